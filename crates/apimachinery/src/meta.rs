@@ -1,0 +1,407 @@
+//! The part that all objects, and all lists, have alike.
+//!
+//! Text is kept as it came: a client may send any `resourceVersion` or time in an object, and what a wrong
+//! one means depends on the request. As everywhere in the API, JSON `null` means absent, and what is empty
+//! is not written.
+
+use std::borrow::{Borrow, Cow};
+use std::collections::BTreeMap;
+use std::fmt;
+use std::marker::PhantomData;
+use std::ops::Deref;
+
+use serde::{Deserialize, Deserializer, Serialize, de};
+use serde_json::value::RawValue;
+
+/// A resource (`deployments`) or a kind (`Deployment`) together with its API group.
+///
+/// Shown as in messages: `deployments.apps`, and plain `pods` in the core group.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Qualified<'a> {
+    /// The API group; empty for the core group.
+    pub group: &'a str,
+    /// The resource or the kind.
+    pub kind: &'a str,
+}
+
+impl<'a> Qualified<'a> {
+    /// A resource or kind of some group.
+    pub const fn new(group: &'a str, kind: &'a str) -> Qualified<'a> {
+        Qualified { group, kind }
+    }
+
+    /// A resource or kind of the core group.
+    pub const fn core(kind: &'a str) -> Qualified<'a> {
+        Qualified { group: "", kind }
+    }
+}
+
+impl fmt::Display for Qualified<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let dot = if self.group.is_empty() { "" } else { "." };
+        write!(f, "{}{dot}{}", self.kind, self.group)
+    }
+}
+
+/// What an object is: its kind, in a version of its group.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct TypeMeta {
+    /// The kind, as `Deployment`.
+    #[serde(deserialize_with = "null_is_default", skip_serializing_if = "String::is_empty")]
+    pub kind: String,
+    /// The group and version, as `apps/v1`; `v1` in the core group.
+    #[serde(deserialize_with = "null_is_default", skip_serializing_if = "String::is_empty")]
+    pub api_version: String,
+}
+
+/// What every object says about itself, whatever its kind.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct ObjectMeta {
+    /// Unique among the objects of one resource in one namespace.
+    #[serde(deserialize_with = "null_is_default", skip_serializing_if = "String::is_empty")]
+    pub name: String,
+    /// What the server begins a name with if the client gives none.
+    #[serde(deserialize_with = "null_is_default", skip_serializing_if = "String::is_empty")]
+    pub generate_name: String,
+    /// Empty for objects outside namespaces.
+    #[serde(deserialize_with = "null_is_default", skip_serializing_if = "String::is_empty")]
+    pub namespace: String,
+    /// Never written by this server.
+    #[serde(deserialize_with = "null_is_default", skip_serializing_if = "String::is_empty")]
+    pub self_link: String,
+    /// Unique among all objects that ever were.
+    #[serde(deserialize_with = "null_is_default", skip_serializing_if = "String::is_empty")]
+    pub uid: String,
+    /// The version of the object's last write; see [`ResourceVersion::parse`](crate::ResourceVersion::parse).
+    #[serde(deserialize_with = "null_is_default", skip_serializing_if = "String::is_empty")]
+    pub resource_version: String,
+    /// Counts the changes of what is wanted, usually of `spec`.
+    #[serde(deserialize_with = "null_is_default", skip_serializing_if = "is_zero")]
+    pub generation: i64,
+    /// When the object was created, RFC 3339.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub creation_timestamp: Option<String>,
+    /// From when on the object may be gone; set while something still holds it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub deletion_timestamp: Option<String>,
+    /// How long the object may take to end.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub deletion_grace_period_seconds: Option<i64>,
+    /// What selectors look at.
+    #[serde(deserialize_with = "null_is_default", skip_serializing_if = "BTreeMap::is_empty")]
+    pub labels: BTreeMap<String, String>,
+    /// What only those read who wrote it.
+    #[serde(deserialize_with = "null_is_default", skip_serializing_if = "BTreeMap::is_empty")]
+    pub annotations: BTreeMap<String, String>,
+    /// Without these the object is collected.
+    #[serde(deserialize_with = "null_is_default", skip_serializing_if = "Vec::is_empty")]
+    pub owner_references: Vec<OwnerReference>,
+    /// Who has to agree before the object is removed.
+    #[serde(deserialize_with = "null_is_default", skip_serializing_if = "Vec::is_empty")]
+    pub finalizers: Vec<String>,
+    /// Who manages which fields.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub managed_fields: Option<RawJson>,
+}
+
+/// What a list says about itself.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct ListMeta {
+    /// The version at which the list was read.
+    #[serde(deserialize_with = "null_is_default", skip_serializing_if = "String::is_empty")]
+    pub resource_version: String,
+    /// Where to carry on, if there is more.
+    #[serde(
+        rename = "continue",
+        deserialize_with = "null_is_default",
+        skip_serializing_if = "String::is_empty"
+    )]
+    pub continue_token: String,
+    /// How many objects are left, if known.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub remaining_item_count: Option<i64>,
+}
+
+/// One object that another belongs to.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct OwnerReference {
+    /// The owner's group and version.
+    #[serde(deserialize_with = "null_is_default")]
+    pub api_version: String,
+    /// The owner's kind.
+    #[serde(deserialize_with = "null_is_default")]
+    pub kind: String,
+    /// The owner's name.
+    #[serde(deserialize_with = "null_is_default")]
+    pub name: String,
+    /// The owner's uid.
+    #[serde(deserialize_with = "null_is_default")]
+    pub uid: String,
+    /// Whether the owner is the one that manages the object.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub controller: Option<bool>,
+    /// Whether the owner cannot go before the object does.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub block_owner_deletion: Option<bool>,
+}
+
+/// JSON that is passed on and not looked into. Equal when the text is.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct RawJson(pub Box<RawValue>);
+
+impl PartialEq for RawJson {
+    fn eq(&self, other: &RawJson) -> bool {
+        self.0.get() == other.0.get()
+    }
+}
+
+impl Eq for RawJson {}
+
+fn is_zero(number: &i64) -> bool {
+    *number == 0
+}
+
+fn null_is_default<'de, D, T>(deserializer: D) -> Result<T, D::Error>
+where
+    D: Deserializer<'de>,
+    T: Deserialize<'de> + Default,
+{
+    Ok(Option::deserialize(deserializer)?.unwrap_or_default())
+}
+
+/// Reads a struct from nothing but a map: serde itself would take an array for one, too.
+fn map_or_null<'de, D, T>(deserializer: D) -> Result<T, D::Error>
+where
+    D: Deserializer<'de>,
+    T: Deserialize<'de> + Default,
+{
+    struct Visitor<T>(PhantomData<T>);
+    impl<'de, T: Deserialize<'de> + Default> de::Visitor<'de> for Visitor<T> {
+        type Value = T;
+
+        fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+            f.write_str("an object")
+        }
+
+        fn visit_map<A: de::MapAccess<'de>>(self, map: A) -> Result<T, A::Error> {
+            T::deserialize(de::value::MapAccessDeserializer::new(map))
+        }
+
+        fn visit_unit<E: de::Error>(self) -> Result<T, E> {
+            Ok(T::default())
+        }
+    }
+    deserializer.deserialize_any(Visitor(PhantomData))
+}
+
+/// What storage and watches need of an object, read from its JSON and nothing else built.
+///
+/// ```
+/// use keepwatch_apimachinery::meta::Peek;
+///
+/// let object = br#"{"kind":"Pod","metadata":{"name":"web-0","labels":{"app":"web"}},"spec":{"containers":[]}}"#;
+/// let peek = Peek::at(object).expect("an object");
+/// assert_eq!((&*peek.kind, &*peek.metadata.name), ("Pod", "web-0"));
+/// ```
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct Peek<'a> {
+    /// The group and version, as `apps/v1`.
+    #[serde(borrow)]
+    pub api_version: Text<'a>,
+    /// The kind, as `Deployment`.
+    pub kind: Text<'a>,
+    /// The needed part of the object's metadata.
+    #[serde(deserialize_with = "map_or_null")]
+    pub metadata: PeekMeta<'a>,
+}
+
+/// The metadata that a [`Peek`] sees.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct PeekMeta<'a> {
+    /// The object's name.
+    #[serde(borrow)]
+    pub name: Text<'a>,
+    /// Its namespace; empty outside namespaces.
+    pub namespace: Text<'a>,
+    /// Its uid.
+    pub uid: Text<'a>,
+    /// Its version, as it stands in the object.
+    pub resource_version: Text<'a>,
+    /// What selectors look at.
+    #[serde(deserialize_with = "null_is_default")]
+    pub labels: BTreeMap<Text<'a>, Text<'a>>,
+}
+
+impl<'a> Peek<'a> {
+    /// Reads the JSON of one object. Fields that are not needed are only checked to be JSON.
+    pub fn at(object: &'a [u8]) -> Result<Peek<'a>, Undecodable> {
+        if !object.trim_ascii_start().starts_with(b"{") {
+            return Err(Undecodable(de::Error::custom("expected an object")));
+        }
+        serde_json::from_slice(object).map_err(Undecodable)
+    }
+}
+
+/// The bytes are no JSON object with metadata. They cannot be served; storage that returns them is damaged.
+#[derive(Debug)]
+pub struct Undecodable(serde_json::Error);
+
+impl fmt::Display for Undecodable {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("the object cannot be decoded")
+    }
+}
+
+impl std::error::Error for Undecodable {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        Some(&self.0)
+    }
+}
+
+/// A piece of text inside the JSON it was read from, copied only if it had escapes.
+#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Text<'a>(pub Cow<'a, str>);
+
+impl Deref for Text<'_> {
+    type Target = str;
+
+    fn deref(&self) -> &str {
+        &self.0
+    }
+}
+
+impl AsRef<str> for Text<'_> {
+    fn as_ref(&self) -> &str {
+        &self.0
+    }
+}
+
+impl Borrow<str> for Text<'_> {
+    fn borrow(&self) -> &str {
+        &self.0
+    }
+}
+
+impl<'de: 'a, 'a> Deserialize<'de> for Text<'a> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Text<'a>, D::Error> {
+        struct Visitor;
+        impl<'de> de::Visitor<'de> for Visitor {
+            type Value = Text<'de>;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("a string")
+            }
+
+            fn visit_borrowed_str<E: de::Error>(self, text: &'de str) -> Result<Text<'de>, E> {
+                Ok(Text(Cow::Borrowed(text)))
+            }
+
+            fn visit_str<E: de::Error>(self, text: &str) -> Result<Text<'de>, E> {
+                Ok(Text(Cow::Owned(text.to_owned())))
+            }
+
+            fn visit_unit<E: de::Error>(self) -> Result<Text<'de>, E> {
+                Ok(Text::default())
+            }
+        }
+        deserializer.deserialize_any(Visitor)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+    use crate::selector::LabelSelector;
+
+    #[test]
+    fn metadata_is_written_as_it_was_read_and_empty_parts_are_not() {
+        for meta in [
+            json!({}),
+            json!({"name": "a", "namespace": "n", "uid": "u", "resourceVersion": "5", "generation": 2}),
+            json!({"generateName": "a-", "labels": {"a": ""}, "annotations": {"k8s.io/x": "y"}}),
+            json!({"creationTimestamp": "2024-01-02T03:04:05Z", "deletionTimestamp": "2024-01-02T03:04:06Z", "deletionGracePeriodSeconds": 0}),
+            json!({"finalizers": ["orphan"], "managedFields": [{"manager": "m", "fieldsV1": {"f:data": {}}}]}),
+            json!({"ownerReferences": [{"apiVersion": "v1", "kind": "Pod", "name": "p", "uid": "u", "controller": true, "blockOwnerDeletion": false}]}),
+        ] {
+            let read: ObjectMeta = serde_json::from_str(&meta.to_string()).unwrap();
+            assert_eq!(serde_json::to_value(&read).unwrap(), meta);
+        }
+    }
+
+    #[test]
+    fn null_and_unknown_fields_are_absent() {
+        let meta = r#"{"name":null,"labels":null,"generation":null,"creationTimestamp":null,"finalizers":null,
+            "managedFields":null,"ownerReferences":null,"clusterName":"old"}"#;
+        assert_eq!(serde_json::from_str::<ObjectMeta>(meta).unwrap(), ObjectMeta::default());
+    }
+
+    #[test]
+    fn a_list_says_where_it_was_read_and_how_to_go_on() {
+        let meta = ListMeta {
+            resource_version: "7".into(),
+            continue_token: "abc".into(),
+            remaining_item_count: Some(2),
+        };
+        let json = json!({"resourceVersion": "7", "continue": "abc", "remainingItemCount": 2});
+        assert_eq!(serde_json::to_value(&meta).unwrap(), json);
+        assert_eq!(serde_json::to_value(ListMeta::default()).unwrap(), json!({}));
+    }
+
+    #[test]
+    fn a_peek_borrows_what_has_no_escapes() {
+        let object = br#"{"apiVersion":"apps/v1","kind":"Deployment","spec":{"deep":[1,{"x":null}]},"metadata":
+            {"name":"a","namespace":"n","uid":"u","resourceVersion":"5","generation":3,"labels":{"app":"w\u0065b","b":"1"}}}"#;
+        let peek = Peek::at(object).unwrap();
+        let meta = &peek.metadata;
+        assert_eq!([&*peek.api_version, &*peek.kind], ["apps/v1", "Deployment"]);
+        assert_eq!(
+            [&*meta.name, &*meta.namespace, &*meta.uid, &*meta.resource_version],
+            ["a", "n", "u", "5"]
+        );
+        assert!(LabelSelector::parse("app=web,b=1").unwrap().matches(&meta.labels));
+        assert!(matches!(meta.labels["b"], Text(Cow::Borrowed("1"))));
+        assert!(matches!(meta.labels["app"], Text(Cow::Owned(_))));
+    }
+
+    #[test]
+    fn a_peek_takes_absent_and_null_for_empty() {
+        for object in [
+            "{}",
+            r#"{"metadata":null}"#,
+            r#"{"kind":null,"metadata":{}}"#,
+            r#"{"metadata":{"labels":null,"name":null}}"#,
+        ] {
+            assert_eq!(Peek::at(object.as_bytes()).unwrap(), Peek::default(), "{object}");
+        }
+    }
+
+    #[test]
+    fn a_peek_refuses_what_is_no_object() {
+        for object in [
+            "",
+            "null",
+            "[]",
+            "5",
+            "{",
+            r#"{"metadata":[]}"#,
+            r#"{"metadata":{"name":5}}"#,
+            r#"{"metadata":{"labels":{"a":1}}}"#,
+            "{} {}",
+            "{\"kind\":\"\u{0}\"}",
+        ] {
+            let error = Peek::at(object.as_bytes()).unwrap_err();
+            assert_eq!(error.to_string(), "the object cannot be decoded", "{object}");
+            assert!(std::error::Error::source(&error).is_some());
+        }
+        assert!(Peek::at(b"{\"kind\":\"\xff\"}").is_err());
+    }
+}

@@ -1,0 +1,296 @@
+//! Writes: decided against the state, made durable together, then made visible.
+//!
+//! Kept true: writes are decided one after the other against everything committed before them; none is
+//! visible before it is durable, none is answered before it is visible; a batch that cannot be written
+//! changes nothing.
+//!
+//! With a disk, one thread does it all, and everything that came in while it waited for the disk goes into
+//! the next batch. Without one there is nothing to wait for, so each write is committed where it is made.
+
+use crate::{
+    entry::{Entry, What},
+    log::Log,
+    mvcc::Mvcc,
+    state::{Shared, fetch},
+};
+use bytes::Bytes;
+use keepwatch_apimachinery::ResourceVersion;
+use keepwatch_storage::{Key, StorageError, Swap};
+use parking_lot::Mutex;
+use std::{
+    collections::{HashSet, VecDeque},
+    error::Error,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+    thread::JoinHandle,
+};
+use tokio::sync::{mpsc, oneshot};
+
+/// How many writes may wait for the next batch. Beyond it, writers wait before they hand theirs in.
+const QUEUE_WRITES_MAX: usize = 4096;
+/// How much a batch takes in before it is written, however many writes are still waiting.
+const BATCH_BYTES_MAX: usize = 8 << 20;
+const BATCH_WRITES_MAX: usize = 2048;
+/// How many changes one step of a compaction drops: writes waiting meanwhile wait this long at the most.
+const COMPACTION_STEP_CHANGES: usize = 2000;
+
+/// A write somebody wants: it happens only if the key was last written at `expected` (absent: not there).
+pub(crate) struct Proposal {
+    pub(crate) key: Key,
+    pub(crate) expected: Option<ResourceVersion>,
+    pub(crate) change: Proposed,
+}
+
+pub(crate) enum Proposed {
+    Put { value: Bytes, expires_ms: Option<u64> },
+    Delete,
+}
+
+impl Proposal {
+    /// The write as it would be committed at `revision`; absent if the key is not as expected.
+    fn decide(&self, mvcc: &Mvcc, revision: ResourceVersion) -> Option<Entry> {
+        let stamp = mvcc.stamp(&self.key);
+        if stamp.map(|(_, modified)| modified) != self.expected {
+            return None;
+        }
+        let what = match &self.change {
+            Proposed::Put { value, expires_ms } => What::Put {
+                value: value.clone(),
+                created: stamp.map_or(revision, |(created, _)| created),
+                expires_ms: *expires_ms,
+            },
+            Proposed::Delete => What::Delete,
+        };
+        Some(Entry { revision, key: self.key.clone(), what })
+    }
+
+    fn bytes(&self) -> usize {
+        match &self.change {
+            Proposed::Put { value, .. } => self.key.len() + value.len(),
+            Proposed::Delete => self.key.len(),
+        }
+    }
+}
+
+fn conflict(shared: &Shared, key: &Key) -> Result<Swap, StorageError> {
+    let found = shared.state.read().mvcc.get(key);
+    // The newest version's value is always in memory.
+    Ok(Swap::Conflict(found.map(|found| fetch(&shared.log, found)).transpose()?.flatten()))
+}
+
+/// How a store commits.
+pub(crate) enum Committer {
+    InPlace,
+    Thread(WriterThread),
+}
+
+pub(crate) struct WriterThread {
+    queue: mpsc::Sender<Request>,
+    closing: Arc<AtomicBool>,
+    thread: Mutex<Option<JoinHandle<()>>>,
+}
+
+enum Request {
+    Write(Proposal, Answer<Swap>),
+    Compact(ResourceVersion, Answer<()>),
+    /// Nothing to do but look whether the store is being closed.
+    Wake,
+}
+
+type Answer<T> = oneshot::Sender<Result<T, StorageError>>;
+
+impl Committer {
+    pub(crate) fn thread(shared: Arc<Shared>, log: Log) -> std::io::Result<Self> {
+        let (queue, requests) = mpsc::channel(QUEUE_WRITES_MAX);
+        let closing = Arc::new(AtomicBool::new(false));
+        let writer = Writer { shared, log, requests, closing: closing.clone(), waiting: VecDeque::new() };
+        let thread = std::thread::Builder::new().name("keepwatch-writer".into()).spawn(|| writer.run())?;
+        Ok(Self::Thread(WriterThread { queue, closing, thread: Mutex::new(Some(thread)) }))
+    }
+
+    pub(crate) async fn write(&self, shared: &Shared, proposal: Proposal) -> Result<Swap, StorageError> {
+        match self {
+            Self::InPlace => write_in_place(shared, proposal),
+            Self::Thread(thread) => ask(thread, |answer| Request::Write(proposal, answer)).await,
+        }
+    }
+
+    /// Compacts step by step, so that other writes get their turn in between.
+    pub(crate) async fn compact(&self, shared: &Shared, goal: ResourceVersion) -> Result<(), StorageError> {
+        loop {
+            let step = {
+                let mvcc = &shared.state.read().mvcc;
+                if mvcc.compacted() >= Some(goal) {
+                    return Ok(());
+                }
+                mvcc.compaction_step(goal, COMPACTION_STEP_CHANGES)
+            };
+            match self {
+                Self::InPlace => drop(shared.state.write().mvcc.compact(step)),
+                Self::Thread(thread) => ask(thread, |answer| Request::Compact(step, answer)).await?,
+            }
+        }
+    }
+
+    /// Finishes the writes that were handed in and lets go of the directory. Waits for the disk.
+    pub(crate) fn close(&self) {
+        let Self::Thread(writer) = self else { return };
+        writer.closing.store(true, Ordering::Release);
+        // If the queue is full the thread is at work and will look by itself.
+        let _ = writer.queue.try_send(Request::Wake);
+        if let Some(thread) = writer.thread.lock().take()
+            && thread.join().is_err()
+        {
+            tracing::error!("the writer thread panicked");
+        }
+    }
+}
+
+async fn ask<T>(
+    writer: &WriterThread,
+    request: impl FnOnce(Answer<T>) -> Request,
+) -> Result<T, StorageError> {
+    let gone = || StorageError::backend("handing a write to the writer", "the store is closed");
+    let (answer, answered) = oneshot::channel();
+    writer.queue.send(request(answer)).await.map_err(|_| gone())?;
+    answered.await.map_err(|_| gone())?
+}
+
+fn write_in_place(shared: &Shared, proposal: Proposal) -> Result<Swap, StorageError> {
+    let mut state = shared.state.write();
+    let revision = state.mvcc.current().next();
+    let Some(entry) = proposal.decide(&state.mvcc, revision) else {
+        drop(state);
+        return conflict(shared, &proposal.key);
+    };
+    shared.publish_in(&mut state, [entry]);
+    Ok(Swap::Done(revision))
+}
+
+/// The thread that writes.
+struct Writer {
+    shared: Arc<Shared>,
+    log: Log,
+    requests: mpsc::Receiver<Request>,
+    closing: Arc<AtomicBool>,
+    /// Taken from the queue, not yet part of a batch.
+    waiting: VecDeque<Request>,
+}
+
+/// Writes that are made durable together. No key occurs twice, so that each can be decided against the state.
+#[derive(Default)]
+struct Batch {
+    entries: Vec<Entry>,
+    winners: Vec<(ResourceVersion, Answer<Swap>)>,
+    losers: Vec<(Key, Answer<Swap>)>,
+    keys: HashSet<Key>,
+    bytes: usize,
+}
+
+impl Writer {
+    fn run(mut self) {
+        while self.wait() {
+            match self.waiting.front() {
+                Some(Request::Write(..)) => self.write_next_batch(),
+                Some(Request::Compact(..)) => self.compact_next(),
+                Some(Request::Wake) | None => drop(self.waiting.pop_front()),
+            }
+        }
+    }
+
+    /// Waits for something to do; false when the store is closed and everything is done.
+    fn wait(&mut self) -> bool {
+        self.take_all_that_came();
+        if self.waiting.is_empty() {
+            if self.closing.load(Ordering::Acquire) {
+                return false;
+            }
+            match self.requests.blocking_recv() {
+                Some(request) => self.waiting.push_back(request),
+                None => return false,
+            }
+            self.take_all_that_came();
+        }
+        true
+    }
+
+    fn take_all_that_came(&mut self) {
+        while self.waiting.len() < QUEUE_WRITES_MAX
+            && let Ok(request) = self.requests.try_recv()
+        {
+            self.waiting.push_back(request);
+        }
+    }
+
+    fn compact_next(&mut self) {
+        if let Some(Request::Compact(revision, answer)) = self.waiting.pop_front() {
+            let unneeded = self.shared.state.write().mvcc.compact(revision);
+            let _ = answer.send(self.log.compact(revision, &unneeded));
+        }
+    }
+
+    fn write_next_batch(&mut self) {
+        let batch = self.next_batch();
+        if !batch.entries.is_empty()
+            && let Err(error) = self.log.append(&batch.entries)
+        {
+            tracing::error!(%error, source = error.source().map(tracing::field::display), "a batch of writes failed");
+            return batch.fail(&error);
+        }
+        self.shared.publish(batch.entries);
+        for (revision, answer) in batch.winners {
+            let _ = answer.send(Ok(Swap::Done(revision)));
+        }
+        for (key, answer) in batch.losers {
+            let _ = answer.send(conflict(&self.shared, &key));
+        }
+    }
+
+    /// Takes waiting writes up to the next compaction or a second write of one key, which must be decided
+    /// after the first one is committed.
+    fn next_batch(&mut self) -> Batch {
+        let mut batch = Batch::default();
+        let state = self.shared.state.read();
+        let mut revision = state.mvcc.current();
+        while let Some(Request::Write(proposal, _)) = self.waiting.front() {
+            let full = batch.bytes >= BATCH_BYTES_MAX || batch.entries.len() >= BATCH_WRITES_MAX;
+            if full || batch.keys.contains(&proposal.key) {
+                break;
+            }
+            let Some(Request::Write(proposal, answer)) = self.waiting.pop_front() else { break };
+            match proposal.decide(&state.mvcc, revision.next()) {
+                Some(entry) => {
+                    revision = entry.revision;
+                    batch.bytes += proposal.bytes();
+                    batch.keys.insert(proposal.key);
+                    batch.entries.push(entry);
+                    batch.winners.push((revision, answer));
+                }
+                None => batch.losers.push((proposal.key, answer)),
+            }
+        }
+        batch
+    }
+}
+
+impl Batch {
+    /// Nothing was written. Those who lost a race lost it against committed writes, but are told the same:
+    /// they would only try again.
+    fn fail(self, error: &StorageError) {
+        let answers = self.winners.into_iter().map(|(_, answer)| answer);
+        for answer in answers.chain(self.losers.into_iter().map(|(_, answer)| answer)) {
+            let _ = answer.send(Err(again(error)));
+        }
+    }
+}
+
+/// The same error once more: one failed batch has many writers to tell.
+fn again(error: &StorageError) -> StorageError {
+    let cause = || error.source().map_or_else(String::new, ToString::to_string).into();
+    match error {
+        StorageError::Full { .. } => StorageError::Full { source: cause() },
+        _ => StorageError::Backend { doing: "writing to the log", source: cause() },
+    }
+}

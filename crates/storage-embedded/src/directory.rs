@@ -1,0 +1,215 @@
+//! The data directory: who uses it, and whether we can read it.
+//!
+//! Kept true: while a [`Directory`] exists no other process (and no other store of this one) has it open,
+//! and its format is ours.
+
+use std::{
+    fmt,
+    fs::{self, File, TryLockError},
+    io::{self, Read, Seek, Write},
+    path::{Path, PathBuf},
+};
+
+/// The version of what is written to the directory.
+pub(crate) const FORMAT: u32 = 1;
+
+const LOCK_FILE: &str = "lock";
+const FORMAT_FILE: &str = "format";
+
+/// A data directory that is ours until this is dropped.
+#[derive(Debug)]
+pub(crate) struct Directory {
+    path: PathBuf,
+    _lock: File,
+}
+
+/// Why a data directory cannot be used.
+#[derive(Debug)]
+#[non_exhaustive]
+pub enum OpenError {
+    /// Another process has it open.
+    InUse {
+        /// The directory.
+        path: PathBuf,
+        /// The other process, if it left its number.
+        pid: Option<u32>,
+    },
+    /// It was written by a version of this program with another format.
+    UnknownFormat {
+        /// The directory.
+        path: PathBuf,
+        /// What its format file says.
+        found: String,
+    },
+    /// It cannot be read or written.
+    Io {
+        /// What was being done.
+        doing: &'static str,
+        /// The directory.
+        path: PathBuf,
+        /// What the system said.
+        source: io::Error,
+    },
+    /// What it holds is damaged beyond the torn end that a crash may leave.
+    Damaged {
+        /// The directory.
+        path: PathBuf,
+        /// What is wrong.
+        source: Box<dyn std::error::Error + Send + Sync>,
+    },
+}
+
+impl fmt::Display for OpenError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::InUse { path, pid: Some(pid) } => write!(
+                f,
+                "data directory {} is in use by process {pid}: stop it, or choose another directory",
+                path.display()
+            ),
+            Self::InUse { path, pid: None } => write!(
+                f,
+                "data directory {} is in use by another process: stop it, or choose another directory",
+                path.display()
+            ),
+            Self::UnknownFormat { path, found } => write!(
+                f,
+                "data directory {} has format {found:?}, but this program reads and writes format {FORMAT}: use \
+                 the version that wrote it, or choose another directory",
+                path.display()
+            ),
+            Self::Io { doing, path, .. } => write!(f, "cannot {doing} in data directory {}", path.display()),
+            Self::Damaged { path, .. } => {
+                write!(f, "data directory {} is damaged: restore it from a backup", path.display())
+            }
+        }
+    }
+}
+
+impl std::error::Error for OpenError {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        match self {
+            Self::Io { source, .. } => Some(source),
+            Self::Damaged { source, .. } => Some(source.as_ref()),
+            _ => None,
+        }
+    }
+}
+
+impl Directory {
+    /// Takes the directory, making it if need be.
+    pub(crate) fn take(path: &Path) -> Result<Self, OpenError> {
+        let io = |doing| move |source| OpenError::Io { doing, path: path.to_owned(), source };
+        fs::create_dir_all(path).map_err(io("make it and write"))?;
+        let lock = lock(path)?;
+        let directory = Self { path: path.to_owned(), _lock: lock };
+        directory.check_format()?;
+        Ok(directory)
+    }
+
+    /// Where the log is kept.
+    pub(crate) fn log_path(&self) -> PathBuf {
+        self.path.join("log")
+    }
+
+    pub(crate) fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Whether a little can be written: asked before a log that failed for lack of room is opened again.
+    pub(crate) fn probe_room(&self, bytes: usize) -> io::Result<()> {
+        let probe = self.path.join("probe");
+        let written = File::create(&probe).and_then(|mut file| {
+            file.write_all(&vec![0; bytes])?;
+            file.sync_data()
+        });
+        let removed = fs::remove_file(&probe);
+        written.and(removed)
+    }
+
+    fn check_format(&self) -> Result<(), OpenError> {
+        let io = |doing| move |source| OpenError::Io { doing, path: self.path.clone(), source };
+        let path = self.path.join(FORMAT_FILE);
+        match fs::read_to_string(&path) {
+            Ok(found) if found.trim() == FORMAT.to_string() => Ok(()),
+            Ok(found) => {
+                Err(OpenError::UnknownFormat { path: self.path.clone(), found: found.trim().to_owned() })
+            }
+            Err(error) if error.kind() == io::ErrorKind::NotFound && self.log_path().exists() => {
+                Err(OpenError::UnknownFormat { path: self.path.clone(), found: "none".to_owned() })
+            }
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {
+                write_durably(&self.path, FORMAT_FILE, &format!("{FORMAT}\n")).map_err(io("write the format"))
+            }
+            Err(error) => Err(io("read the format")(error)),
+        }
+    }
+}
+
+fn lock(path: &Path) -> Result<File, OpenError> {
+    let io = |source| OpenError::Io { doing: "take the lock", path: path.to_owned(), source };
+    let mut file =
+        File::options().read(true).write(true).create(true).truncate(false).open(path.join(LOCK_FILE)).map_err(io)?;
+    match file.try_lock() {
+        Ok(()) => {
+            file.set_len(0).map_err(io)?;
+            file.rewind().map_err(io)?;
+            writeln!(file, "{}", std::process::id()).map_err(io)?;
+            Ok(file)
+        }
+        Err(TryLockError::WouldBlock) => {
+            let mut pid = String::new();
+            let pid = file.read_to_string(&mut pid).ok().and_then(|_| pid.trim().parse().ok());
+            Err(OpenError::InUse { path: path.to_owned(), pid })
+        }
+        Err(TryLockError::Error(error)) => Err(io(error)),
+    }
+}
+
+/// Writes a small file so that after a crash it is there whole or not at all.
+fn write_durably(directory: &Path, name: &str, text: &str) -> io::Result<()> {
+    let unfinished = directory.join(format!("{name}.new"));
+    let mut file = File::create(&unfinished)?;
+    file.write_all(text.as_bytes())?;
+    file.sync_all()?;
+    fs::rename(&unfinished, directory.join(name))?;
+    File::open(directory)?.sync_all()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_directory_in_use_names_the_process_that_has_it() {
+        let root = tempfile::tempdir().unwrap();
+        let _ours = Directory::take(root.path()).unwrap();
+        let error = Directory::take(root.path()).unwrap_err().to_string();
+        assert!(error.contains(&format!("in use by process {}", std::process::id())), "{error}");
+    }
+
+    #[test]
+    fn a_directory_can_be_taken_again_once_it_is_let_go() {
+        let root = tempfile::tempdir().unwrap();
+        drop(Directory::take(root.path()).unwrap());
+        Directory::take(root.path()).unwrap();
+    }
+
+    #[test]
+    fn an_unknown_format_is_refused_and_left_alone() {
+        let root = tempfile::tempdir().unwrap();
+        for found in ["2", "banana", ""] {
+            fs::write(root.path().join(FORMAT_FILE), found).unwrap();
+            let error = Directory::take(root.path()).unwrap_err().to_string();
+            assert!(error.contains(&format!("has format {found:?}")), "{error}");
+            assert_eq!(fs::read_to_string(root.path().join(FORMAT_FILE)).unwrap(), found);
+        }
+    }
+
+    #[test]
+    fn a_log_without_a_format_is_refused() {
+        let root = tempfile::tempdir().unwrap();
+        fs::create_dir(root.path().join("log")).unwrap();
+        assert!(matches!(Directory::take(root.path()), Err(OpenError::UnknownFormat { .. })));
+    }
+}

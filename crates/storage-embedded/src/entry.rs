@@ -1,0 +1,104 @@
+//! One committed write: the unit of the log and of the state it rebuilds.
+//!
+//! Its bytes are part of the store's format: a change here needs a new [`crate::directory::FORMAT`].
+
+use bytes::Bytes;
+use keepwatch_apimachinery::ResourceVersion;
+use keepwatch_storage::Key;
+
+/// A write with its revision.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Entry {
+    pub(crate) revision: ResourceVersion,
+    pub(crate) key: Key,
+    pub(crate) what: What,
+}
+
+/// What a write did to its key.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum What {
+    Put {
+        value: Bytes,
+        created: ResourceVersion,
+        /// When the key's time to live runs out, in milliseconds of Unix time.
+        expires_ms: Option<u64>,
+    },
+    Delete,
+}
+
+const PUT: u8 = 1;
+const DELETE: u8 = 2;
+
+impl Entry {
+    /// The entry without its revision, which the log keeps as the key:
+    /// kind, created, expires (0: never), length of the key, key, value.
+    pub(crate) fn encode(&self) -> Vec<u8> {
+        let (kind, created, expires_ms, value) = match &self.what {
+            What::Put { value, created, expires_ms } => {
+                (PUT, created.get(), expires_ms.unwrap_or(0), value.as_ref())
+            }
+            What::Delete => (DELETE, 0, 0, [].as_slice()),
+        };
+        let mut bytes = Vec::with_capacity(HEADER_BYTES + self.key.len() + value.len());
+        bytes.push(kind);
+        bytes.extend_from_slice(&created.to_le_bytes());
+        bytes.extend_from_slice(&expires_ms.to_le_bytes());
+        bytes.extend_from_slice(&(self.key.len() as u32).to_le_bytes());
+        bytes.extend_from_slice(self.key.as_bytes());
+        bytes.extend_from_slice(value);
+        bytes
+    }
+
+    pub(crate) fn decode(revision: ResourceVersion, bytes: &[u8]) -> Option<Self> {
+        let (header, rest) = bytes.split_at_checked(HEADER_BYTES)?;
+        let number = |at: usize| Some(u64::from_le_bytes(header[at..at + 8].try_into().ok()?));
+        let key_bytes = u32::from_le_bytes(header[17..21].try_into().ok()?) as usize;
+        let (key, value) = rest.split_at_checked(key_bytes)?;
+        let what = match header[0] {
+            PUT => What::Put {
+                value: Bytes::copy_from_slice(value),
+                created: ResourceVersion::new(number(1)?)?,
+                expires_ms: Some(number(9)?).filter(|ms| *ms != 0),
+            },
+            DELETE => What::Delete,
+            _ => return None,
+        };
+        Some(Self { revision, key: Key::from_backend(std::str::from_utf8(key).ok()?), what })
+    }
+}
+
+const HEADER_BYTES: usize = 1 + 8 + 8 + 4;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn revision(n: u64) -> ResourceVersion {
+        ResourceVersion::new(n).unwrap()
+    }
+
+    #[test]
+    fn entries_read_back_as_they_were_written() {
+        let key = Key::from_backend("/registry/pods/ns/ä");
+        for what in [
+            What::Put { value: Bytes::from_static(b"v"), created: revision(7), expires_ms: Some(9) },
+            What::Put { value: Bytes::new(), created: revision(8), expires_ms: None },
+            What::Delete,
+        ] {
+            let entry = Entry { revision: revision(8), key: key.clone(), what };
+            assert_eq!(Entry::decode(entry.revision, &entry.encode()), Some(entry));
+        }
+    }
+
+    #[test]
+    fn damaged_entries_are_refused() {
+        let key = Key::from_backend("/k");
+        let whole = Entry { revision: revision(2), key, what: What::Delete }.encode();
+        for end in 0..whole.len() {
+            assert_eq!(Entry::decode(revision(2), &whole[..end]), None, "cut at {end}");
+        }
+        let mut unknown = whole;
+        unknown[0] = 9;
+        assert_eq!(Entry::decode(revision(2), &unknown), None);
+    }
+}

@@ -1,0 +1,217 @@
+//! Keepwatch's own store: every version of every key in memory, durable through an LSM tree on disk.
+//!
+//! A write is decided against the state, written to the log together with all others that wait, synced once
+//! and only then seen and acknowledged. The log holds each version under its revision until compaction, so a
+//! store that is opened again has its history too, and watches go on where they were.
+//!
+//! [`Embedded::memory`] is the same store without the disk, for tests and throw-away servers.
+//!
+//! ```
+//! # tokio::runtime::Builder::new_current_thread().enable_all().build()?.block_on(async {
+//! use keepwatch_storage::{Backend, Key, Swap};
+//! use keepwatch_storage_embedded::{Embedded, EmbeddedOptions};
+//!
+//! let store = Embedded::memory(EmbeddedOptions::default());
+//! let key = Key::from_backend("/registry/pods/default/web-0");
+//! let written = store.put_if(&key, None, "{}".into(), None).await?;
+//! assert!(matches!(written, Swap::Done(_)));
+//! assert_eq!(store.get(&key).await?.1.expect("was written").value, "{}");
+//! # Ok::<_, keepwatch_storage::StorageError>(())
+//! # })?;
+//! # Ok::<_, Box<dyn std::error::Error>>(())
+//! ```
+
+mod directory;
+mod entry;
+mod mvcc;
+mod log;
+mod state;
+mod commit;
+mod watch;
+mod compact;
+
+pub use compact::Retention;
+pub use directory::OpenError;
+
+use crate::{
+    commit::{Committer, Proposal, Proposed},
+    compact::WallClock,
+    directory::Directory,
+    entry::Entry,
+    log::{Log, LogReader, Recover},
+    mvcc::{Mvcc, Stored},
+    state::{Shared, fetch, run},
+};
+use async_trait::async_trait;
+use bytes::Bytes;
+use keepwatch_apimachinery::ResourceVersion;
+use keepwatch_storage::{
+    Backend, BackendWatch, ExpiredRead, Key, KeyValue, Range, RangeRequest, Scope, StorageError, Swap,
+};
+use std::{path::Path, sync::Arc, time::Duration};
+use tokio::task::AbortHandle;
+
+/// How many bytes of superseded values stay in memory for watches; older ones are read from the log.
+const SUPERSEDED_BYTES_MAX: usize = 16 << 20;
+
+/// How a store behaves.
+#[derive(Clone, Copy, Debug)]
+pub struct EmbeddedOptions {
+    /// How much history is kept.
+    pub retention: Retention,
+    /// How often a watch that wants to know tells how far it is without being asked.
+    pub progress_interval: Duration,
+}
+
+impl Default for EmbeddedOptions {
+    fn default() -> Self {
+        Self { retention: Retention::default(), progress_interval: Duration::from_secs(10 * 60) }
+    }
+}
+
+/// The store. Dropping it finishes the writes under way, ends its watches and lets go of the directory.
+pub struct Embedded {
+    shared: Arc<Shared>,
+    committer: Arc<Committer>,
+    maintenance: AbortHandle,
+    clock: WallClock,
+    progress_interval: Duration,
+}
+
+impl Recover for Mvcc {
+    fn compacted(&mut self, revision: ResourceVersion) {
+        self.resume_compacted(revision);
+    }
+
+    fn entry(&mut self, entry: Entry) -> Vec<ResourceVersion> {
+        self.apply(entry)
+    }
+}
+
+impl Embedded {
+    /// A store that lives as long as this value. Must be called inside a tokio runtime.
+    pub fn memory(options: EmbeddedOptions) -> Self {
+        let shared = Arc::new(Shared::new(Mvcc::new(None), LogReader::default()));
+        Self::start(shared, Committer::InPlace, options)
+    }
+
+    /// The store in a directory, which is made if need be. Reads all of it, so call it where waiting for the
+    /// disk is fine; must be called inside a tokio runtime.
+    pub fn open(directory: impl AsRef<Path>, options: EmbeddedOptions) -> Result<Self, OpenError> {
+        let path = directory.as_ref();
+        let mut mvcc = Mvcc::new(Some(SUPERSEDED_BYTES_MAX));
+        let log = Log::open(Directory::take(path)?, &mut mvcc)?;
+        let shared = Arc::new(Shared::new(mvcc, log.reader()));
+        let committer = Committer::thread(shared.clone(), log).map_err(|source| OpenError::Io {
+            doing: "start a thread to write",
+            path: path.to_owned(),
+            source,
+        })?;
+        Ok(Self::start(shared, committer, options))
+    }
+
+    fn start(shared: Arc<Shared>, committer: Committer, options: EmbeddedOptions) -> Self {
+        let (committer, clock) = (Arc::new(committer), WallClock::start());
+        let maintenance =
+            tokio::spawn(compact::maintain(shared.clone(), committer.clone(), options.retention, clock))
+                .abort_handle();
+        Self { shared, committer, maintenance, clock, progress_interval: options.progress_interval }
+    }
+
+    /// How many keys there are.
+    pub fn object_count(&self) -> usize {
+        self.shared.state.read().mvcc.len()
+    }
+}
+
+impl Drop for Embedded {
+    fn drop(&mut self) {
+        self.maintenance.abort();
+        self.committer.close();
+        self.shared.close();
+    }
+}
+
+#[async_trait]
+impl Backend for Embedded {
+    async fn get(&self, key: &Key) -> Result<(ResourceVersion, Option<KeyValue>), StorageError> {
+        let (current, found) = {
+            let mvcc = &self.shared.state.read().mvcc;
+            (mvcc.current(), mvcc.get(key))
+        };
+        // The newest version's value is always in memory.
+        let item = found.map(|found| fetch(&self.shared.log, found)).transpose()?.flatten();
+        Ok((current, item))
+    }
+
+    async fn put_if(
+        &self,
+        key: &Key,
+        expected: Option<ResourceVersion>,
+        value: Bytes,
+        ttl: Option<Duration>,
+    ) -> Result<Swap, StorageError> {
+        let expires_ms = ttl.map(|ttl| self.clock.now_ms().saturating_add(ttl.as_millis() as u64));
+        let change = Proposed::Put { value, expires_ms };
+        self.committer.write(&self.shared, Proposal { key: key.clone(), expected, change }).await
+    }
+
+    async fn delete_if(&self, key: &Key, expected: ResourceVersion) -> Result<Swap, StorageError> {
+        let proposal = Proposal { key: key.clone(), expected: Some(expected), change: Proposed::Delete };
+        self.committer.write(&self.shared, proposal).await
+    }
+
+    async fn range(&self, request: RangeRequest) -> Result<Range, StorageError> {
+        let (current, page) = {
+            let mvcc = &self.shared.state.read().mvcc;
+            let current = mvcc.current();
+            let at = request.at.unwrap_or(current);
+            if at > current {
+                return Err(StorageError::TooLarge { requested: at, current, retry_after_seconds: None });
+            }
+            if mvcc.compacted().is_some_and(|compacted| at < compacted) {
+                return Err(StorageError::Expired(ExpiredRead::List));
+            }
+            let from = request.from.as_deref();
+            (current, mvcc.range(&request.scope, from, request.limit, at, request.count))
+        };
+        let waits = page.items.iter().any(|found| found.value == Stored::InLog);
+        let log = self.shared.log.clone();
+        let items = run(waits, move || {
+            let item = |found| fetch(&log, found)?.ok_or(StorageError::Expired(ExpiredRead::List));
+            page.items.into_iter().map(item).collect::<Result<Vec<_>, _>>()
+        })
+        .await?;
+        Ok(Range { current, items, more: page.more, count: page.count })
+    }
+
+    async fn watch(
+        &self,
+        scope: Scope,
+        after: ResourceVersion,
+        progress: bool,
+    ) -> Result<BackendWatch, StorageError> {
+        Ok(watch::start(&self.shared, scope, after, progress.then_some(self.progress_interval)))
+    }
+
+    async fn request_progress(&self) -> Result<(), StorageError> {
+        self.shared.state.read().waiters.request_progress();
+        Ok(())
+    }
+
+    async fn current_revision(&self) -> Result<ResourceVersion, StorageError> {
+        Ok(self.shared.state.read().mvcc.current())
+    }
+
+    async fn compact(&self, revision: ResourceVersion) -> Result<(), StorageError> {
+        let current = self.shared.state.read().mvcc.current();
+        if revision > current {
+            return Err(StorageError::TooLarge { requested: revision, current, retry_after_seconds: None });
+        }
+        self.committer.compact(&self.shared, revision).await
+    }
+
+    fn compacted_revision(&self) -> Option<ResourceVersion> {
+        self.shared.state.read().mvcc.compacted()
+    }
+}

@@ -1,0 +1,419 @@
+//! Every key's versions back to the last compaction, in memory, as plain data.
+//!
+//! Kept true by [`Mvcc::apply`] and [`Mvcc::compact`] alone:
+//! - revisions strictly increase, and `current` is the last one applied;
+//! - `changes` holds every change after `compacted`, oldest first;
+//! - a key has the versions that were current at some revision ≥ `compacted`, and none else;
+//! - superseded values beyond the resident limit are left to the log, which holds every version a key has.
+//!
+//! Not here: disk, locks, waiting.
+
+use crate::entry::{Entry, What};
+use bytes::Bytes;
+use keepwatch_apimachinery::ResourceVersion;
+use keepwatch_storage::{Key, Scope};
+use std::{
+    collections::{BTreeMap, HashMap, VecDeque},
+    ops::Bound,
+};
+
+/// The versions of all keys.
+pub(crate) struct Mvcc {
+    current: ResourceVersion,
+    compacted: Option<ResourceVersion>,
+    keys: BTreeMap<Key, Chain>,
+    changes: VecDeque<Change>,
+    superseded: Superseded,
+    deadlines: Deadlines,
+}
+
+/// One key's versions.
+struct Chain {
+    newest: Version,
+    /// Oldest first; absent for the many keys that were written once.
+    older: Option<Box<VecDeque<Version>>>,
+}
+
+#[derive(Clone)]
+struct Version {
+    modified: ResourceVersion,
+    content: Content,
+}
+
+#[derive(Clone)]
+enum Content {
+    Value { created: ResourceVersion, value: Stored },
+    Deleted,
+}
+
+/// A value, or where it went.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Stored {
+    InMemory(Bytes),
+    /// Only the log has it, under the version's revision.
+    InLog,
+}
+
+struct Change {
+    revision: ResourceVersion,
+    key: Key,
+}
+
+/// A version as it is found: its value may have to be fetched from the log.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Found {
+    pub(crate) key: Key,
+    pub(crate) created: ResourceVersion,
+    pub(crate) modified: ResourceVersion,
+    pub(crate) value: Stored,
+}
+
+/// A change as it is found.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct FoundChange {
+    pub(crate) key: Key,
+    pub(crate) revision: ResourceVersion,
+    /// The version it wrote; absent if it deleted the key.
+    pub(crate) now: Option<Found>,
+    pub(crate) before: Option<Found>,
+}
+
+/// A page of keys.
+pub(crate) struct Page {
+    pub(crate) items: Vec<Found>,
+    pub(crate) more: bool,
+    pub(crate) count: Option<usize>,
+}
+
+impl Chain {
+    fn versions(&self) -> impl DoubleEndedIterator<Item = &Version> {
+        self.older.iter().flat_map(|older| older.iter()).chain([&self.newest])
+    }
+
+    fn at(&self, revision: ResourceVersion) -> Option<&Version> {
+        self.versions().rev().find(|version| version.modified <= revision)
+    }
+}
+
+impl Version {
+    fn found(&self, key: &Key) -> Option<Found> {
+        match &self.content {
+            Content::Value { created, value } => Some(Found {
+                key: key.clone(),
+                created: *created,
+                modified: self.modified,
+                value: value.clone(),
+            }),
+            Content::Deleted => None,
+        }
+    }
+
+    fn bytes_in_memory(&self) -> usize {
+        match &self.content {
+            Content::Value { value: Stored::InMemory(value), .. } => value.len(),
+            _ => 0,
+        }
+    }
+}
+
+impl Mvcc {
+    /// An empty store. `superseded_bytes_max` bounds the values in memory that are no longer current; without
+    /// it all stay, because there is no log to fetch them from.
+    pub(crate) fn new(superseded_bytes_max: Option<usize>) -> Self {
+        Self {
+            current: FIRST_REVISION,
+            compacted: None,
+            keys: BTreeMap::new(),
+            changes: VecDeque::new(),
+            superseded: Superseded { bytes: 0, bytes_max: superseded_bytes_max, queue: VecDeque::new() },
+            deadlines: Deadlines::default(),
+        }
+    }
+
+    /// Begins the rebuilding of a state that was compacted before.
+    pub(crate) fn resume_compacted(&mut self, compacted: ResourceVersion) {
+        self.current = self.current.max(compacted);
+        self.compacted = Some(compacted);
+    }
+
+    pub(crate) fn current(&self) -> ResourceVersion {
+        self.current
+    }
+
+    pub(crate) fn compacted(&self) -> Option<ResourceVersion> {
+        self.compacted
+    }
+
+    pub(crate) fn changes_kept(&self) -> usize {
+        self.changes.len()
+    }
+
+    pub(crate) fn superseded_bytes(&self) -> usize {
+        self.superseded.bytes
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        self.keys.values().filter(|chain| !matches!(chain.newest.content, Content::Deleted)).count()
+    }
+
+    /// The key's current version.
+    pub(crate) fn get(&self, key: &str) -> Option<Found> {
+        let (key, chain) = self.keys.get_key_value(key)?;
+        chain.newest.found(key)
+    }
+
+    /// The revisions of the key's creation and last write, if it exists.
+    pub(crate) fn stamp(&self, key: &str) -> Option<(ResourceVersion, ResourceVersion)> {
+        let chain = self.keys.get(key)?;
+        match chain.newest.content {
+            Content::Value { created, .. } => Some((created, chain.newest.modified)),
+            Content::Deleted => None,
+        }
+    }
+
+    /// The keys of a scope at a revision that is neither compacted nor in the future.
+    pub(crate) fn range(
+        &self,
+        scope: &Scope,
+        from: Option<&str>,
+        limit: Option<usize>,
+        at: ResourceVersion,
+        count: bool,
+    ) -> Page {
+        let begin = from.unwrap_or(scope.key());
+        let end = scope.end();
+        if begin >= end.as_str() {
+            return Page { items: Vec::new(), more: false, count: count.then_some(0) };
+        }
+        let bounds = (Bound::Included(begin), Bound::Excluded(end.as_str()));
+        let mut found = self
+            .keys
+            .range::<str, _>(bounds)
+            .filter(|(key, _)| scope.contains(key))
+            .filter_map(|(key, chain)| Some((key, chain.at(at)?)))
+            .filter(|(_, version)| !matches!(version.content, Content::Deleted));
+        let items: Vec<Found> = found
+            .by_ref()
+            .take(limit.unwrap_or(usize::MAX))
+            .filter_map(|(key, version)| version.found(key))
+            .collect();
+        let unread = if count { found.count() } else { usize::from(found.next().is_some()) };
+        Page { more: unread > 0, count: count.then_some(items.len() + unread), items }
+    }
+
+    /// Up to `limit` changes of a scope after a revision that is not compacted, and up to where that looked.
+    pub(crate) fn changes_after(
+        &self,
+        after: ResourceVersion,
+        scope: &Scope,
+        limit: usize,
+    ) -> (Vec<FoundChange>, ResourceVersion) {
+        let begin = self.changes.partition_point(|change| change.revision <= after);
+        let mut found = Vec::new();
+        for change in self.changes.range(begin..) {
+            if !scope.contains(&change.key) {
+                continue;
+            }
+            found.push(self.found_change(change));
+            if found.len() == limit {
+                return (found, change.revision);
+            }
+        }
+        (found, self.current.max(after))
+    }
+
+    fn found_change(&self, change: &Change) -> FoundChange {
+        let chain = self.keys.get(&change.key).expect("a key has versions while a change of it is kept");
+        let mut before = None;
+        for version in chain.versions() {
+            if version.modified == change.revision {
+                let now = version.found(&change.key);
+                return FoundChange { key: change.key.clone(), revision: change.revision, now, before };
+            }
+            before = version.found(&change.key);
+        }
+        unreachable!("a change is kept as long as the version it wrote")
+    }
+
+    /// Takes in the next write. Returns the revisions of versions that the log need not keep any more:
+    /// none for a new write, some for a write that a compaction had covered before its clearing was done.
+    pub(crate) fn apply(&mut self, entry: Entry) -> Vec<ResourceVersion> {
+        let Entry { revision, key, what } = entry;
+        self.current = self.current.max(revision);
+        let version = Version {
+            modified: revision,
+            content: match what {
+                What::Put { value, created, expires_ms } => {
+                    self.deadlines.set(&key, revision, expires_ms);
+                    Content::Value { created, value: Stored::InMemory(value) }
+                }
+                What::Delete => {
+                    self.deadlines.set(&key, revision, None);
+                    Content::Deleted
+                }
+            },
+        };
+        if self.compacted.is_some_and(|compacted| revision <= compacted) {
+            return self.replace_compacted(key, version);
+        }
+        match self.keys.get_mut(&key) {
+            Some(chain) => {
+                let old = std::mem::replace(&mut chain.newest, version);
+                self.superseded.add(&key, &old, revision);
+                chain.older.get_or_insert_default().push_back(old);
+            }
+            None => {
+                self.keys.insert(key.clone(), Chain { newest: version, older: None });
+            }
+        }
+        self.changes.push_back(Change { revision, key });
+        self.leave_superseded_values_to_the_log();
+        Vec::new()
+    }
+
+    fn replace_compacted(&mut self, key: Key, version: Version) -> Vec<ResourceVersion> {
+        let mut unneeded = Vec::new();
+        let revision = version.modified;
+        let old = if matches!(version.content, Content::Deleted) {
+            unneeded.push(revision);
+            self.keys.remove(&key)
+        } else {
+            self.keys.insert(key, Chain { newest: version, older: None })
+        };
+        unneeded.extend(old.map(|chain| chain.newest.modified));
+        unneeded
+    }
+
+    fn leave_superseded_values_to_the_log(&mut self) {
+        while let Some((key, revision)) = self.superseded.next_over_limit() {
+            let older = self.keys.get_mut(&key).and_then(|chain| chain.older.as_mut());
+            let version = older.and_then(|older| older.iter_mut().find(|version| version.modified == revision));
+            if let Some(Version { content: Content::Value { value, .. }, .. }) = version {
+                *value = Stored::InLog;
+            }
+        }
+    }
+
+    /// The revision to compact to so that at most `changes_max` changes are dropped on the way to `goal`.
+    pub(crate) fn compaction_step(&self, goal: ResourceVersion, changes_max: usize) -> ResourceVersion {
+        self.changes.get(changes_max.saturating_sub(1)).map_or(goal, |change| change.revision.min(goal))
+    }
+
+    /// The revision that, compacted to, leaves the newest `keep` changes; absent if there are no more.
+    pub(crate) fn revision_beyond_newest(&self, keep: usize) -> Option<ResourceVersion> {
+        let beyond = self.changes.len().checked_sub(keep + 1)?;
+        Some(self.changes[beyond].revision)
+    }
+
+    /// Forgets changes up to `revision` and the versions they superseded, whose revisions are returned.
+    pub(crate) fn compact(&mut self, revision: ResourceVersion) -> Vec<ResourceVersion> {
+        let mut unneeded = Vec::new();
+        while self.changes.front().is_some_and(|change| change.revision <= revision) {
+            let change = self.changes.pop_front().expect("there is a front");
+            self.forget_versions_before(&change, &mut unneeded);
+        }
+        self.superseded.forget_up_to(revision);
+        self.compacted = self.compacted.max(Some(revision));
+        unneeded
+    }
+
+    fn forget_versions_before(&mut self, change: &Change, unneeded: &mut Vec<ResourceVersion>) {
+        let Some(chain) = self.keys.get_mut(&change.key) else { return };
+        let is_over = |version: &Version| {
+            version.modified < change.revision
+                || (version.modified == change.revision && matches!(version.content, Content::Deleted))
+        };
+        if let Some(older) = &mut chain.older {
+            while older.front().is_some_and(is_over) {
+                unneeded.extend(older.pop_front().map(|version| version.modified));
+            }
+            if older.is_empty() {
+                chain.older = None;
+            }
+        }
+        if is_over(&chain.newest) {
+            unneeded.push(chain.newest.modified);
+            self.keys.remove(&change.key);
+        }
+    }
+
+    /// The earliest moment at which a key's time to live runs out, in milliseconds of Unix time.
+    pub(crate) fn next_deadline_ms(&self) -> Option<u64> {
+        self.deadlines.by_time.first_key_value().map(|((ms, _), _)| *ms)
+    }
+
+    /// Keys whose time to live has run out, with the revision that gave it to them.
+    pub(crate) fn expired(&self, now_ms: u64, limit: usize) -> Vec<(Key, ResourceVersion)> {
+        self.deadlines
+            .by_time
+            .iter()
+            .take_while(|((ms, _), _)| *ms <= now_ms)
+            .take(limit)
+            .map(|((_, revision), key)| (key.clone(), *revision))
+            .collect()
+    }
+}
+
+/// The revision of a store nobody has written to. As in etcd, the first write is one more.
+const FIRST_REVISION: ResourceVersion = ResourceVersion::new(1).expect("one is not zero");
+
+/// Values in memory that are no longer current, in the order in which they were superseded.
+struct Superseded {
+    bytes: usize,
+    bytes_max: Option<usize>,
+    queue: VecDeque<SupersededValue>,
+}
+
+struct SupersededValue {
+    key: Key,
+    revision: ResourceVersion,
+    superseded_at: ResourceVersion,
+    bytes: usize,
+}
+
+impl Superseded {
+    fn add(&mut self, key: &Key, version: &Version, superseded_at: ResourceVersion) {
+        let bytes = version.bytes_in_memory();
+        if bytes > 0 {
+            self.bytes += bytes;
+            self.queue.push_back(SupersededValue {
+                key: key.clone(),
+                revision: version.modified,
+                superseded_at,
+                bytes,
+            });
+        }
+    }
+
+    fn next_over_limit(&mut self) -> Option<(Key, ResourceVersion)> {
+        self.bytes_max.filter(|max| self.bytes > *max)?;
+        let value = self.queue.pop_front()?;
+        self.bytes -= value.bytes;
+        Some((value.key, value.revision))
+    }
+
+    fn forget_up_to(&mut self, revision: ResourceVersion) {
+        while self.queue.front().is_some_and(|value| value.superseded_at <= revision) {
+            self.bytes -= self.queue.pop_front().map_or(0, |value| value.bytes);
+        }
+    }
+}
+
+/// When keys with a time to live are to be deleted.
+#[derive(Default)]
+struct Deadlines {
+    by_time: BTreeMap<(u64, ResourceVersion), Key>,
+    by_key: HashMap<Key, (u64, ResourceVersion)>,
+}
+
+impl Deadlines {
+    fn set(&mut self, key: &Key, revision: ResourceVersion, expires_ms: Option<u64>) {
+        if let Some(old) = self.by_key.remove(key) {
+            self.by_time.remove(&old);
+        }
+        if let Some(ms) = expires_ms {
+            self.by_key.insert(key.clone(), (ms, revision));
+            self.by_time.insert((ms, revision), key.clone());
+        }
+    }
+}

@@ -1,0 +1,85 @@
+//! What readers, writers and watchers share: the versions and who waits for the next ones, under one lock.
+//!
+//! Kept true: a change becomes visible and its watchers are woken in one step, so that a watcher that finds
+//! nothing new has been told everything.
+
+use crate::{
+    entry::{Entry, What},
+    log::LogReader,
+    mvcc::{Found, Mvcc, Stored},
+    watch::Waiters,
+};
+use keepwatch_storage::{KeyValue, StorageError};
+use parking_lot::RwLock;
+use tokio::sync::Notify;
+
+pub(crate) struct Shared {
+    /// Never held across an await.
+    pub(crate) state: RwLock<State>,
+    /// Where values are that are no longer in memory. In a store without a disk all stay in memory.
+    pub(crate) log: LogReader,
+    /// Rung when a deadline comes earlier than the one that `compact` waits for.
+    pub(crate) deadline_changed: Notify,
+}
+
+pub(crate) struct State {
+    pub(crate) mvcc: Mvcc,
+    pub(crate) waiters: Waiters,
+    /// Set when the store is closed: watches end.
+    pub(crate) closed: bool,
+}
+
+impl Shared {
+    pub(crate) fn new(mvcc: Mvcc, log: LogReader) -> Self {
+        let state = State { mvcc, waiters: Waiters::default(), closed: false };
+        Self { state: RwLock::new(state), log, deadline_changed: Notify::new() }
+    }
+
+    /// Makes committed writes visible.
+    pub(crate) fn publish(&self, entries: Vec<Entry>) {
+        self.publish_in(&mut self.state.write(), entries);
+    }
+
+    /// The same for whoever holds the lock already.
+    pub(crate) fn publish_in(&self, state: &mut State, entries: impl IntoIterator<Item = Entry>) {
+        let deadline = state.mvcc.next_deadline_ms();
+        for entry in entries {
+            state.waiters.wake(&entry.key, entry.revision);
+            state.mvcc.apply(entry);
+        }
+        if state.mvcc.next_deadline_ms().unwrap_or(u64::MAX) < deadline.unwrap_or(u64::MAX) {
+            self.deadline_changed.notify_one();
+        }
+    }
+
+    pub(crate) fn close(&self) {
+        let mut state = self.state.write();
+        state.closed = true;
+        state.waiters.wake_all();
+    }
+}
+
+/// Completes a version with its value; absent if only the log had it and a compaction was faster.
+pub(crate) fn fetch(log: &LogReader, found: Found) -> Result<Option<KeyValue>, StorageError> {
+    let Found { key, created, modified, value } = found;
+    let value = match value {
+        Stored::InMemory(value) => value,
+        Stored::InLog => match log.read(modified)?.map(|entry| entry.what) {
+            Some(What::Put { value, .. }) => value,
+            _ => return Ok(None),
+        },
+    };
+    Ok(Some(KeyValue { key, value, created, modified }))
+}
+
+/// Runs `work` here, or on a thread that may wait for the disk if it is going to.
+pub(crate) async fn run<T: Send + 'static>(
+    waits_for_disk: bool,
+    work: impl FnOnce() -> Result<T, StorageError> + Send + 'static,
+) -> Result<T, StorageError> {
+    if !waits_for_disk {
+        return work();
+    }
+    let joined = tokio::task::spawn_blocking(work).await;
+    joined.map_err(|error| StorageError::backend("reading old versions", error))?
+}

@@ -1,0 +1,339 @@
+//! What the disk and the operating system may do to a store, and what must survive it.
+//!
+//! Rounds: few by default, many with `KEEPWATCH_LONG=1`.
+
+use bytes::Bytes;
+use futures::{StreamExt, future};
+use keepwatch_apimachinery::ResourceVersion;
+use keepwatch_storage::{Backend, BackendEvent, Key, RangeRequest, Scope, StorageError, Swap};
+use keepwatch_storage_embedded::{Embedded, EmbeddedOptions, Retention};
+use rand::{Rng, SeedableRng, rngs::StdRng};
+use std::{
+    collections::BTreeMap,
+    env,
+    io::{BufRead, BufReader, Write},
+    path::{Path, PathBuf},
+    process::{Child, Command, Stdio},
+    sync::Arc,
+    time::Duration,
+};
+
+fn rounds(normally: u64, in_the_long_run: u64) -> u64 {
+    if env::var_os("KEEPWATCH_LONG").is_some() { in_the_long_run } else { normally }
+}
+
+fn everything() -> Scope {
+    Scope::Children(Key::from_backend("/"))
+}
+
+fn revision(n: u64) -> ResourceVersion {
+    ResourceVersion::new(n).expect("not zero")
+}
+
+/// Every change after `after`, in the order a watch tells them.
+async fn history(store: &dyn Backend, after: ResourceVersion) -> Vec<Told> {
+    let current = store.current_revision().await.unwrap();
+    let mut watch = store.watch(everything(), after, true).await.unwrap();
+    store.request_progress().await.unwrap();
+    let mut told = Vec::new();
+    while let Some(event) = watch.next().await {
+        match event.expect("history is kept") {
+            BackendEvent::Put { item, .. } => {
+                told.push(Told { revision: item.modified, key: item.key, value: Some(item.value) });
+            }
+            BackendEvent::Delete { key, revision, .. } => told.push(Told { revision, key, value: None }),
+            BackendEvent::Progress(reached) if reached >= current => break,
+            BackendEvent::Progress(_) => {}
+        }
+    }
+    told
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Told {
+    revision: ResourceVersion,
+    key: Key,
+    value: Option<Bytes>,
+}
+
+mod killed {
+    //! A process that writes as fast as it can is killed at a random moment, again and again.
+    use super::*;
+
+    const DIRECTORY: &str = "KEEPWATCH_TEST_KILLED_DIRECTORY";
+    const WRITERS: u64 = 8;
+    const KEYS_PER_WRITER: u64 = 20;
+
+    #[test]
+    fn fault_killed_writers_lose_nothing_that_was_acknowledged() {
+        let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().unwrap();
+        if let Some(directory) = env::var_os(DIRECTORY) {
+            runtime.block_on(write_until_killed(Path::new(&directory)));
+            return;
+        }
+        let seed = rand::random();
+        println!("seed {seed}");
+        let mut random = StdRng::seed_from_u64(seed);
+        let root = tempfile::tempdir().unwrap();
+        let mut checker = Checker::new();
+        for round in 0..rounds(15, 200) {
+            let mut child = spawn(root.path());
+            let acknowledged = BufReader::new(child.stdout.take().expect("a pipe"));
+            let lines = std::thread::spawn(move || acknowledged.lines().map_while(Result::ok).collect::<Vec<_>>());
+            std::thread::sleep(Duration::from_millis(random.random_range(30..400)));
+            child.kill().unwrap();
+            child.wait().unwrap();
+            checker.take(&lines.join().unwrap());
+            runtime.block_on(async {
+                let store = Embedded::open(root.path(), options()).unwrap();
+                checker.check(&store, &mut random).await;
+                if round % 5 == 4 {
+                    let goal = random.random_range(checker.compacted.get()..=checker.reached.get());
+                    checker.compacted = revision(goal);
+                    store.compact(checker.compacted).await.unwrap();
+                }
+            });
+        }
+        println!("{} writes acknowledged, {} in doubt at the kill and found", checker.acknowledged, checker.in_doubt);
+        assert!(checker.acknowledged > 1000, "too few writes to mean anything: {}", checker.acknowledged);
+    }
+
+    fn options() -> EmbeddedOptions {
+        let retention = Retention { events_min: usize::MAX / 2, events_max: usize::MAX / 2, ..Retention::default() };
+        EmbeddedOptions { retention, ..EmbeddedOptions::default() }
+    }
+
+    fn spawn(directory: &Path) -> Child {
+        Command::new(env::current_exe().unwrap())
+            .args(["--exact", "killed::fault_killed_writers_lose_nothing_that_was_acknowledged", "--nocapture"])
+            .env(DIRECTORY, directory)
+            .stdout(Stdio::piped())
+            .stderr(Stdio::inherit())
+            .spawn()
+            .unwrap()
+    }
+
+    /// Each writer has keys of its own and reports each write that was acknowledged.
+    async fn write_until_killed(directory: &Path) {
+        let store = Arc::new(Embedded::open(directory, options()).unwrap());
+        let writers = (0..WRITERS).map(|writer| {
+            let store = store.clone();
+            tokio::spawn(async move {
+                let mut random = StdRng::from_os_rng();
+                loop {
+                    write_one(&store, writer, &mut random).await;
+                }
+            })
+        });
+        future::join_all(writers).await;
+    }
+
+    async fn write_one(store: &Embedded, writer: u64, random: &mut StdRng) {
+        let key = Key::from_backend(format!("/w{writer}/k{}", random.random_range(0..KEYS_PER_WRITER)));
+        let expected = store.get(&key).await.unwrap().1.map(|item| item.modified);
+        let (number, bytes) = (random.random(), random.random_range(0..3000));
+        let (swap, written) = match expected.filter(|_| random.random_bool(0.2)) {
+            Some(expected) => (store.delete_if(&key, expected).await, String::new()),
+            None => {
+                let swap = store.put_if(&key, expected, value(number, bytes), None).await;
+                (swap, format!(" {number} {bytes}"))
+            }
+        };
+        let Swap::Done(at) = swap.unwrap() else { unreachable!("nobody else writes {key}") };
+        std::io::stdout().lock().write_all(format!("ack {at} {key}{written}\n").as_bytes()).unwrap();
+    }
+
+    fn value(number: u32, bytes: usize) -> Bytes {
+        format!("{number} {}", "x".repeat(bytes)).into()
+    }
+
+    /// What was acknowledged, against which every reopened store is held.
+    struct Checker {
+        /// Every write that must be there.
+        writes: BTreeMap<ResourceVersion, Told>,
+        reached: ResourceVersion,
+        compacted: ResourceVersion,
+        acknowledged: usize,
+        in_doubt: usize,
+    }
+
+    impl Checker {
+        fn new() -> Self {
+            let start = revision(1);
+            Self { writes: BTreeMap::new(), reached: start, compacted: start, acknowledged: 0, in_doubt: 0 }
+        }
+
+        fn take(&mut self, lines: &[String]) {
+            for line in lines {
+                let words: Vec<&str> = line.split(' ').collect();
+                let Some((&"ack", [at, key, written @ ..])) = words.split_first() else { continue };
+                let value = match written {
+                    [number, bytes] => Some(value(number.parse().unwrap(), bytes.parse().unwrap())),
+                    _ => None,
+                };
+                let at = revision(at.parse().unwrap());
+                let told = Told { revision: at, key: Key::from_backend(*key), value };
+                self.acknowledged += 1;
+                assert_eq!(self.writes.insert(at, told), None, "two writes were acknowledged at {at}");
+            }
+        }
+
+        async fn check(&mut self, store: &Embedded, random: &mut StdRng) {
+            let current = store.current_revision().await.unwrap();
+            assert!(current >= self.reached, "revisions went back from {} to {current}", self.reached);
+            let told = history(store, self.compacted).await;
+            self.every_acknowledged_write_is_told_once(&told);
+            resuming_anywhere_tells_the_rest(store, &told, self.compacted, random).await;
+            self.the_state_is_what_was_written(store).await;
+            self.reached = current;
+        }
+
+        /// Writes that were under way at the kill may have happened: they are adopted, so that they stay.
+        fn every_acknowledged_write_is_told_once(&mut self, told: &[Told]) {
+            let by_revision: BTreeMap<_, _> = told.iter().map(|told| (told.revision, told)).collect();
+            assert_eq!(by_revision.len(), told.len(), "a revision was told twice");
+            assert!(told.is_sorted_by_key(|told| told.revision), "out of order");
+            for (at, acknowledged) in self.writes.range(self.compacted.next()..) {
+                assert_eq!(by_revision.get(at), Some(&acknowledged), "an acknowledged write is lost");
+            }
+            for (at, told) in by_revision {
+                if !self.writes.contains_key(&at) {
+                    assert!(at > self.reached, "{told:?} was not there before");
+                    self.in_doubt += 1;
+                    self.writes.insert(at, told.clone());
+                }
+            }
+        }
+
+        async fn the_state_is_what_was_written(&self, store: &Embedded) {
+            let mut state = BTreeMap::new();
+            for told in self.writes.values() {
+                match &told.value {
+                    Some(value) => state.insert(told.key.clone(), (told.revision, value.clone())),
+                    None => state.remove(&told.key),
+                };
+            }
+            let range = store.range(RangeRequest::all(everything())).await.unwrap();
+            let found: BTreeMap<_, _> =
+                range.items.into_iter().map(|item| (item.key, (item.modified, item.value))).collect();
+            assert!(found == state, "the state differs from what was written");
+        }
+    }
+
+    async fn resuming_anywhere_tells_the_rest(
+        store: &Embedded,
+        told: &[Told],
+        compacted: ResourceVersion,
+        random: &mut StdRng,
+    ) {
+        for _ in 0..5 {
+            let skip = random.random_range(0..=told.len());
+            let after = if skip == 0 { compacted } else { told[skip - 1].revision };
+            assert!(history(store, after).await == told[skip..], "resumed after {after}");
+        }
+    }
+}
+
+mod full {
+    //! A disk without room refuses writes and nothing else.
+    use super::*;
+
+    const DIRECTORY: &str = "KEEPWATCH_TEST_FULL_DIRECTORY";
+    const NAME: &str = "full::fault_a_full_disk_refuses_writes_until_there_is_room";
+
+    #[test]
+    fn fault_a_full_disk_refuses_writes_until_there_is_room() {
+        if let Some(directory) = env::var_os(DIRECTORY) {
+            let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().unwrap();
+            for round in 0..rounds(3, 20) {
+                runtime.block_on(fill_and_make_room(&PathBuf::from(&directory), round));
+            }
+            return;
+        }
+        // A mount of our own, in a name space of our own, gone with the process: no traces, no root needed
+        // where user name spaces are allowed.
+        let root = tempfile::tempdir().unwrap();
+        let mounted = r#"mount -t tmpfs -o size=48m none "$0" && exec "$@""#;
+        let status = Command::new("unshare")
+            .args(["--user", "--map-root-user", "--mount", "sh", "-c", mounted])
+            .arg(root.path())
+            .arg(env::current_exe().unwrap())
+            .args(["--exact", NAME, "--nocapture"])
+            .env(DIRECTORY, root.path())
+            .status()
+            .expect("unshare and mount of util-linux are needed for a small disk");
+        assert!(status.success(), "the test inside the small disk failed, or no small disk could be mounted: {status}");
+    }
+
+    async fn fill_and_make_room(disk: &Path, round: u64) {
+        let directory = disk.join(format!("data-{round}"));
+        let ballast = disk.join("ballast");
+        std::fs::write(&ballast, vec![1; 16 << 20]).unwrap();
+        let store = Embedded::open(&directory, EmbeddedOptions::default()).unwrap();
+        let mut state = BTreeMap::new();
+
+        let mut random = StdRng::seed_from_u64(round);
+        let refusal = loop {
+            let writes = (0..random.random_range(1..20)).map(|_| write(&store, random.random_range(0..500), &mut random));
+            let mut refused = None;
+            for (key, outcome) in future::join_all(writes.collect::<Vec<_>>()).await {
+                match outcome {
+                    Ok((at, value)) => drop(state.insert(key, (at, value))),
+                    Err(error) => refused = Some(error),
+                }
+            }
+            if let Some(refusal) = refused {
+                break refusal;
+            }
+        };
+        assert!(matches!(refusal, StorageError::Full { .. }), "{refusal:?}");
+        assert_eq!(refusal.to_string(), "storage is full: free some disk space, then retry");
+
+        let (_, again) = write(&store, 1, &mut random).await;
+        assert!(matches!(again, Err(StorageError::Full { .. })), "still full: {again:?}");
+        assert!(contents(&store).await == state, "reads go on, and refused writes left nothing");
+        assert!(!history(&store, revision(1)).await.is_empty(), "history can be read too");
+
+        std::fs::remove_file(&ballast).unwrap();
+        for n in 500..520 {
+            let (key, written) = write(&store, n, &mut random).await;
+            state.insert(key, written.expect("there is room again"));
+        }
+        let told = history(&store, revision(1)).await;
+        drop(store);
+        let store = Embedded::open(&directory, EmbeddedOptions::default()).unwrap();
+        assert!(contents(&store).await == state, "what was acknowledged is there after a restart");
+        assert!(history(&store, revision(1)).await == told);
+        drop(store);
+        std::fs::remove_dir_all(&directory).unwrap();
+    }
+
+    type Written = (ResourceVersion, Bytes);
+
+    fn write<'a>(
+        store: &'a Embedded,
+        key: u32,
+        random: &mut StdRng,
+    ) -> impl Future<Output = (Key, Result<Written, StorageError>)> + use<'a> {
+        let key = Key::from_backend(format!("/k/{key}"));
+        let mut value = vec![0; random.random_range(100..60_000)];
+        random.fill(&mut value[..]);
+        let value = Bytes::from(value);
+        async move {
+            loop {
+                let (_, found) = store.get(&key).await.unwrap();
+                let written = store.put_if(&key, found.map(|item| item.modified), value.clone(), None).await;
+                match written {
+                    Ok(Swap::Done(at)) => return (key, Ok((at, value))),
+                    Ok(Swap::Conflict(_)) => {}
+                    Err(error) => return (key, Err(error)),
+                }
+            }
+        }
+    }
+
+    async fn contents(store: &Embedded) -> BTreeMap<Key, Written> {
+        let range = store.range(RangeRequest::all(everything())).await.unwrap();
+        range.items.into_iter().map(|item| (item.key, (item.modified, item.value))).collect()
+    }
+}

@@ -1,0 +1,146 @@
+//! What an engine promises: a revisioned key-value store.
+//!
+//! Kept true by every backend, and checked by `testing::conformance`:
+//! - there is one revision counter; each successful write raises it and has a revision of its own;
+//! - a read sees every write that was acknowledged before it began;
+//! - a write is acknowledged only when it is as durable as the backend will ever make it;
+//! - a watch yields every change in its scope after its start, once, in order of revision, or an error.
+
+use crate::{
+    error::StorageError,
+    key::{Key, Scope},
+};
+use async_trait::async_trait;
+use bytes::Bytes;
+use futures::stream::BoxStream;
+use keepwatch_apimachinery::ResourceVersion;
+use std::time::Duration;
+
+/// One version of one key.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct KeyValue {
+    /// The key.
+    pub key: Key,
+    /// What is stored, as the transformer made it.
+    pub value: Bytes,
+    /// The revision that created the key.
+    pub created: ResourceVersion,
+    /// The revision that wrote this version.
+    pub modified: ResourceVersion,
+}
+
+/// The outcome of a compare-and-swap.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Swap {
+    /// Written, at this revision.
+    Done(ResourceVersion),
+    /// Nothing was written: the key was not as expected. This is what it holds.
+    Conflict(Option<KeyValue>),
+}
+
+/// A read of a scope.
+#[derive(Clone, Debug)]
+pub struct RangeRequest {
+    /// What to read.
+    pub scope: Scope,
+    /// Where to begin inside the scope (inclusive); the scope's beginning if absent.
+    pub from: Option<String>,
+    /// How many items at the most.
+    pub limit: Option<usize>,
+    /// At which revision; the current one if absent.
+    pub at: Option<ResourceVersion>,
+    /// Whether [`Range::count`] is wanted beyond knowing that there is more.
+    pub count: bool,
+}
+
+impl RangeRequest {
+    /// Everything in a scope, now.
+    pub fn all(scope: Scope) -> Self {
+        Self { scope, from: None, limit: None, at: None, count: false }
+    }
+}
+
+/// The answer to a [`RangeRequest`].
+#[derive(Clone, Debug)]
+pub struct Range {
+    /// The store's current revision when the read was made.
+    pub current: ResourceVersion,
+    /// The items in key order.
+    pub items: Vec<KeyValue>,
+    /// Whether keys remain beyond `items`.
+    pub more: bool,
+    /// How many keys there are from the read's beginning on, limit aside; only if asked for.
+    pub count: Option<usize>,
+}
+
+/// One thing a backend's watch tells.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum BackendEvent {
+    /// A key was created (`created == modified`) or changed.
+    Put {
+        /// The new version.
+        item: KeyValue,
+        /// The version before, absent for a creation.
+        previous: Option<KeyValue>,
+    },
+    /// A key was deleted, or its time to live ran out.
+    Delete {
+        /// The key.
+        key: Key,
+        /// The revision of the deletion.
+        revision: ResourceVersion,
+        /// The last version.
+        previous: Option<KeyValue>,
+    },
+    /// Every change up to this revision has been told.
+    Progress(ResourceVersion),
+}
+
+/// A backend's watch. An error is its last item. Dropping it ends it.
+pub type BackendWatch = BoxStream<'static, Result<BackendEvent, StorageError>>;
+
+/// An engine.
+#[async_trait]
+pub trait Backend: Send + Sync + 'static {
+    /// Reads one key.
+    async fn get(&self, key: &Key) -> Result<(ResourceVersion, Option<KeyValue>), StorageError>;
+
+    /// Writes a key if its last write was at `expected`, or if it is absent and nothing is expected.
+    /// With a `ttl` the key is deleted when that time has passed; a later write without one drops it.
+    async fn put_if(
+        &self,
+        key: &Key,
+        expected: Option<ResourceVersion>,
+        value: Bytes,
+        ttl: Option<Duration>,
+    ) -> Result<Swap, StorageError>;
+
+    /// Deletes a key if its last write was at `expected`.
+    async fn delete_if(&self, key: &Key, expected: ResourceVersion) -> Result<Swap, StorageError>;
+
+    /// Reads a scope. A revision that is compacted is [`StorageError::Expired`] (as a list), one that is
+    /// not reached yet [`StorageError::TooLarge`].
+    async fn range(&self, request: RangeRequest) -> Result<Range, StorageError>;
+
+    /// Follows a scope: every change with a revision above `after`, which may lie in the future. With
+    /// `progress` the watch also yields [`BackendEvent::Progress`], on request and from time to time.
+    async fn watch(
+        &self,
+        scope: Scope,
+        after: ResourceVersion,
+        progress: bool,
+    ) -> Result<BackendWatch, StorageError>;
+
+    /// Asks that every watch with `progress` soon tells how far it is.
+    async fn request_progress(&self) -> Result<(), StorageError>;
+
+    /// The current revision: not below that of any write acknowledged before the call.
+    async fn current_revision(&self) -> Result<ResourceVersion, StorageError>;
+
+    /// Forgets what was before `revision`: changes up to it can no longer be watched, states before it no
+    /// longer be read. Compacting what is compacted already changes nothing.
+    async fn compact(&self, revision: ResourceVersion) -> Result<(), StorageError>;
+
+    /// Up to where the store is compacted, as far as this process knows.
+    fn compacted_revision(&self) -> Option<ResourceVersion>;
+}

@@ -1,0 +1,167 @@
+//! Why a storage call failed, told by what the caller does next.
+//!
+//! Nothing here is a `Status`: `endpoints` turns each variant into one. The text of the variants that
+//! Kubernetes numbers is the one its clients have always seen.
+
+use crate::key::{InvalidKey, Key};
+use keepwatch_apimachinery::{ResourceVersion, list_options::ContinueToken};
+use std::{error::Error, fmt};
+
+/// What a caller's own callback said when it refused an update or a delete.
+pub type Rejection = Box<dyn Error + Send + Sync>;
+
+/// Why a storage call failed.
+#[derive(Debug)]
+#[non_exhaustive]
+pub enum StorageError {
+    /// The key was refused before anything was read. A caller's mistake.
+    InvalidKey(InvalidKey),
+    /// There is no such object.
+    NotFound {
+        /// The missing key.
+        key: Key,
+    },
+    /// The object to be created exists already.
+    KeyExists {
+        /// The key that is taken.
+        key: Key,
+    },
+    /// The stored object is not the one the caller's preconditions speak of. Read again, then decide.
+    InvalidObject {
+        /// The key that was looked at.
+        key: Key,
+        /// Which precondition failed, and on what.
+        message: String,
+    },
+    /// A value to be written carries a resourceVersion; storage alone gives versions out.
+    VersionSet,
+    /// The store has not reached the version asked for. Wait, then retry.
+    TooLarge {
+        /// What was asked for.
+        requested: ResourceVersion,
+        /// Where the store is.
+        current: ResourceVersion,
+        /// When a retry makes sense; none if it is the caller's affair.
+        retry_after_seconds: Option<u32>,
+    },
+    /// What was asked for is compacted away. List again from the newest state.
+    Expired(ExpiredRead),
+    /// The stored value cannot be read. Nothing but writing the object anew helps.
+    Corrupt {
+        /// Whose value it is.
+        key: Key,
+        /// What reading it ran into.
+        source: Rejection,
+    },
+    /// The caller's own callback refused; this is what it said.
+    Rejected(Rejection),
+    /// The backend cannot be reached. Nothing is known of a write that was under way; retry later.
+    Unreachable {
+        /// What was being done.
+        doing: &'static str,
+        /// What the transport said.
+        source: Rejection,
+    },
+    /// The backend did not answer in time. Nothing is known of a write that was under way; retry later.
+    Timeout {
+        /// What was being done.
+        doing: &'static str,
+    },
+    /// The backend has no room to write. Reads go on; writes succeed again once there is room.
+    Full {
+        /// What the disk said.
+        source: Rejection,
+    },
+    /// The backend failed in another way. `Display` says only while doing what; the cause is in `source()`.
+    Backend {
+        /// What was being done.
+        doing: &'static str,
+        /// The cause, for the log.
+        source: Rejection,
+    },
+    /// The backend's watch was cut off, with the backend's own words.
+    WatchFailed(String),
+}
+
+/// Which read came too late for the history that is kept.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum ExpiredRead {
+    /// A list at an exact version.
+    List,
+    /// A further page of a list; the token goes on from the same key in the newest state.
+    Continue(ContinueToken),
+    /// A watch.
+    Watch,
+}
+
+impl StorageError {
+    /// Wraps a backend's failure.
+    pub fn backend(doing: &'static str, source: impl Into<Rejection>) -> Self {
+        Self::Backend { doing, source: source.into() }
+    }
+
+    /// Whether the history asked for is no longer kept, so that only a fresh list helps.
+    pub fn is_expired(&self) -> bool {
+        matches!(self, Self::Expired(_))
+    }
+}
+
+/// The numbered form: clients and logs know these codes from Kubernetes.
+fn numbered(f: &mut fmt::Formatter<'_>, text: &str, code: u8, key: &str, more: &str) -> fmt::Result {
+    write!(f, "StorageError: {text}, Code: {code}, Key: {key}, ResourceVersion: 0, AdditionalErrorMsg: {more}")
+}
+
+impl fmt::Display for StorageError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::InvalidKey(error) => error.fmt(f),
+            Self::NotFound { key } => numbered(f, "key not found", 1, key, ""),
+            Self::KeyExists { key } => numbered(f, "key exists", 2, key, ""),
+            Self::InvalidObject { key, message } => numbered(f, "invalid object", 4, key, message),
+            Self::VersionSet => f.write_str("resourceVersion should not be set on objects to be created"),
+            Self::TooLarge { requested, current, .. } => {
+                write!(f, "Timeout: Too large resource version: {requested}, current: {current}")
+            }
+            Self::Expired(ExpiredRead::List) => {
+                f.write_str("The resourceVersion for the provided list is too old.")
+            }
+            Self::Expired(ExpiredRead::Continue(_)) => f.write_str(
+                "The provided continue parameter is too old to display a consistent list result. You can start a \
+                 new list without the continue parameter, or use the continue token in this response to \
+                 retrieve the remainder of the results. Continuing with the provided token results in an \
+                 inconsistent list - objects that were created, modified, or deleted between the time the \
+                 first chunk was returned and now may show up in the list.",
+            ),
+            Self::Expired(ExpiredRead::Watch) => {
+                f.write_str("The resourceVersion for the provided watch is too old.")
+            }
+            Self::Corrupt { key, .. } => numbered(f, "corrupt object", 7, key, "the stored value cannot be read"),
+            Self::Rejected(source) => source.fmt(f),
+            Self::Unreachable { doing, .. } => numbered(f, "server unreachable", 5, "", doing),
+            Self::Timeout { doing } => numbered(f, "request timeout", 6, "", doing),
+            Self::Full { .. } => f.write_str("storage is full: free some disk space, then retry"),
+            Self::Backend { doing, .. } => write!(f, "storage failed: {doing}"),
+            Self::WatchFailed(message) => f.write_str(message),
+        }
+    }
+}
+
+impl Error for StorageError {
+    fn source(&self) -> Option<&(dyn Error + 'static)> {
+        match self {
+            Self::InvalidKey(source) => Some(source),
+            Self::Corrupt { source, .. }
+            | Self::Rejected(source)
+            | Self::Unreachable { source, .. }
+            | Self::Full { source }
+            | Self::Backend { source, .. } => Some(source.as_ref()),
+            _ => None,
+        }
+    }
+}
+
+impl From<InvalidKey> for StorageError {
+    fn from(error: InvalidKey) -> Self {
+        Self::InvalidKey(error)
+    }
+}

@@ -1,0 +1,277 @@
+//! What callers get: the objects of one resource, with Kubernetes' rules for changing and following them.
+//!
+//! Implemented by [`crate::Store`] straight on a backend, and by a watch cache in front of one.
+//!
+//! Kept true by every implementation: an object's revision is that of its last write (for a deleted one,
+//! of the deletion); a list's revision is the one it was read at; a watch's revisions only grow once its
+//! initial state is told, and an error is its last item.
+
+use crate::{
+    error::{Rejection, StorageError},
+    key::Key,
+    predicate::{Attributes, Predicate},
+};
+use async_trait::async_trait;
+use bytes::Bytes;
+use futures::stream::BoxStream;
+use keepwatch_apimachinery::{ResourceVersion, list_options::ContinueToken};
+use std::{sync::Arc, time::Duration};
+
+/// One object at one revision. Cloning shares everything.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Object {
+    /// Where it is stored.
+    pub key: Key,
+    /// Its value, without a resourceVersion: that is `revision`, and whoever hands the object on puts it in.
+    pub value: Bytes,
+    /// The revision of its last write, or of its deletion.
+    pub revision: ResourceVersion,
+    /// What was found in the value.
+    pub attributes: Arc<Attributes>,
+}
+
+/// What must be so for a write to go ahead.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Preconditions {
+    /// The object's uid.
+    pub uid: Option<String>,
+    /// The object's revision.
+    pub revision: Option<ResourceVersion>,
+}
+
+impl Preconditions {
+    /// Checks them against an object; the error is a [`StorageError::InvalidObject`].
+    pub fn check(&self, object: &Object) -> Result<(), StorageError> {
+        let failed = |what: &str, wanted: &dyn std::fmt::Display, found: &dyn std::fmt::Display| {
+            Err(StorageError::InvalidObject {
+                key: object.key.clone(),
+                message: format!(
+                    "Precondition failed: {what} in precondition: {wanted}, {what} in object meta: {found}"
+                ),
+            })
+        };
+        if let Some(uid) = &self.uid {
+            let found = object.attributes.uid.as_deref().unwrap_or_default();
+            if uid != found {
+                return failed("UID", uid, &found);
+            }
+        }
+        match self.revision {
+            Some(wanted) if wanted != object.revision => failed("ResourceVersion", &wanted, &object.revision),
+            _ => Ok(()),
+        }
+    }
+}
+
+/// How to delete.
+#[derive(Clone, Debug, Default)]
+pub struct DeleteOptions {
+    /// What must be so.
+    pub preconditions: Preconditions,
+    /// The object as the caller last saw it. Saves a read if it is right and costs one if it is not.
+    pub hint: Option<Object>,
+}
+
+/// How to update.
+#[derive(Clone, Debug, Default)]
+pub struct UpdateOptions {
+    /// Whether a missing object is created instead of being an error.
+    pub ignore_not_found: bool,
+    /// What must be so; not asked of an object that does not exist.
+    pub preconditions: Preconditions,
+    /// The object as the caller last saw it. Saves a read if it is right and costs one if it is not.
+    pub hint: Option<Object>,
+}
+
+/// What an update wants to be stored.
+#[derive(Clone, Debug)]
+pub struct Update {
+    /// The new value, without a resourceVersion.
+    pub value: Bytes,
+    /// How long the object lives from now on; for ever if absent, whatever it was before.
+    pub ttl: Option<Duration>,
+}
+
+impl Update {
+    /// An update that lives for ever.
+    pub fn new(value: impl Into<Bytes>) -> Self {
+        Self { value: value.into(), ttl: None }
+    }
+}
+
+/// Looks at the stored object and allows its deletion or says why not. Called again if the object changes.
+pub type Validate<'a> = &'a mut (dyn FnMut(&Object) -> Result<(), Rejection> + Send);
+
+/// Makes the new value from the stored object (absent if there is none). Called again if it changes.
+pub type TryUpdate<'a> = &'a mut (dyn FnMut(Option<&Object>) -> Result<Update, Rejection> + Send);
+
+/// At which revision a list reads.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub enum ReadAt {
+    /// The newest.
+    #[default]
+    MostRecent,
+    /// Whatever is at hand: a watch cache answers without asking storage.
+    Any,
+    /// Any that is not older than this.
+    NotOlderThan(ResourceVersion),
+    /// Exactly this.
+    Exact(ResourceVersion),
+    /// Where the last page ended.
+    Continue(ContinueToken),
+}
+
+/// What to list.
+#[derive(Clone, Debug, Default)]
+pub struct ListOptions {
+    /// Everything below the key, or (if not) the key alone.
+    pub recursive: bool,
+    /// At which revision.
+    pub at: ReadAt,
+    /// How many objects a page holds at the most.
+    pub limit: Option<usize>,
+    /// Which objects.
+    pub predicate: Predicate,
+}
+
+impl ListOptions {
+    /// Everything below the key, as it is now.
+    pub fn all() -> Self {
+        Self { recursive: true, ..Self::default() }
+    }
+}
+
+/// A list, or a page of one.
+#[derive(Clone, Debug)]
+pub struct List {
+    /// The objects in key order.
+    pub items: Vec<Object>,
+    /// The revision it was read at.
+    pub revision: ResourceVersion,
+    /// Where the next page begins, if keys remain. They need not match the selector.
+    pub next: Option<ContinueToken>,
+    /// How many objects remain after this page, if that is known.
+    pub remaining: Option<usize>,
+}
+
+/// Where a watch begins.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum WatchStart {
+    /// With the state at a revision not older than this one, as additions, and what follows.
+    State {
+        /// If the store has not reached it the watch ends with [`StorageError::TooLarge`].
+        not_older_than: Option<ResourceVersion>,
+    },
+    /// With what is written from now on.
+    Now,
+    /// With the first change after this revision, which may lie in the future.
+    After(ResourceVersion),
+}
+
+/// What to watch.
+#[derive(Clone, Debug)]
+pub struct WatchOptions {
+    /// Everything below the key, or (if not) the key alone.
+    pub recursive: bool,
+    /// Where to begin.
+    pub start: WatchStart,
+    /// Whether a [`WatchEvent::Bookmark`] marks the end of the initial state.
+    pub bookmark_initial_state: bool,
+    /// Whether bookmarks tell of progress, on request and from time to time.
+    pub progress: bool,
+    /// Which objects.
+    pub predicate: Predicate,
+}
+
+impl WatchOptions {
+    /// Everything below the key, from `start` on.
+    pub fn from(start: WatchStart) -> Self {
+        Self {
+            recursive: true,
+            start,
+            bookmark_initial_state: false,
+            progress: false,
+            predicate: Predicate::everything(),
+        }
+    }
+}
+
+/// One thing a watch tells.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum WatchEvent {
+    /// The object came into view: it was created, began to match, or is part of the initial state.
+    Added(Object),
+    /// The object changed and stays in view.
+    Modified {
+        /// The object now.
+        object: Object,
+        /// The object before.
+        previous: Object,
+    },
+    /// The object went out of view: it was deleted or no longer matches. Its last visible content, with the
+    /// revision of the change that removed it.
+    Deleted(Object),
+    /// Everything up to this revision has been told.
+    Bookmark {
+        /// The revision.
+        revision: ResourceVersion,
+        /// Whether this marks the end of the initial state.
+        initial_state_end: bool,
+    },
+}
+
+impl WatchEvent {
+    /// The revision of the change, or of the bookmark.
+    pub fn revision(&self) -> ResourceVersion {
+        match self {
+            Self::Added(object) | Self::Modified { object, .. } | Self::Deleted(object) => object.revision,
+            Self::Bookmark { revision, .. } => *revision,
+        }
+    }
+}
+
+/// A watch. An error is its last item. Dropping it ends it.
+pub type Watch = BoxStream<'static, Result<WatchEvent, StorageError>>;
+
+/// The objects of one resource. Keys are given as `/<resource>/[<namespace>/]<name>`.
+#[async_trait]
+pub trait Storage: Send + Sync + 'static {
+    /// Writes a new object, which with a `ttl` lives that long.
+    async fn create(&self, key: &str, value: Bytes, ttl: Option<Duration>) -> Result<Object, StorageError>;
+
+    /// Reads an object. `at` may be [`ReadAt::MostRecent`], [`ReadAt::Any`] or [`ReadAt::NotOlderThan`].
+    /// A missing object is `None`: whether that is an error is the caller's affair.
+    async fn get(&self, key: &str, at: ReadAt) -> Result<Option<Object>, StorageError>;
+
+    /// Deletes an object and returns its last value with the revision of the deletion.
+    async fn delete(
+        &self,
+        key: &str,
+        options: DeleteOptions,
+        validate: Validate<'_>,
+    ) -> Result<Object, StorageError>;
+
+    /// Reads an object, lets the caller change it and writes the result, again and again until nobody has
+    /// written in between. Writes nothing if the value stays the same.
+    async fn guaranteed_update(
+        &self,
+        key: &str,
+        options: UpdateOptions,
+        try_update: TryUpdate<'_>,
+    ) -> Result<Object, StorageError>;
+
+    /// Lists objects.
+    async fn get_list(&self, key: &str, options: ListOptions) -> Result<List, StorageError>;
+
+    /// Follows objects.
+    async fn watch(&self, key: &str, options: WatchOptions) -> Result<Watch, StorageError>;
+
+    /// Asks that watches with `progress` soon tell how far they are.
+    async fn request_progress(&self) -> Result<(), StorageError>;
+
+    /// The store's revision: not below that of any write completed before the call.
+    async fn current_revision(&self) -> Result<ResourceVersion, StorageError>;
+
+    /// Up to where the store is compacted, as far as this process knows.
+    fn compacted_revision(&self) -> Option<ResourceVersion>;
+}

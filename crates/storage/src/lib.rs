@@ -1,0 +1,33 @@
+//! Storage for a Kubernetes-compatible API server: one interface, any engine, one suite that proves it.
+//!
+//! There are two sides. An engine implements [`Backend`]: a revisioned key-value store with compare-and-swap,
+//! reads at a revision and watches from a revision. Everything Kubernetes expects beyond that (guaranteed
+//! update, preconditions, cached hints, selectors, pages and continue tokens, the enter/leave rule of watch
+//! events, values transformed at rest) is written once, in [`Store`], which turns a backend into the
+//! [`Storage`] of one resource. A watch cache is a `Storage` too, so callers cannot tell which they hold.
+//!
+//! Deliberately absent: HTTP, kinds, and any knowledge of what a value means. What must be known of a value
+//! (labels, fields, uid) comes from the [`Inspector`] its owner hands in.
+//!
+//! With feature `testing`, `testing` holds the conformance suite that every implementation runs.
+
+mod key;
+mod error;
+mod predicate;
+mod transform;
+mod interface;
+mod backend;
+mod store;
+#[cfg(feature = "testing")]
+pub mod testing;
+
+pub use backend::{Backend, BackendEvent, BackendWatch, KeyValue, Range, RangeRequest, Swap};
+pub use error::{ExpiredRead, Rejection, StorageError};
+pub use interface::{
+    DeleteOptions, List, ListOptions, Object, Preconditions, ReadAt, Storage, TryUpdate, Update, UpdateOptions,
+    Validate, Watch, WatchEvent, WatchOptions, WatchStart,
+};
+pub use key::{InvalidKey, Key, ResourcePrefix, Scope};
+pub use predicate::{Attributes, Inspector, Predicate, Undecodable};
+pub use store::{Store, StoreOptions};
+pub use transform::{Identity, Plain, Transformer};

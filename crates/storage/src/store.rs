@@ -1,0 +1,287 @@
+//! The rules of Kubernetes' storage over any backend, for one resource.
+//!
+//! Kept true: no value leaves or enters without passing the transformer and the inspector; a write that
+//! loses a race is tried again with what won it; what a caller's hint led to is never final until it was
+//! checked against the store.
+//!
+//! Not here: how anything is stored (`backend`), who may ask (`registry`).
+
+mod list;
+mod watch;
+
+use crate::{
+    backend::{Backend, KeyValue, Swap},
+    error::StorageError,
+    interface::{
+        DeleteOptions, List, ListOptions, Object, ReadAt, Storage, TryUpdate, Update, UpdateOptions, Validate,
+        Watch, WatchOptions,
+    },
+    key::{Key, ResourcePrefix},
+    predicate::Inspector,
+    transform::{Identity, Transformer},
+};
+use async_trait::async_trait;
+use bytes::Bytes;
+use keepwatch_apimachinery::ResourceVersion;
+use std::{sync::Arc, time::Duration};
+
+/// One resource's objects in a backend. Cloning shares it.
+#[derive(Clone)]
+pub struct Store {
+    backend: Arc<dyn Backend>,
+    prefix: ResourcePrefix,
+    values: Values,
+}
+
+/// What a [`Store`] needs to know of its resource.
+pub struct StoreOptions {
+    /// Where its objects are kept.
+    pub prefix: ResourcePrefix,
+    /// Who can read its values.
+    pub inspector: Arc<dyn Inspector>,
+    /// What is done to values at rest.
+    pub transformer: Arc<dyn Transformer>,
+}
+
+impl StoreOptions {
+    /// Values at rest as they are.
+    pub fn new(prefix: ResourcePrefix, inspector: Arc<dyn Inspector>) -> Self {
+        Self { prefix, inspector, transformer: Arc::new(Identity) }
+    }
+}
+
+impl Store {
+    /// One resource in `backend`.
+    pub fn new(backend: Arc<dyn Backend>, options: StoreOptions) -> Self {
+        let values = Values { inspector: options.inspector, transformer: options.transformer };
+        Self { backend, prefix: options.prefix, values }
+    }
+
+    async fn read_live(&self, key: &Key) -> Result<Option<Current>, StorageError> {
+        let (_, item) = self.backend.get(key).await?;
+        item.map(|item| Current::live(&self.values, item)).transpose()
+    }
+
+    async fn must_read_live(&self, key: &Key) -> Result<Current, StorageError> {
+        self.read_live(key).await?.ok_or_else(|| StorageError::NotFound { key: key.clone() })
+    }
+}
+
+/// The object a write is about to replace or delete.
+struct Current {
+    object: Object,
+    /// Stored in an outdated form: write even if the value stays the same.
+    stale: bool,
+    /// What the caller believed, not what the store said.
+    hinted: bool,
+}
+
+impl Current {
+    fn live(values: &Values, item: KeyValue) -> Result<Self, StorageError> {
+        let (object, stale) = values.decode(item)?;
+        Ok(Self { object, stale, hinted: false })
+    }
+
+    fn hinted(object: Object) -> Self {
+        Self { object, stale: false, hinted: true }
+    }
+}
+
+/// The way of values in and out.
+#[derive(Clone)]
+struct Values {
+    inspector: Arc<dyn Inspector>,
+    transformer: Arc<dyn Transformer>,
+}
+
+impl Values {
+    /// The object a stored version stands for, and whether its stored form is outdated.
+    fn decode(&self, item: KeyValue) -> Result<(Object, bool), StorageError> {
+        let corrupt = |source| StorageError::Corrupt { key: item.key.clone(), source };
+        let plain = self.transformer.from_storage(&item.key, item.value.clone()).map_err(corrupt)?;
+        let attributes = self.inspector.inspect(&item.key, &plain.value).map_err(|e| corrupt(e.into()))?;
+        let object = Object {
+            key: item.key,
+            value: plain.value,
+            revision: item.modified,
+            attributes: Arc::new(attributes),
+        };
+        Ok((object, plain.stale))
+    }
+
+    /// What to store for a new value, and what to call it once its revision is known.
+    fn encode(&self, key: &Key, value: Bytes) -> Result<(Bytes, Encoded), StorageError> {
+        let attributes = self
+            .inspector
+            .inspect(key, &value)
+            .map_err(|error| StorageError::InvalidObject { key: key.clone(), message: error.to_string() })?;
+        if attributes.has_version {
+            return Err(StorageError::VersionSet);
+        }
+        let stored = self
+            .transformer
+            .to_storage(key, value.clone())
+            .map_err(|source| StorageError::backend("transforming a value for storage", source))?;
+        let written = move |key: Key, revision| Object { key, value, revision, attributes: Arc::new(attributes) };
+        Ok((stored, Box::new(written)))
+    }
+}
+
+/// Makes the written object once the write's revision is known.
+type Encoded = Box<dyn FnOnce(Key, ResourceVersion) -> Object + Send>;
+
+#[async_trait]
+impl Storage for Store {
+    async fn create(&self, key: &str, value: Bytes, ttl: Option<Duration>) -> Result<Object, StorageError> {
+        let key = self.prefix.object(key)?;
+        let (stored, written) = self.values.encode(&key, value)?;
+        match self.backend.put_if(&key, None, stored, ttl).await? {
+            Swap::Done(revision) => Ok(written(key, revision)),
+            Swap::Conflict(_) => Err(StorageError::KeyExists { key }),
+        }
+    }
+
+    async fn get(&self, key: &str, at: ReadAt) -> Result<Option<Object>, StorageError> {
+        let key = self.prefix.object(key)?;
+        let (current, item) = self.backend.get(&key).await?;
+        if let ReadAt::NotOlderThan(requested) = at {
+            list::must_have_reached(requested, current)?;
+        }
+        Ok(item.map(|item| self.values.decode(item)).transpose()?.map(|(object, _)| object))
+    }
+
+    async fn delete(
+        &self,
+        key: &str,
+        options: DeleteOptions,
+        validate: Validate<'_>,
+    ) -> Result<Object, StorageError> {
+        let key = self.prefix.object(key)?;
+        let mut current = match options.hint {
+            Some(object) => Current::hinted(object),
+            None => self.must_read_live(&key).await?,
+        };
+        loop {
+            let allowed = options
+                .preconditions
+                .check(&current.object)
+                .and_then(|()| validate(&current.object).map_err(StorageError::Rejected));
+            if let Err(refusal) = allowed {
+                current = self.unless_the_hint_was_stale(current, refusal).await?;
+                continue;
+            }
+            match self.backend.delete_if(&key, current.object.revision).await? {
+                Swap::Done(revision) => return Ok(Object { revision, ..current.object }),
+                Swap::Conflict(None) => return Err(StorageError::NotFound { key }),
+                Swap::Conflict(Some(item)) => current = Current::live(&self.values, item)?,
+            }
+        }
+    }
+
+    async fn guaranteed_update(
+        &self,
+        key: &str,
+        options: UpdateOptions,
+        try_update: TryUpdate<'_>,
+    ) -> Result<Object, StorageError> {
+        let key = self.prefix.object(key)?;
+        let mut current = match options.hint {
+            Some(object) => Some(Current::hinted(object)),
+            None => self.read_live(&key).await?,
+        };
+        loop {
+            let Some(existing) = current else {
+                if !options.ignore_not_found {
+                    return Err(StorageError::NotFound { key });
+                }
+                let update = try_update(None).map_err(StorageError::Rejected)?;
+                match self.swap(&key, None, update).await? {
+                    Written::As(object) => return Ok(object),
+                    Written::Lost(winner) => current = winner,
+                }
+                continue;
+            };
+            let tried = options
+                .preconditions
+                .check(&existing.object)
+                .and_then(|()| try_update(Some(&existing.object)).map_err(StorageError::Rejected));
+            let update = match tried {
+                Ok(update) => update,
+                Err(refusal) => {
+                    current = Some(self.unless_the_hint_was_stale(existing, refusal).await?);
+                    continue;
+                }
+            };
+            if update.value == existing.object.value && !existing.stale {
+                if !existing.hinted {
+                    return Ok(existing.object);
+                }
+                current = self.read_live(&key).await?;
+                continue;
+            }
+            match self.swap(&key, Some(existing.object.revision), update).await? {
+                Written::As(object) => return Ok(object),
+                Written::Lost(winner) => current = winner,
+            }
+        }
+    }
+
+    async fn get_list(&self, key: &str, options: ListOptions) -> Result<List, StorageError> {
+        self.list(self.prefix.scope(key, options.recursive)?, options).await
+    }
+
+    async fn watch(&self, key: &str, options: WatchOptions) -> Result<Watch, StorageError> {
+        let scope = self.prefix.scope(key, options.recursive)?;
+        watch::start(self.clone(), scope, options).await
+    }
+
+    async fn request_progress(&self) -> Result<(), StorageError> {
+        self.backend.request_progress().await
+    }
+
+    async fn current_revision(&self) -> Result<ResourceVersion, StorageError> {
+        self.backend.current_revision().await
+    }
+
+    fn compacted_revision(&self) -> Option<ResourceVersion> {
+        self.backend.compacted_revision()
+    }
+}
+
+/// The outcome of writing an update.
+enum Written {
+    As(Object),
+    /// Somebody else wrote first; this is what they left.
+    Lost(Option<Current>),
+}
+
+impl Store {
+    async fn swap(
+        &self,
+        key: &Key,
+        expected: Option<ResourceVersion>,
+        update: Update,
+    ) -> Result<Written, StorageError> {
+        let (stored, written) = self.values.encode(key, update.value)?;
+        match self.backend.put_if(key, expected, stored, update.ttl).await? {
+            Swap::Done(revision) => Ok(Written::As(written(key.clone(), revision))),
+            Swap::Conflict(winner) => {
+                Ok(Written::Lost(winner.map(|item| Current::live(&self.values, item)).transpose()?))
+            }
+        }
+    }
+
+    /// A refusal is final if it was about the live object. One about a hint is final only if the hint was
+    /// right; otherwise this is the live object to try again with.
+    async fn unless_the_hint_was_stale(
+        &self,
+        current: Current,
+        refusal: StorageError,
+    ) -> Result<Current, StorageError> {
+        if !current.hinted {
+            return Err(refusal);
+        }
+        let live = self.must_read_live(&current.object.key).await?;
+        if live.object.revision == current.object.revision { Err(refusal) } else { Ok(live) }
+    }
+}
