@@ -21,9 +21,14 @@
 //! # Ok::<_, Box<dyn std::error::Error>>(())
 //! ```
 
+#[cfg(doctest)]
+#[doc = include_str!("../../../README.md")]
+struct Readme;
+
 mod directory;
 mod entry;
 mod mvcc;
+mod torn;
 mod log;
 mod state;
 mod commit;

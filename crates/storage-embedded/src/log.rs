@@ -12,6 +12,7 @@
 use crate::{
     directory::{Directory, OpenError},
     entry::Entry,
+    torn::cut_torn_batch,
 };
 use fjall::{Database, Keyspace, KeyspaceCreateOptions, PersistMode};
 use keepwatch_apimachinery::ResourceVersion;
@@ -55,6 +56,7 @@ struct OpenLog {
 
 impl OpenLog {
     fn open(directory: &Directory) -> fjall::Result<Self> {
+        cut_torn_batch(&directory.log_path())?;
         let database = Database::builder(directory.log_path())
             .worker_threads(1)
             .cache_size(CACHE_BYTES)
@@ -254,4 +256,197 @@ fn is_for_lack_of_room(error: &fjall::Error) -> bool {
         cause = error.source();
     }
     false
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::entry::What;
+    use keepwatch_storage::Key;
+    use std::{
+        fs::{self, File},
+        path::{Path, PathBuf},
+    };
+
+    /// Collects what a log tells at opening.
+    #[derive(Default, PartialEq, Debug)]
+    struct Recovered {
+        compacted: Option<u64>,
+        revisions: Vec<u64>,
+    }
+
+    impl Recover for Recovered {
+        fn compacted(&mut self, revision: ResourceVersion) {
+            self.compacted = Some(revision.get());
+        }
+
+        fn entry(&mut self, entry: Entry) -> Vec<ResourceVersion> {
+            self.revisions.push(entry.revision.get());
+            Vec::new()
+        }
+    }
+
+    fn open(path: &Path) -> (Log, Recovered) {
+        let mut recovered = Recovered::default();
+        (Log::open(Directory::take(path).unwrap(), &mut recovered).unwrap(), recovered)
+    }
+
+    fn entries(revisions: std::ops::RangeInclusive<u64>) -> Vec<Entry> {
+        let entry = |n: u64| {
+            let revision = ResourceVersion::new(n).unwrap();
+            // Ends in a byte that is not zero, so that the end of a journal can be told from unused space.
+            let what = What::Put { value: vec![7; 40].into(), created: revision, expires_ms: None };
+            Entry { revision, key: Key::from_backend(format!("/k/{n}")), what }
+        };
+        revisions.map(entry).collect()
+    }
+
+    fn journal(path: &Path) -> PathBuf {
+        let mut journals: Vec<_> = fs::read_dir(path.join("log"))
+            .unwrap()
+            .map(|file| file.unwrap().path())
+            .filter(|file| file.extension().is_some_and(|extension| extension == "jnl"))
+            .collect();
+        assert_eq!(journals.len(), 1);
+        journals.remove(0)
+    }
+
+    /// Up to where a journal is written; what follows is space taken in advance.
+    fn written(journal: &Path) -> usize {
+        fs::read(journal).unwrap().iter().rposition(|byte| *byte != 0).map_or(0, |last| last + 1)
+    }
+
+    fn copy(from: &Path, to: &Path) {
+        fs::create_dir_all(to).unwrap();
+        for file in fs::read_dir(from).unwrap() {
+            let file = file.unwrap();
+            let target = to.join(file.file_name());
+            if file.file_type().unwrap().is_dir() {
+                copy(&file.path(), &target);
+            } else if file.path().extension().is_none_or(|extension| extension != "jnl") {
+                fs::copy(file.path(), target).unwrap();
+            }
+        }
+    }
+
+    /// A closed log of revisions 2 to 8, its last batch 6 to 8.
+    struct Damageable {
+        root: tempfile::TempDir,
+        journal: Vec<u8>,
+        last_batch: std::ops::Range<usize>,
+    }
+
+    impl Damageable {
+        fn new() -> Self {
+            let root = tempfile::tempdir().unwrap();
+            let whole = root.path().join("whole");
+            let (mut log, _) = open(&whole);
+            log.append(&entries(2..=4)).unwrap();
+            log.append(&entries(5..=5)).unwrap();
+            let before = written(&journal(&whole));
+            log.append(&entries(6..=8)).unwrap();
+            drop(log);
+            let after = written(&journal(&whole));
+            assert!(after - before > 3 * 40, "the last batch is three entries long");
+            let bytes = fs::read(journal(&whole)).unwrap();
+            Self { root, journal: bytes, last_batch: before..after }
+        }
+
+        /// Opens a copy with another journal; then it must also take writes and keep them.
+        fn open_with(&self, bytes: &[u8]) -> Result<Vec<u64>, OpenError> {
+            let (whole, copied) = (self.root.path().join("whole"), self.root.path().join("copy"));
+            let _ = fs::remove_dir_all(&copied);
+            copy(&whole, &copied);
+            fs::write(copied.join("log").join(journal(&whole).file_name().unwrap()), bytes).unwrap();
+            let mut recovered = Recovered::default();
+            let mut log = Log::open(Directory::take(&copied).unwrap(), &mut recovered)?;
+            let last = *recovered.revisions.last().unwrap();
+            log.append(&entries(last + 1..=last + 2)).unwrap();
+            drop(log);
+            let (_, again) = open(&copied);
+            assert_eq!(again.revisions, (2..=last + 2).collect::<Vec<_>>(), "written on");
+            Ok(recovered.revisions)
+        }
+    }
+
+    #[test]
+    fn fault_a_log_cut_anywhere_in_its_last_batch_loses_that_batch_and_nothing_else() {
+        let log = Damageable::new();
+        for end in log.last_batch.start..=log.last_batch.end {
+            let last = if end < log.last_batch.end { 5 } else { 8 };
+            let found = log.open_with(&log.journal[..end]).unwrap();
+            assert_eq!(found, (2..=last).collect::<Vec<_>>(), "cut at {end} of {:?}", log.last_batch);
+        }
+    }
+
+    #[test]
+    fn fault_a_last_batch_with_a_hole_that_a_power_cut_left_is_lost_and_nothing_else() {
+        let log = Damageable::new();
+        for hole_bytes in [16, 60, 120] {
+            for begin in log.last_batch.clone().step_by(29) {
+                let hole = begin..(begin + hole_bytes).min(log.last_batch.end);
+                let mut bytes = log.journal.clone();
+                bytes[hole.clone()].fill(0);
+                let found = log.open_with(&bytes).unwrap_or_else(|error| panic!("hole at {hole:?}: {error:?}"));
+                assert_eq!(found, [2, 3, 4, 5], "hole at {hole:?} of {:?}", log.last_batch);
+            }
+        }
+    }
+
+    #[test]
+    fn damage_before_the_last_batch_is_an_error_not_a_loss() {
+        let log = Damageable::new();
+        let mut bytes = log.journal.clone();
+        let first_value = bytes.windows(40).position(|window| window == [7; 40]).unwrap();
+        bytes[first_value + 20] ^= 1;
+        assert!(matches!(log.open_with(&bytes), Err(OpenError::Damaged { .. })));
+    }
+
+    #[test]
+    fn a_compaction_is_remembered_and_takes_what_it_made_superfluous() {
+        let root = tempfile::tempdir().unwrap();
+        let (mut log, _) = open(root.path());
+        let all = entries(2..=6);
+        log.append(&all).unwrap();
+        log.compact(all[3].revision, &[all[0].revision, all[2].revision]).unwrap();
+        assert_eq!(log.reader().read(all[0].revision).unwrap(), None);
+        assert_eq!(log.reader().read(all[1].revision).unwrap().as_ref(), Some(&all[1]));
+        drop(log);
+        let (_, recovered) = open(root.path());
+        assert_eq!(recovered, Recovered { compacted: Some(5), revisions: vec![3, 5, 6] });
+    }
+
+    #[test]
+    fn what_a_failed_append_may_have_left_is_gone_before_the_next() {
+        let root = tempfile::tempdir().unwrap();
+        let (mut log, _) = open(root.path());
+        log.append(&entries(2..=3)).unwrap();
+        // As if the disk had taken these but said that it did not.
+        log.append(&entries(4..=6)).unwrap();
+        log.last = ResourceVersion::new(3);
+        log.broken = true;
+        log.append(&entries(4..=4)).unwrap();
+        drop(log);
+        assert_eq!(open(root.path()).1.revisions, [2, 3, 4]);
+    }
+
+    #[test]
+    fn a_damaged_entry_is_refused_with_the_directory_named() {
+        let root = tempfile::tempdir().unwrap();
+        let (log, _) = open(root.path());
+        let open_log = log.reader.open.write().take().unwrap();
+        open_log.entries.insert(9u64.to_be_bytes(), b"nonsense").unwrap();
+        drop((open_log, log));
+        let refused = Log::open(Directory::take(root.path()).unwrap(), &mut Recovered::default());
+        let error = refused.err().expect("damaged").to_string();
+        assert!(error.contains("is damaged") && error.contains(&root.path().display().to_string()), "{error}");
+    }
+
+    #[test]
+    fn lack_of_room_is_told_from_other_failures() {
+        let room = fjall::Error::Io(io::Error::from(io::ErrorKind::StorageFull));
+        assert!(matches!(storage_error("x", room), StorageError::Full { .. }));
+        let other = fjall::Error::Io(File::open("/nowhere").unwrap_err());
+        assert!(matches!(storage_error("x", other), StorageError::Backend { doing: "x", .. }));
+    }
 }

@@ -86,12 +86,23 @@ pub(crate) struct Page {
 }
 
 impl Chain {
-    fn versions(&self) -> impl DoubleEndedIterator<Item = &Version> {
-        self.older.iter().flat_map(|older| older.iter()).chain([&self.newest])
+    /// The version that was current at a revision. A key may have very many: they are searched, not scanned.
+    fn at(&self, revision: ResourceVersion) -> Option<&Version> {
+        if self.newest.modified <= revision {
+            return Some(&self.newest);
+        }
+        let older = self.older.as_ref()?;
+        older.get(older.partition_point(|version| version.modified <= revision).checked_sub(1)?)
     }
 
-    fn at(&self, revision: ResourceVersion) -> Option<&Version> {
-        self.versions().rev().find(|version| version.modified <= revision)
+    fn before(&self, revision: ResourceVersion) -> Option<&Version> {
+        self.at(ResourceVersion::new(revision.get() - 1)?)
+    }
+
+    fn older_mut(&mut self, revision: ResourceVersion) -> Option<&mut Version> {
+        let older = self.older.as_mut()?;
+        let index = older.binary_search_by_key(&revision, |version| version.modified).ok()?;
+        older.get_mut(index)
     }
 }
 
@@ -224,15 +235,13 @@ impl Mvcc {
 
     fn found_change(&self, change: &Change) -> FoundChange {
         let chain = self.keys.get(&change.key).expect("a key has versions while a change of it is kept");
-        let mut before = None;
-        for version in chain.versions() {
-            if version.modified == change.revision {
-                let now = version.found(&change.key);
-                return FoundChange { key: change.key.clone(), revision: change.revision, now, before };
-            }
-            before = version.found(&change.key);
+        let found = |version: &Version| version.found(&change.key);
+        FoundChange {
+            key: change.key.clone(),
+            revision: change.revision,
+            now: chain.at(change.revision).and_then(found),
+            before: chain.before(change.revision).and_then(found),
         }
-        unreachable!("a change is kept as long as the version it wrote")
     }
 
     /// Takes in the next write. Returns the revisions of versions that the log need not keep any more:
@@ -286,8 +295,7 @@ impl Mvcc {
 
     fn leave_superseded_values_to_the_log(&mut self) {
         while let Some((key, revision)) = self.superseded.next_over_limit() {
-            let older = self.keys.get_mut(&key).and_then(|chain| chain.older.as_mut());
-            let version = older.and_then(|older| older.iter_mut().find(|version| version.modified == revision));
+            let version = self.keys.get_mut(&key).and_then(|chain| chain.older_mut(revision));
             if let Some(Version { content: Content::Value { value, .. }, .. }) = version {
                 *value = Stored::InLog;
             }
@@ -415,5 +423,160 @@ impl Deadlines {
             self.by_key.insert(key.clone(), (ms, revision));
             self.by_time.insert((ms, revision), key.clone());
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn revision(n: u64) -> ResourceVersion {
+        ResourceVersion::new(n).unwrap()
+    }
+
+    fn everything() -> Scope {
+        Scope::Children(Key::from_backend("/"))
+    }
+
+    /// Takes in writes such as `a=1 b=1 a=2 a-`, from revision 2 on.
+    fn written(writes: &str, superseded_bytes_max: Option<usize>) -> Mvcc {
+        let mut mvcc = Mvcc::new(superseded_bytes_max);
+        for entry in entries(writes) {
+            assert!(mvcc.apply(entry).is_empty());
+        }
+        mvcc
+    }
+
+    fn entries(writes: &str) -> Vec<Entry> {
+        let mut created = HashMap::new();
+        let entry = |(n, write): (usize, &str)| {
+            let revision = revision(n as u64 + 2);
+            let (name, value) = write.split_once('=').unwrap_or((&write[..1], "-"));
+            let key = Key::from_backend(format!("/{name}"));
+            let what = if value == "-" {
+                created.remove(name);
+                What::Delete
+            } else {
+                let created = *created.entry(name.to_owned()).or_insert(revision);
+                What::Put { value: value.to_owned().into(), created, expires_ms: None }
+            };
+            Entry { revision, key, what }
+        };
+        writes.split(' ').enumerate().map(entry).collect()
+    }
+
+    fn shown(found: &Found) -> String {
+        let value = match &found.value {
+            Stored::InMemory(value) => String::from_utf8(value.to_vec()).unwrap(),
+            Stored::InLog => "log".to_owned(),
+        };
+        format!("{}={value}@{}", &found.key[1..], found.modified)
+    }
+
+    fn state(mvcc: &Mvcc, at: u64) -> String {
+        let page = mvcc.range(&everything(), None, None, revision(at), false);
+        page.items.iter().map(shown).collect::<Vec<_>>().join(" ")
+    }
+
+    fn changes(mvcc: &Mvcc, after: u64) -> String {
+        let (changes, _) = mvcc.changes_after(revision(after), &everything(), 100);
+        let change = |change: &FoundChange| {
+            let now = change.now.as_ref().map_or_else(|| format!("-{}@{}", &change.key[1..], change.revision), shown);
+            change.before.as_ref().map_or(now.clone(), |before| format!("{}→{now}", shown(before)))
+        };
+        changes.iter().map(change).collect::<Vec<_>>().join(" ")
+    }
+
+    const WRITES: &str = "a=1 b=1 a=2 a- a=3 b=2";
+
+    #[test]
+    fn every_state_since_the_last_compaction_can_be_read() {
+        let mvcc = written(WRITES, None);
+        let states = ["", "a=1@2", "a=1@2 b=1@3", "a=2@4 b=1@3", "b=1@3", "a=3@6 b=1@3", "a=3@6 b=2@7"];
+        for (at, expected) in (1..).zip(states) {
+            assert_eq!(state(&mvcc, at), expected, "at {at}");
+        }
+    }
+
+    #[test]
+    fn changes_tell_what_was_before() {
+        let mvcc = written(WRITES, None);
+        assert_eq!(changes(&mvcc, 1), "a=1@2 b=1@3 a=1@2→a=2@4 a=2@4→-a@5 a=3@6 b=1@3→b=2@7");
+        assert_eq!(changes(&mvcc, 5), "a=3@6 b=1@3→b=2@7");
+        assert_eq!(changes(&mvcc, 7), "");
+    }
+
+    #[test]
+    fn compaction_keeps_what_later_changes_and_states_need() {
+        for (to, unneeded, rest) in [
+            (2, vec![], "b=1@3 a=1@2→a=2@4 a=2@4→-a@5 a=3@6 b=1@3→b=2@7"),
+            (4, vec![2], "a=2@4→-a@5 a=3@6 b=1@3→b=2@7"),
+            (5, vec![2, 4, 5], "a=3@6 b=1@3→b=2@7"),
+            (7, vec![2, 4, 5, 3], ""),
+        ] {
+            let mut mvcc = written(WRITES, None);
+            let removed: Vec<u64> = mvcc.compact(revision(to)).into_iter().map(ResourceVersion::get).collect();
+            assert_eq!(removed, unneeded, "compacted to {to}");
+            assert_eq!(changes(&mvcc, to), rest);
+            assert_eq!(state(&mvcc, to), state(&written(WRITES, None), to));
+            assert_eq!(state(&mvcc, 7), "a=3@6 b=2@7");
+        }
+    }
+
+    #[test]
+    fn a_compacted_deletion_leaves_nothing_behind() {
+        let mut mvcc = written("a=1 a-", None);
+        mvcc.compact(revision(3));
+        assert_eq!((mvcc.keys.len(), mvcc.superseded.queue.len(), mvcc.superseded_bytes()), (0, 0, 0));
+        assert_eq!(mvcc.current(), revision(3));
+    }
+
+    #[test]
+    fn a_log_whose_clearing_was_cut_short_is_cleared_on_reading() {
+        let mut mvcc = Mvcc::new(None);
+        mvcc.resume_compacted(revision(5));
+        let mut unneeded: Vec<u64> =
+            entries(WRITES).into_iter().flat_map(|entry| mvcc.apply(entry)).map(ResourceVersion::get).collect();
+        unneeded.sort_unstable();
+        assert_eq!(unneeded, [2, 4, 5]);
+        assert_eq!(changes(&mvcc, 5), "a=3@6 b=1@3→b=2@7");
+    }
+
+    #[test]
+    fn superseded_values_beyond_the_limit_are_left_to_the_log() {
+        let mvcc = written("a=11 a=22 a=33 a=44", Some(4));
+        assert_eq!(state(&mvcc, 5), "a=44@5");
+        assert_eq!(changes(&mvcc, 1), "a=log@2 a=log@2→a=22@3 a=22@3→a=33@4 a=33@4→a=44@5");
+        assert_eq!(mvcc.superseded_bytes(), 4);
+    }
+
+    #[test]
+    fn pages_tell_whether_and_how_much_is_left() {
+        let mvcc = written("a=1 b=1 c=1 b- d=1", None);
+        let page = |from: Option<&str>, limit, count| {
+            let page = mvcc.range(&everything(), from, limit, mvcc.current(), count);
+            (page.items.len(), page.more, page.count)
+        };
+        assert_eq!(page(None, Some(2), true), (2, true, Some(3)));
+        assert_eq!(page(None, Some(2), false), (2, true, None));
+        assert_eq!(page(Some("/c\0"), Some(2), true), (1, false, Some(1)));
+        assert_eq!(page(Some("/x"), None, true), (0, false, Some(0)));
+        assert_eq!(page(Some("0"), None, true), (0, false, Some(0)), "a start past the scope");
+    }
+
+    #[test]
+    fn a_write_takes_an_earlier_deadline_back() {
+        let mut mvcc = Mvcc::new(None);
+        let put = |n: u64, expires_ms| Entry {
+            revision: revision(n),
+            key: Key::from_backend("/a"),
+            what: What::Put { value: Bytes::new(), created: revision(2), expires_ms },
+        };
+        mvcc.apply(put(2, Some(100)));
+        assert_eq!(mvcc.expired(100, 10), [(Key::from_backend("/a"), revision(2))]);
+        mvcc.apply(put(3, Some(200)));
+        assert_eq!((mvcc.next_deadline_ms(), mvcc.expired(199, 10).len()), (Some(200), 0));
+        mvcc.apply(put(4, None));
+        assert_eq!(mvcc.next_deadline_ms(), None);
     }
 }

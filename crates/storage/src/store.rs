@@ -167,7 +167,8 @@ impl Storage for Store {
                 .check(&current.object)
                 .and_then(|()| validate(&current.object).map_err(StorageError::Rejected));
             if let Err(refusal) = allowed {
-                current = self.unless_the_hint_was_stale(current, refusal).await?;
+                let live = self.unless_the_hint_was_stale(current, refusal).await?;
+                current = live.ok_or_else(|| StorageError::NotFound { key: key.clone() })?;
                 continue;
             }
             match self.backend.delete_if(&key, current.object.revision).await? {
@@ -208,7 +209,7 @@ impl Storage for Store {
             let update = match tried {
                 Ok(update) => update,
                 Err(refusal) => {
-                    current = Some(self.unless_the_hint_was_stale(existing, refusal).await?);
+                    current = self.unless_the_hint_was_stale(existing, refusal).await?;
                     continue;
                 }
             };
@@ -272,16 +273,18 @@ impl Store {
     }
 
     /// A refusal is final if it was about the live object. One about a hint is final only if the hint was
-    /// right; otherwise this is the live object to try again with.
+    /// right; otherwise this is the live object, if there is one, to try again with.
     async fn unless_the_hint_was_stale(
         &self,
         current: Current,
         refusal: StorageError,
-    ) -> Result<Current, StorageError> {
+    ) -> Result<Option<Current>, StorageError> {
         if !current.hinted {
             return Err(refusal);
         }
-        let live = self.must_read_live(&current.object.key).await?;
-        if live.object.revision == current.object.revision { Err(refusal) } else { Ok(live) }
+        match self.read_live(&current.object.key).await? {
+            Some(live) if live.object.revision == current.object.revision => Err(refusal),
+            live => Ok(live),
+        }
     }
 }

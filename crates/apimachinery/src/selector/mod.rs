@@ -11,8 +11,8 @@ use std::borrow::Borrow;
 use std::collections::{BTreeMap, HashMap};
 use std::hash::Hash;
 
-pub use field::{FieldSelector, FieldTerm, InvalidFieldSelector};
-pub use label::{InvalidLabelSelector, LabelSelector, Requirement};
+pub use field::{Comparison, FieldSelector, FieldTerm, InvalidFieldSelector};
+pub use label::{InvalidLabelSelector, LabelSelector, Operator, Requirement};
 
 /// A set of named texts that a selector can look into: the labels or the fields of one object.
 pub trait Lookup {

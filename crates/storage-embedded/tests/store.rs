@@ -1,0 +1,206 @@
+//! What the embedded store promises beyond the suite that all stores share.
+
+use bytes::Bytes;
+use futures::{StreamExt, future};
+use keepwatch_apimachinery::ResourceVersion;
+use keepwatch_storage::{Backend, BackendEvent, ExpiredRead, Key, RangeRequest, Scope, StorageError, Swap};
+use keepwatch_storage_embedded::{Embedded, EmbeddedOptions, OpenError, Retention};
+use std::{path::Path, time::Duration};
+
+fn key(name: &str) -> Key {
+    Key::from_backend(format!("/registry/pods/{name}"))
+}
+
+fn pods() -> Scope {
+    Scope::Children(Key::from_backend("/registry/pods/"))
+}
+
+fn open(directory: &Path) -> Embedded {
+    Embedded::open(directory, EmbeddedOptions::default()).expect("the store opens")
+}
+
+async fn put(store: &Embedded, name: &str, value: impl Into<Bytes>, ttl: Option<Duration>) -> ResourceVersion {
+    let expected = store.get(&key(name)).await.unwrap().1.map(|item| item.modified);
+    match store.put_if(&key(name), expected, value.into(), ttl).await.unwrap() {
+        Swap::Done(revision) => revision,
+        Swap::Conflict(_) => panic!("nobody else writes {name}"),
+    }
+}
+
+fn keeping(events: usize) -> EmbeddedOptions {
+    let retention =
+        Retention { age_min: Duration::from_secs(60), events_min: events, events_max: 1000, bytes_max: 10_000 };
+    EmbeddedOptions { retention, ..EmbeddedOptions::default() }
+}
+
+#[tokio::test(start_paused = true)]
+async fn history_older_than_both_limits_is_compacted_by_itself() {
+    let store = Embedded::memory(keeping(5));
+    for n in 0..20 {
+        put(&store, "a", format!("{n}"), None).await;
+    }
+    tokio::time::sleep(Duration::from_secs(59)).await;
+    assert_eq!(store.compacted_revision(), None, "young history is kept however much there is");
+    tokio::time::sleep(Duration::from_secs(10)).await;
+    assert_eq!(store.compacted_revision().map(ResourceVersion::get), Some(16), "the newest five are kept for ever");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_store_in_memory_does_not_keep_more_than_its_limit_of_old_values() {
+    let store = Embedded::memory(keeping(1000));
+    for _ in 0..30 {
+        put(&store, "a", vec![0; 1000], None).await;
+    }
+    tokio::time::sleep(Duration::from_secs(5)).await;
+    assert!(store.compacted_revision().is_some(), "half of the history went to stay below 10,000 bytes");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_watch_that_wants_progress_is_told_after_each_interval() {
+    let store = Embedded::memory(EmbeddedOptions::default());
+    let start = put(&store, "a", "1", None).await;
+    let mut watch = store.watch(pods(), start, true).await.unwrap();
+    let begun = tokio::time::Instant::now();
+    for minutes in [10, 20] {
+        assert_eq!(watch.next().await.unwrap().unwrap(), BackendEvent::Progress(start));
+        assert_eq!(begun.elapsed().as_secs() / 60, minutes);
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_time_to_live_goes_on_across_a_restart() {
+    let directory = tempfile::tempdir().unwrap();
+    let store = open(directory.path());
+    put(&store, "short", "s", Some(Duration::from_millis(200))).await;
+    let last = put(&store, "long", "l", Some(Duration::from_secs(3600))).await;
+    drop(store);
+
+    let store = open(directory.path());
+    let mut watch = store.watch(pods(), last, false).await.unwrap();
+    match watch.next().await.unwrap().unwrap() {
+        BackendEvent::Delete { key: deleted, revision, previous } => {
+            assert_eq!((deleted, previous.unwrap().value), (key("short"), Bytes::from("s")));
+            assert!(revision > last);
+        }
+        other => panic!("{other:?}"),
+    }
+    assert!(store.get(&key("long")).await.unwrap().1.is_some());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn old_versions_that_left_memory_are_read_from_the_log() {
+    let directory = tempfile::tempdir().unwrap();
+    let store = open(directory.path());
+    // Twice as much as stays in memory.
+    let value = |n: usize| Bytes::from(vec![n as u8; 1 << 20]);
+    let mut revisions = Vec::new();
+    for n in 0..32 {
+        revisions.push(put(&store, "a", value(n), None).await);
+    }
+    let told: Vec<_> = store
+        .watch(pods(), revisions[0], false)
+        .await
+        .unwrap()
+        .take(31)
+        .map(|event| match event.unwrap() {
+            BackendEvent::Put { item, previous } => (item.modified, item.value, previous.unwrap().value),
+            other => panic!("{other:?}"),
+        })
+        .collect()
+        .await;
+    for (n, event) in (1..).zip(&told) {
+        assert!(*event == (revisions[n], value(n), value(n - 1)), "event {n}");
+    }
+    for (n, at) in revisions.iter().enumerate() {
+        let range = store.range(RangeRequest { at: Some(*at), ..RangeRequest::all(pods()) }).await.unwrap();
+        assert!(range.items[0].value == value(n), "state {n}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_watcher_that_does_not_read_loses_nothing_and_costs_nobody() {
+    let store = Embedded::memory(EmbeddedOptions::default());
+    let start = store.current_revision().await.unwrap();
+    let slow = store.watch(pods(), start, false).await.unwrap();
+    let mut quick = store.watch(pods(), start, false).await.unwrap();
+    for n in 0..5000 {
+        put(&store, "a", format!("{n}"), None).await;
+        quick.next().await.unwrap().unwrap();
+    }
+    assert_eq!(slow.take(5000).filter(|event| future::ready(event.is_ok())).count().await, 5000);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_idle_watcher_survives_compactions_of_what_was_not_its_own() {
+    let store = Embedded::memory(EmbeddedOptions::default());
+    let start = store.current_revision().await.unwrap();
+    let mut watch = store.watch(Scope::Object(key("mine")), start, false).await.unwrap();
+    assert!(futures::poll!(watch.next()).is_pending());
+    for n in 0..10 {
+        put(&store, "other", format!("{n}"), None).await;
+    }
+    store.compact(store.current_revision().await.unwrap()).await.unwrap();
+    let revision = put(&store, "mine", "1", None).await;
+    match watch.next().await.unwrap().unwrap() {
+        BackendEvent::Put { item, .. } => assert_eq!(item.modified, revision),
+        other => panic!("{other:?}"),
+    }
+    let mut late = store.watch(Scope::Object(key("mine")), start, false).await.unwrap();
+    assert!(matches!(late.next().await, Some(Err(StorageError::Expired(ExpiredRead::Watch)))));
+    assert!(late.next().await.is_none(), "an error is the last item");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn closing_a_store_ends_its_watches_and_lets_go_of_the_directory() {
+    let directory = tempfile::tempdir().unwrap();
+    let store = open(directory.path());
+    let mut watch = store.watch(pods(), store.current_revision().await.unwrap(), true).await.unwrap();
+    assert!(futures::poll!(watch.next()).is_pending());
+    let second = Embedded::open(directory.path(), EmbeddedOptions::default());
+    match second.err().expect("it is in use") {
+        OpenError::InUse { pid, .. } => assert_eq!(pid, Some(std::process::id())),
+        other => panic!("{other}"),
+    }
+    drop(store);
+    assert!(watch.next().await.is_none());
+    open(directory.path());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_compaction_cannot_reach_into_the_future() {
+    let store = Embedded::memory(EmbeddedOptions::default());
+    let current = put(&store, "a", "1", None).await;
+    let refused = store.compact(current.next()).await;
+    assert!(matches!(refused, Err(StorageError::TooLarge { .. })), "{refused:?}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn compaction_gives_disk_space_back() {
+    let directory = tempfile::tempdir().unwrap();
+    let store = open(directory.path());
+    for round in 0..40u8 {
+        // 4 MiB a round: without compaction 160 MiB in the end.
+        future::join_all((0..64).map(|n| {
+            let store = &store;
+            async move { put(store, &format!("k{n}"), vec![round; 64 << 10], None).await }
+        }))
+        .await;
+        store.compact(store.current_revision().await.unwrap()).await.unwrap();
+    }
+    drop(store);
+    // Opening writes out what was pending.
+    drop(open(directory.path()));
+    let used = disk_usage(directory.path());
+    assert!(used < 100 << 20, "{} MiB", used >> 20);
+}
+
+fn disk_usage(path: &Path) -> u64 {
+    use std::os::unix::fs::MetadataExt;
+    let entries = std::fs::read_dir(path).unwrap().map(|entry| entry.unwrap());
+    entries
+        .map(|entry| match entry.file_type().unwrap().is_dir() {
+            true => disk_usage(&entry.path()),
+            false => entry.metadata().unwrap().blocks() * 512,
+        })
+        .sum()
+}

@@ -1,0 +1,380 @@
+//! Where a watch begins, what it promises while it lasts, and how it ends.
+
+use super::{Fixture, assert_corrupt, guarantees, labels, later, marked_state, pod};
+use crate::{
+    Object, StorageError, Swap, Update, UpdateOptions, WatchEvent, WatchOptions, WatchStart,
+    testing::Watching,
+};
+use guarantees::{Change, History, Recorded, Start, everything};
+use keepwatch_apimachinery::ResourceVersion;
+
+const STATE: WatchStart = WatchStart::State { not_older_than: None };
+
+fn state_end(revision: ResourceVersion) -> WatchEvent {
+    WatchEvent::Bookmark { revision, initial_state_end: true }
+}
+
+async fn abc(fixture: &Fixture) -> [Object; 3] {
+    [fixture.create(&pod("a")).await, fixture.create(&pod("b")).await, fixture.create(&pod("c")).await]
+}
+
+/// Version 0: what exists, each with its own revision, then what changes. No bookmark unless asked for.
+pub async fn a_watch_of_the_state_tells_what_exists_then_what_changes(fixture: &Fixture) {
+    let created = abc(fixture).await;
+    let mut watch = fixture.watch(STATE).await;
+    assert_eq!(watch.events(3).await, created.clone().map(WatchEvent::Added));
+    let changed = fixture.put(&pod("b").data(1)).await;
+    let [_, previous, _] = created;
+    assert_eq!(watch.event().await, WatchEvent::Modified { object: changed, previous });
+}
+
+/// Version 0 with initial events: the same, and the end of the state is marked with the revision of the read.
+pub async fn the_end_of_the_initial_state_is_marked_if_asked_for(fixture: &Fixture) {
+    let created = abc(fixture).await;
+    let revision = fixture.write_elsewhere().await;
+    let mut watch = fixture.watch_with("/pods", marked_state()).await;
+    assert_eq!(watch.events(3).await, created.map(WatchEvent::Added));
+    assert_eq!(watch.event().await, state_end(revision));
+    let fence = fixture.create(&pod("d")).await;
+    assert_eq!(watch.event().await, WatchEvent::Added(fence));
+}
+
+/// Even a state of nothing has an end, and its revision is the store's.
+pub async fn the_state_of_nothing_has_an_end_too(fixture: &Fixture) {
+    let elsewhere = fixture.create(&pod("x").in_namespace("other")).await;
+    let mut watch = fixture.watch_with("/pods/ns", marked_state()).await;
+    assert_eq!(watch.event().await, state_end(elsewhere.revision));
+    let a = fixture.create(&pod("a")).await;
+    assert_eq!(watch.event().await, WatchEvent::Added(a));
+}
+
+/// Version 0 without initial events: only what follows.
+pub async fn a_watch_from_now_tells_only_what_follows(fixture: &Fixture) {
+    abc(fixture).await;
+    let mut watch = fixture.watch(WatchStart::Now).await;
+    let d = fixture.create(&pod("d")).await;
+    assert_eq!(watch.event().await, WatchEvent::Added(d));
+}
+
+/// Version N: what comes after it, without N's own change.
+pub async fn a_watch_after_a_revision_does_not_repeat_it(fixture: &Fixture) {
+    let [_, b, c] = abc(fixture).await;
+    let mut watch = fixture.watch(WatchStart::After(b.revision)).await;
+    assert_eq!(watch.event().await, WatchEvent::Added(c));
+    let d = fixture.create(&pod("d")).await;
+    assert_eq!(watch.event().await, WatchEvent::Added(d));
+}
+
+/// Version N with initial events: the newest state, if N is reached.
+pub async fn a_watch_of_a_state_that_is_reached_begins_with_the_newest(fixture: &Fixture) {
+    let created = abc(fixture).await;
+    let changed = fixture.put(&pod("a").data(1)).await;
+    let [_, b, c] = created;
+    for reached in [b.revision, changed.revision] {
+        let start = WatchStart::State { not_older_than: Some(reached) };
+        let options = WatchOptions { start, ..marked_state() };
+        let mut watch = fixture.watch_with("/pods", options).await;
+        let state = [&changed, &b, &c].map(|object| WatchEvent::Added(object.clone()));
+        assert_eq!(watch.events(3).await, state);
+        assert_eq!(watch.event().await, state_end(changed.revision));
+    }
+}
+
+/// If N is not reached the watch says so, and ends.
+pub async fn a_watch_of_a_state_that_is_not_reached_ends_with_too_large(fixture: &Fixture) {
+    let current = fixture.create(&pod("a")).await.revision;
+    let asked = later(current, 1_000_000);
+    let mut watch = fixture.watch(WatchStart::State { not_older_than: Some(asked) }).await;
+    let error = watch.last_error().await;
+    assert_eq!(
+        error.to_string(),
+        format!("Timeout: Too large resource version: {asked}, current: {current}")
+    );
+    match error {
+        StorageError::TooLarge { requested, retry_after_seconds: Some(1..=3), .. } => {
+            assert_eq!(requested, asked)
+        }
+        other => panic!("{other:?}"),
+    }
+}
+
+/// A watch may wait for revisions to come; what comes up to its own is not told.
+pub async fn a_watch_from_the_future_is_silent_until_its_revision_has_passed(fixture: &Fixture) {
+    let start = later(fixture.revision().await, 2);
+    let mut watch = fixture.watch(WatchStart::After(start)).await;
+    watch.is_quiet().await;
+    let mut number = 0;
+    let first = loop {
+        let written = fixture.create(&pod(&format!("a{number}"))).await;
+        number += 1;
+        if written.revision > start {
+            break written;
+        }
+    };
+    assert_eq!(watch.event().await, WatchEvent::Added(first));
+}
+
+/// A watch that is not recursive follows one object, through deletion and creation.
+pub async fn a_watch_of_one_key_follows_that_object_only(fixture: &Fixture) {
+    let a = fixture.create(&pod("a")).await;
+    let options = WatchOptions { recursive: false, ..WatchOptions::from(STATE) };
+    let mut watch = fixture.watch_with("/pods/ns/a", options).await;
+    assert_eq!(watch.event().await, WatchEvent::Added(a));
+    fixture.create(&pod("aa")).await;
+    fixture.create(&pod("x").in_namespace("ns/a")).await;
+    let deleted = fixture.delete(&pod("a")).await;
+    assert_eq!(watch.event().await, WatchEvent::Deleted(deleted));
+    fixture.put(&pod("aa").data(1)).await;
+    let again = fixture.create(&pod("a")).await;
+    assert_eq!(watch.event().await, WatchEvent::Added(again));
+}
+
+/// A state beyond one page is read at the revision of its first page, whatever is written meanwhile.
+pub async fn a_state_of_many_pages_is_of_one_revision(fixture: &Fixture) {
+    const KEYS: usize = 10_001;
+    const WRITERS: usize = 64;
+    let writers = (0..WRITERS).map(|writer| {
+        let storage = fixture.storage.clone();
+        tokio::spawn(async move {
+            for number in (writer..KEYS).step_by(WRITERS) {
+                let own = pod(&format!("{number:05}"));
+                storage.create(&own.key(), own.value(), None).await.expect("a creation");
+            }
+        })
+    });
+    for writer in writers.collect::<Vec<_>>() {
+        writer.await.expect("the writer is done");
+    }
+    let before = fixture.revision().await;
+    let mut watch = fixture.watch_with("/pods", marked_state()).await;
+    let first = watch.event().await;
+    let last = fixture.put(&pod("10000").data(1)).await;
+    let new = fixture.create(&pod("new")).await;
+    let mut told = vec![first];
+    told.extend(watch.events_until(|event| event.revision() == new.revision).await);
+    assert_eq!(told.len(), KEYS + 3);
+    for (number, event) in told[..KEYS].iter().enumerate() {
+        let WatchEvent::Added(object) = event else { panic!("{event:?}") };
+        assert_eq!(object.value, pod(&format!("{number:05}")).value());
+    }
+    assert_eq!(told[KEYS], state_end(before));
+    assert!(matches!(&told[KEYS + 1], WatchEvent::Modified { object, .. } if *object == last));
+    assert_eq!(told[KEYS + 2], WatchEvent::Added(new));
+    let list = fixture.list(super::ListOptions::all()).await;
+    assert_eq!((list.items.len(), list.next), (KEYS + 1, None), "a list without a limit is whole");
+}
+
+/// Makes a short history of three objects, and returns it.
+async fn lively(fixture: &Fixture) -> History {
+    let mut history = History::default();
+    for round in 0..4 {
+        for name in ["a", "b", "c"] {
+            let app = if (round + name.len() as i64) % 2 == 0 { "web" } else { "db" };
+            history.push(Change::write(&fixture.put(&pod(name).label("app", app).data(round)).await));
+        }
+        history.push(Change::deletion(&fixture.delete(&pod("b")).await));
+    }
+    history
+}
+
+/// From wherever a watch is taken up again, it goes on right there.
+pub async fn a_resumed_watch_repeats_nothing_and_skips_nothing(fixture: &Fixture) {
+    let before = fixture.revision().await;
+    let history = lively(fixture).await;
+    let whole = history.changes().len();
+    for cut in 0..=whole {
+        let mut first = fixture.watch(WatchStart::After(before)).await;
+        let first = Recorded::of(Start::After(before.get()), &first.events(cut).await);
+        let told = first.told().expect("a revision");
+        let resume = ResourceVersion::new(told).expect("above zero");
+        let mut rest = fixture.watch(WatchStart::After(resume)).await;
+        let rest = Recorded::of(Start::After(told), &rest.events(whole - cut).await);
+        assert_eq!(rest.told().max(Some(told)), Some(history.last()));
+        guarantees::resumable(&[first, rest], &history, &everything).unwrap();
+    }
+}
+
+/// The state at any time, and the changes after it, are together the same as the whole history.
+pub async fn a_state_goes_on_where_it_ends(fixture: &Fixture) {
+    let mut history = lively(fixture).await;
+    let mut watch = fixture.watch_with("/pods", marked_state()).await;
+    let mut events = watch.events_until(|event| matches!(event, WatchEvent::Bookmark { .. })).await;
+    for name in ["a", "d", "c"] {
+        history.push(Change::write(&fixture.put(&pod(name).data(100)).await));
+        events.push(watch.event().await);
+    }
+    let recorded = Recorded::of(Start::State, &events);
+    guarantees::ordered(&recorded).unwrap();
+    guarantees::unique(&recorded).unwrap();
+    guarantees::reliable(&recorded, &history, &everything).unwrap();
+}
+
+/// While many write, watches opened at any time from any start tell the truth, each in the same order.
+pub async fn watches_opened_among_many_writers_tell_every_change_once_and_in_order(fixture: &Fixture) {
+    let before = fixture.revision().await;
+    let writers = (0..6).map(|writer| {
+        let storage = fixture.storage.clone();
+        tokio::spawn(async move {
+            let mut changes = Vec::new();
+            for number in 0..20_i64 {
+                let own = pod(&format!("{}", (writer + number) % 4)).data(writer * 100 + number);
+                if number % 5 == 4 {
+                    match storage.delete(&own.key(), Default::default(), &mut |_| Ok(())).await {
+                        Ok(deleted) => changes.push(Change::deletion(&deleted)),
+                        Err(StorageError::NotFound { .. }) => {}
+                        Err(other) => panic!("{other:?}"),
+                    }
+                    continue;
+                }
+                let options = UpdateOptions { ignore_not_found: true, ..UpdateOptions::default() };
+                let mut replace = |_: Option<&Object>| Ok(Update::new(own.value()));
+                let written = storage.guaranteed_update(&own.key(), options, &mut replace).await;
+                changes.push(Change::write(&written.expect("a write")));
+            }
+            changes
+        })
+    });
+    let writers: Vec<_> = writers.collect();
+    let mut open: Vec<(Start, Watching)> = Vec::new();
+    while !writers.iter().all(|writer| writer.is_finished()) && open.len() < 24 {
+        open.push((Start::State, fixture.watch_with("/pods", marked_state()).await));
+        let after = WatchStart::After(before);
+        open.push((Start::After(before.get()), fixture.watch(after).await));
+        tokio::task::yield_now().await;
+    }
+    let mut changes = Vec::new();
+    for writer in writers {
+        changes.extend(writer.await.expect("the writer is done"));
+    }
+    let fence = fixture.create(&pod("fence")).await;
+    changes.push(Change::write(&fence));
+    let history = History::new(changes);
+    for (start, mut watch) in open {
+        // A state that is read late holds the fence, and ends at its revision.
+        let events = watch.events_until(|event| is_past(event, fence.revision, start)).await;
+        let recorded = Recorded::of(start, &events);
+        guarantees::ordered(&recorded).unwrap();
+        guarantees::unique(&recorded).unwrap();
+        guarantees::reliable(&recorded, &history, &everything).unwrap();
+        assert_eq!(recorded.told(), Some(history.last()));
+    }
+}
+
+/// Whether a stream has told everything up to `fence`: by its change, or by the end of a state that holds it.
+fn is_past(event: &WatchEvent, fence: ResourceVersion, start: Start) -> bool {
+    let bookmark = matches!(event, WatchEvent::Bookmark { .. });
+    let in_state = start == Start::State && matches!(event, WatchEvent::Added(_));
+    event.revision() >= fence && (bookmark || !in_state)
+}
+
+/// A watcher that does not read keeps its place, and holds nobody up.
+pub async fn a_watch_that_is_not_read_loses_nothing_and_delays_nobody(fixture: &Fixture) {
+    let before = fixture.revision().await;
+    let mut slow = fixture.watch(WatchStart::After(before)).await;
+    let mut quick = fixture.watch(WatchStart::After(before)).await;
+    fixture.watch(WatchStart::After(before)).await; // One that is dropped at once.
+    let mut history = History::default();
+    for number in 0..1000 {
+        history.push(Change::write(&fixture.put(&pod("a").data(number)).await));
+        assert_eq!(quick.event().await.revision().get(), history.last());
+    }
+    let recorded = Recorded::of(Start::After(before.get()), &slow.events(1000).await);
+    guarantees::reliable(&recorded, &history, &everything).unwrap();
+}
+
+/// On request a watch that wants it tells how far it is, although nothing happened that it would show.
+pub async fn progress_is_told_on_request(fixture: &Fixture) {
+    let options = WatchOptions { progress: true, ..WatchOptions::from(WatchStart::Now) };
+    let mut watch = fixture.watch_with("/pods", options).await;
+    let mut without = fixture.watch(WatchStart::Now).await;
+    let revision = fixture.write_elsewhere().await;
+    let told = progress_to(fixture, &mut watch, revision).await;
+    assert!(told.iter().all(|event| matches!(event, WatchEvent::Bookmark { initial_state_end: false, .. })));
+    without.is_quiet().await;
+    let fence = fixture.create(&pod("fence")).await;
+    assert_eq!(without.event().await, WatchEvent::Added(fence), "only who asked for progress hears of it");
+}
+
+/// Requests progress until a bookmark has reached `revision`. A watch that is just being opened may miss one
+/// request.
+async fn progress_to(fixture: &Fixture, watch: &mut Watching, revision: ResourceVersion) -> Vec<WatchEvent> {
+    let mut told = Vec::new();
+    let begun = std::time::Instant::now();
+    while begun.elapsed() < crate::testing::LONG_ENOUGH {
+        fixture.storage.request_progress().await.expect("a request");
+        while let Ok(event) = tokio::time::timeout(super::QUIET, watch.event()).await {
+            let done = matches!(event, WatchEvent::Bookmark { .. }) && event.revision() >= revision;
+            told.push(event);
+            if done {
+                return told;
+            }
+        }
+    }
+    panic!("no bookmark at {revision} or later, only {told:?}")
+}
+
+/// Before a bookmark everything up to it is told, however busy the store and however narrow the selectors.
+pub async fn a_bookmark_comes_after_everything_up_to_it(fixture: &Fixture) {
+    let before = fixture.revision().await;
+    let web = |_: &str, content: &[u8]| content.windows(5).any(|window| window == b"\"web\"");
+    let start = WatchStart::After(before);
+    let options = WatchOptions { progress: true, predicate: labels("app=web"), ..WatchOptions::from(start) };
+    let mut watch = fixture.watch_with("/pods", options).await;
+    let storage = fixture.storage.clone();
+    let asking = tokio::spawn(async move {
+        loop {
+            storage.request_progress().await.expect("a request");
+            tokio::task::yield_now().await;
+        }
+    });
+    let (mut history, mut told) = (History::default(), Vec::new());
+    for number in 0..30 {
+        let app = if number % 3 == 0 { "db" } else { "web" };
+        let name = if number % 2 == 0 { "a" } else { "b" };
+        let written = fixture.put(&pod(name).label("app", app).data(number)).await;
+        history.push(Change::write(&written));
+        if number % 4 == 0 {
+            told.extend(progress_to(fixture, &mut watch, written.revision).await);
+        }
+    }
+    asking.abort();
+    let last = ResourceVersion::new(history.last()).expect("above zero");
+    told.extend(progress_to(fixture, &mut watch, last).await);
+    let recorded = Recorded::of(Start::After(before.get()), &told);
+    guarantees::ordered(&recorded).unwrap();
+    guarantees::reliable(&recorded, &history, &web).unwrap();
+    guarantees::bookmarkable(&recorded, &history, &web).unwrap();
+}
+
+/// An undecodable value ends the watch; the good write after it is not told.
+pub async fn nothing_follows_an_error_on_a_watch(fixture: &Fixture) {
+    if fixture.capabilities.cached {
+        return;
+    }
+    let a = fixture.create(&pod("a")).await;
+    let mut watch = fixture.watch(WatchStart::After(a.revision)).await;
+    let b = fixture.create(&pod("b")).await;
+    let key = fixture.full_key(&pod("broken"));
+    fixture.put_raw(&key, "not JSON").await;
+    fixture.create(&pod("c")).await;
+    assert_eq!(watch.event().await, WatchEvent::Added(b));
+    assert_corrupt(watch.last_error().await, &key);
+}
+
+/// So does one in the initial state, and one that was there before a change.
+pub async fn an_undecodable_value_ends_a_watch_wherever_it_is_met(fixture: &Fixture) {
+    if fixture.capabilities.cached {
+        return;
+    }
+    let a = fixture.create(&pod("a")).await;
+    let key = fixture.full_key(&pod("b"));
+    let broken = fixture.put_raw(&key, "not JSON").await;
+    let mut state = fixture.watch(STATE).await;
+    assert_eq!(state.event().await, WatchEvent::Added(a));
+    assert_corrupt(state.last_error().await, &key);
+
+    let mut changes = fixture.watch(WatchStart::After(broken)).await;
+    let deleted = fixture.backend.delete_if(&key, broken).await.expect("a deletion");
+    assert!(matches!(deleted, Swap::Done(_)));
+    assert_corrupt(changes.last_error().await, &key);
+}
