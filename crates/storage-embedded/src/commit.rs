@@ -49,21 +49,20 @@ pub(crate) enum Proposed {
 }
 
 impl Proposal {
-    /// The write as it would be committed at `revision`; absent if the key is not as expected.
-    fn decide(&self, mvcc: &Mvcc, revision: ResourceVersion) -> Option<Entry> {
+    /// The write as it is committed at `revision`, or the key that is not as expected.
+    fn decide(self, mvcc: &Mvcc, revision: ResourceVersion) -> Result<Entry, Key> {
         let stamp = mvcc.stamp(&self.key);
         if stamp.map(|(_, modified)| modified) != self.expected {
-            return None;
+            return Err(self.key);
         }
-        let what = match &self.change {
-            Proposed::Put { value, expires_ms } => What::Put {
-                value: value.clone(),
-                created: stamp.map_or(revision, |(created, _)| created),
-                expires_ms: *expires_ms,
-            },
+        let what = match self.change {
+            Proposed::Put { value, expires_ms } => {
+                let created = stamp.map_or(revision, |(created, _)| created);
+                What::Put { value, created, expires_ms }
+            }
             Proposed::Delete => What::Delete,
         };
-        Some(Entry { revision, key: self.key.clone(), what })
+        Ok(Entry { revision, key: self.key, what })
     }
 
     fn bytes(&self) -> usize {
@@ -161,12 +160,16 @@ async fn ask<T>(
 fn write_in_place(shared: &Shared, proposal: Proposal) -> Result<Swap, StorageError> {
     let mut state = shared.state.write();
     let revision = state.mvcc.current().next();
-    let Some(entry) = proposal.decide(&state.mvcc, revision) else {
-        drop(state);
-        return conflict(shared, &proposal.key);
-    };
-    shared.publish_in(&mut state, [entry]);
-    Ok(Swap::Done(revision))
+    match proposal.decide(&state.mvcc, revision) {
+        Ok(entry) => {
+            shared.publish_in(&mut state, [entry]);
+            Ok(Swap::Done(revision))
+        }
+        Err(key) => {
+            drop(state);
+            conflict(shared, &key)
+        }
+    }
 }
 
 /// The thread that writes.
@@ -260,15 +263,15 @@ impl Writer {
                 break;
             }
             let Some(Request::Write(proposal, answer)) = self.waiting.pop_front() else { break };
+            batch.bytes += proposal.bytes();
             match proposal.decide(&state.mvcc, revision.next()) {
-                Some(entry) => {
+                Ok(entry) => {
                     revision = entry.revision;
-                    batch.bytes += proposal.bytes();
-                    batch.keys.insert(proposal.key);
+                    batch.keys.insert(entry.key.clone());
                     batch.entries.push(entry);
                     batch.winners.push((revision, answer));
                 }
-                None => batch.losers.push((proposal.key, answer)),
+                Err(key) => batch.losers.push((key, answer)),
             }
         }
         batch

@@ -88,8 +88,8 @@ impl Recover for Mvcc {
         self.resume_compacted(revision);
     }
 
-    fn entry(&mut self, entry: Entry) -> Vec<ResourceVersion> {
-        self.apply(entry)
+    fn entry(&mut self, entry: Entry) -> Option<Vec<ResourceVersion>> {
+        self.is_next(&entry).then(|| self.apply(entry))
     }
 }
 

@@ -14,20 +14,25 @@ use crate::{
     entry::Entry,
     torn::cut_torn_batch,
 };
-use fjall::{Database, Keyspace, KeyspaceCreateOptions, PersistMode};
+use fjall::{
+    Database, Keyspace, KeyspaceCreateOptions, PersistMode,
+    config::{BlockSizePolicy, FilterPolicy},
+};
 use keepwatch_apimachinery::ResourceVersion;
 use keepwatch_storage::StorageError;
 use parking_lot::RwLock;
 use std::{error::Error, io, sync::Arc};
 
 /// How much of what was written lately fjall keeps in memory before it writes it out in order.
-const MEMTABLE_BYTES: u64 = 8 << 20;
+const MEMTABLE_BYTES: u64 = 4 << 20;
 /// How much fjall keeps in memory of what it reads. Only old versions are ever read back.
-const CACHE_BYTES: u64 = 1 << 20;
+const CACHE_BYTES: u64 = 256 << 10;
 /// Journals beyond this are made superfluous by writing memtables out.
 const JOURNALS_BYTES_MAX: u64 = 128 << 20;
 /// What must fit on a disk that was full before the log is opened again.
 const ROOM_PROBE_BYTES: usize = 1 << 20;
+/// How much is read at a time. What is read is mostly the whole log in order, and each block costs memory.
+const BLOCK_BYTES: u32 = 32 << 10;
 /// How many removals one batch takes, so that opening a long log does not hold them all in memory.
 const REMOVALS_PER_BATCH: usize = 10_000;
 
@@ -62,7 +67,13 @@ impl OpenLog {
             .cache_size(CACHE_BYTES)
             .max_journaling_size(JOURNALS_BYTES_MAX)
             .open()?;
-        let options = || KeyspaceCreateOptions::default().max_memtable_size(MEMTABLE_BYTES);
+        let options = || {
+            KeyspaceCreateOptions::default()
+                .max_memtable_size(MEMTABLE_BYTES)
+                .data_block_size_policy(BlockSizePolicy::all(BLOCK_BYTES))
+                // Nobody asks for a revision that is not there.
+                .filter_policy(FilterPolicy::disabled())
+        };
         let entries = database.keyspace("entries", options)?;
         Ok(Self { database, entries })
     }
@@ -83,8 +94,9 @@ impl OpenLog {
 pub(crate) trait Recover {
     /// Called first: up to where the log was compacted.
     fn compacted(&mut self, revision: ResourceVersion);
-    /// Called for each entry in order. Returns revisions whose entries are not needed any more.
-    fn entry(&mut self, entry: Entry) -> Vec<ResourceVersion>;
+    /// Called for each entry in order. Returns revisions whose entries are not needed any more, or nothing if
+    /// entries before this one are missing.
+    fn entry(&mut self, entry: Entry) -> Option<Vec<ResourceVersion>>;
 }
 
 impl Log {
@@ -104,7 +116,7 @@ impl Log {
             let entry = decode_revision(&key).and_then(|revision| Entry::decode(revision, &value));
             let entry = entry.ok_or_else(|| damaged(&directory, "entry"))?;
             last = last.max(Some(entry.revision));
-            unneeded.extend(recover.entry(entry));
+            unneeded.extend(recover.entry(entry).ok_or_else(|| damaged(&directory, "history: entries are missing"))?);
         }
         let reader = LogReader { open: Arc::new(RwLock::new(Some(open))) };
         let mut log = Self { directory, reader, last, broken: false };
@@ -280,9 +292,9 @@ mod tests {
             self.compacted = Some(revision.get());
         }
 
-        fn entry(&mut self, entry: Entry) -> Vec<ResourceVersion> {
+        fn entry(&mut self, entry: Entry) -> Option<Vec<ResourceVersion>> {
             self.revisions.push(entry.revision.get());
-            Vec::new()
+            Some(Vec::new())
         }
     }
 

@@ -1,8 +1,8 @@
 //! Every key's versions back to the last compaction, in memory, as plain data.
 //!
 //! Kept true by [`Mvcc::apply`] and [`Mvcc::compact`] alone:
-//! - revisions strictly increase, and `current` is the last one applied;
-//! - `changes` holds every change after `compacted`, oldest first;
+//! - every write has the revision after the one before it, and `current` is the last one applied;
+//! - `changes` holds the key of every change after `compacted`, so that a change's place tells its revision;
 //! - a key has the versions that were current at some revision ≥ `compacted`, and none else;
 //! - superseded values beyond the resident limit are left to the log, which holds every version a key has.
 //!
@@ -21,8 +21,9 @@ use std::{
 pub(crate) struct Mvcc {
     current: ResourceVersion,
     compacted: Option<ResourceVersion>,
-    keys: BTreeMap<Key, Chain>,
-    changes: VecDeque<Change>,
+    /// Boxed, because a tree keeps much of its nodes empty.
+    keys: BTreeMap<Key, Box<Chain>>,
+    changes: VecDeque<Key>,
     superseded: Superseded,
     deadlines: Deadlines,
 }
@@ -52,11 +53,6 @@ pub(crate) enum Stored {
     InMemory(Bytes),
     /// Only the log has it, under the version's revision.
     InLog,
-}
-
-struct Change {
-    revision: ResourceVersion,
-    key: Key,
 }
 
 /// A version as it is found: its value may have to be fetched from the log.
@@ -219,34 +215,51 @@ impl Mvcc {
         scope: &Scope,
         limit: usize,
     ) -> (Vec<FoundChange>, ResourceVersion) {
-        let begin = self.changes.partition_point(|change| change.revision <= after);
         let mut found = Vec::new();
-        for change in self.changes.range(begin..) {
-            if !scope.contains(&change.key) {
+        let begin = after.get().saturating_sub(self.base().get()) as usize;
+        let mut revision = after.max(self.base());
+        for key in self.changes.range(begin.min(self.changes.len())..) {
+            revision = revision.next();
+            if !scope.contains(key) {
                 continue;
             }
-            found.push(self.found_change(change));
+            found.push(self.found_change(key, revision));
             if found.len() == limit {
-                return (found, change.revision);
+                break;
             }
         }
-        (found, self.current.max(after))
+        (found, revision)
     }
 
-    fn found_change(&self, change: &Change) -> FoundChange {
-        let chain = self.keys.get(&change.key).expect("a key has versions while a change of it is kept");
-        let found = |version: &Version| version.found(&change.key);
+    fn found_change(&self, key: &Key, revision: ResourceVersion) -> FoundChange {
+        let chain = self.keys.get(key).expect("a key has versions while a change of it is kept");
+        let found = |version: &Version| version.found(key);
         FoundChange {
-            key: change.key.clone(),
-            revision: change.revision,
-            now: chain.at(change.revision).and_then(found),
-            before: chain.before(change.revision).and_then(found),
+            key: key.clone(),
+            revision,
+            now: chain.at(revision).and_then(found),
+            before: chain.before(revision).and_then(found),
         }
+    }
+
+    /// The revision before the first change that is kept.
+    fn base(&self) -> ResourceVersion {
+        self.compacted.unwrap_or(FIRST_REVISION)
+    }
+
+    fn base_plus(&self, changes: usize) -> ResourceVersion {
+        ResourceVersion::new(self.base().get() + changes as u64).expect("above zero")
+    }
+
+    /// Whether this can be the next write of a log: nothing is missing before it.
+    pub(crate) fn is_next(&self, entry: &Entry) -> bool {
+        entry.revision <= self.base() || entry.revision == self.current.next()
     }
 
     /// Takes in the next write. Returns the revisions of versions that the log need not keep any more:
     /// none for a new write, some for a write that a compaction had covered before its clearing was done.
     pub(crate) fn apply(&mut self, entry: Entry) -> Vec<ResourceVersion> {
+        debug_assert!(self.is_next(&entry));
         let Entry { revision, key, what } = entry;
         self.current = self.current.max(revision);
         let version = Version {
@@ -272,10 +285,10 @@ impl Mvcc {
                 chain.older.get_or_insert_default().push_back(old);
             }
             None => {
-                self.keys.insert(key.clone(), Chain { newest: version, older: None });
+                self.keys.insert(key.clone(), Box::new(Chain { newest: version, older: None }));
             }
         }
-        self.changes.push_back(Change { revision, key });
+        self.changes.push_back(key);
         self.leave_superseded_values_to_the_log();
         Vec::new()
     }
@@ -287,7 +300,7 @@ impl Mvcc {
             unneeded.push(revision);
             self.keys.remove(&key)
         } else {
-            self.keys.insert(key, Chain { newest: version, older: None })
+            self.keys.insert(key, Box::new(Chain { newest: version, older: None }))
         };
         unneeded.extend(old.map(|chain| chain.newest.modified));
         unneeded
@@ -304,32 +317,35 @@ impl Mvcc {
 
     /// The revision to compact to so that at most `changes_max` changes are dropped on the way to `goal`.
     pub(crate) fn compaction_step(&self, goal: ResourceVersion, changes_max: usize) -> ResourceVersion {
-        self.changes.get(changes_max.saturating_sub(1)).map_or(goal, |change| change.revision.min(goal))
+        self.base_plus(changes_max).min(goal)
     }
 
     /// The revision that, compacted to, leaves the newest `keep` changes; absent if there are no more.
     pub(crate) fn revision_beyond_newest(&self, keep: usize) -> Option<ResourceVersion> {
-        let beyond = self.changes.len().checked_sub(keep + 1)?;
-        Some(self.changes[beyond].revision)
+        let beyond = self.changes.len().checked_sub(keep).filter(|beyond| *beyond > 0)?;
+        Some(self.base_plus(beyond))
     }
 
     /// Forgets changes up to `revision` and the versions they superseded, whose revisions are returned.
     pub(crate) fn compact(&mut self, revision: ResourceVersion) -> Vec<ResourceVersion> {
         let mut unneeded = Vec::new();
-        while self.changes.front().is_some_and(|change| change.revision <= revision) {
-            let change = self.changes.pop_front().expect("there is a front");
-            self.forget_versions_before(&change, &mut unneeded);
+        while self.base() < revision
+            && let Some(key) = self.changes.pop_front()
+        {
+            let changed_at = self.base().next();
+            self.forget_versions_before(&key, changed_at, &mut unneeded);
+            self.compacted = Some(changed_at);
         }
         self.superseded.forget_up_to(revision);
         self.compacted = self.compacted.max(Some(revision));
         unneeded
     }
 
-    fn forget_versions_before(&mut self, change: &Change, unneeded: &mut Vec<ResourceVersion>) {
-        let Some(chain) = self.keys.get_mut(&change.key) else { return };
+    fn forget_versions_before(&mut self, key: &Key, revision: ResourceVersion, unneeded: &mut Vec<ResourceVersion>) {
+        let Some(chain) = self.keys.get_mut(key) else { return };
         let is_over = |version: &Version| {
-            version.modified < change.revision
-                || (version.modified == change.revision && matches!(version.content, Content::Deleted))
+            version.modified < revision
+                || (version.modified == revision && matches!(version.content, Content::Deleted))
         };
         if let Some(older) = &mut chain.older {
             while older.front().is_some_and(is_over) {
@@ -341,7 +357,7 @@ impl Mvcc {
         }
         if is_over(&chain.newest) {
             unneeded.push(chain.newest.modified);
-            self.keys.remove(&change.key);
+            self.keys.remove(key);
         }
     }
 
@@ -540,6 +556,17 @@ mod tests {
         unneeded.sort_unstable();
         assert_eq!(unneeded, [2, 4, 5]);
         assert_eq!(changes(&mvcc, 5), "a=3@6 b=1@3→b=2@7");
+    }
+
+    #[test]
+    fn a_log_with_a_gap_is_noticed() {
+        let mut mvcc = written("a=1", None);
+        let mut next = entries("a=1 b=1 c=1");
+        assert!(!mvcc.is_next(&next[2]), "3 is missing");
+        assert!(mvcc.is_next(&next[1]));
+        mvcc.resume_compacted(revision(3));
+        next.truncate(2);
+        assert!(next.iter().all(|entry| mvcc.is_next(entry)), "before a compaction gaps are its doing");
     }
 
     #[test]
