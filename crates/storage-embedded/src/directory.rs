@@ -148,8 +148,13 @@ impl Directory {
 
 fn lock(path: &Path) -> Result<File, OpenError> {
     let io = |source| OpenError::Io { doing: "take the lock", path: path.to_owned(), source };
-    let mut file =
-        File::options().read(true).write(true).create(true).truncate(false).open(path.join(LOCK_FILE)).map_err(io)?;
+    let mut file = File::options()
+        .read(true)
+        .write(true)
+        .create(true)
+        .truncate(false)
+        .open(path.join(LOCK_FILE))
+        .map_err(io)?;
     match file.try_lock() {
         Ok(()) => {
             file.set_len(0).map_err(io)?;

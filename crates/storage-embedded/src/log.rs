@@ -108,7 +108,8 @@ impl Log {
         for item in open.entries.iter() {
             let (key, value) = item.into_inner().map_err(|error| open_error(&directory, error))?;
             if *key == COMPACTED_AT {
-                let revision = decode_revision(&value).ok_or_else(|| damaged(&directory, "compacted revision"))?;
+                let revision =
+                    decode_revision(&value).ok_or_else(|| damaged(&directory, "compacted revision"))?;
                 recover.compacted(revision);
                 last = Some(revision);
                 continue;
@@ -116,7 +117,9 @@ impl Log {
             let entry = decode_revision(&key).and_then(|revision| Entry::decode(revision, &value));
             let entry = entry.ok_or_else(|| damaged(&directory, "entry"))?;
             last = last.max(Some(entry.revision));
-            unneeded.extend(recover.entry(entry).ok_or_else(|| damaged(&directory, "history: entries are missing"))?);
+            unneeded.extend(
+                recover.entry(entry).ok_or_else(|| damaged(&directory, "history: entries are missing"))?,
+            );
         }
         let reader = LogReader { open: Arc::new(RwLock::new(Some(open))) };
         let mut log = Self { directory, reader, last, broken: false };
@@ -188,9 +191,9 @@ impl Log {
     }
 
     fn open_again(&mut self) -> Result<(), StorageError> {
-        self.directory.probe_room(ROOM_PROBE_BYTES).map_err(|error| {
-            storage_error("looking for room on the disk", fjall::Error::Io(error))
-        })?;
+        self.directory
+            .probe_room(ROOM_PROBE_BYTES)
+            .map_err(|error| storage_error("looking for room on the disk", fjall::Error::Io(error)))?;
         let mut slot = self.reader.open.write();
         // fjall allows one open database per directory: the old one must go first.
         *slot = None;
@@ -217,7 +220,8 @@ impl LogReader {
         let doing = "reading an old version from the log";
         let open = self.open.read();
         let open = open.as_ref().ok_or_else(closed)?;
-        let value = open.entries.get(revision.get().to_be_bytes()).map_err(|error| storage_error(doing, error))?;
+        let value =
+            open.entries.get(revision.get().to_be_bytes()).map_err(|error| storage_error(doing, error))?;
         match value {
             None => Ok(None),
             Some(value) => match Entry::decode(revision, &value) {
@@ -399,7 +403,8 @@ mod tests {
                 let hole = begin..(begin + hole_bytes).min(log.last_batch.end);
                 let mut bytes = log.journal.clone();
                 bytes[hole.clone()].fill(0);
-                let found = log.open_with(&bytes).unwrap_or_else(|error| panic!("hole at {hole:?}: {error:?}"));
+                let found =
+                    log.open_with(&bytes).unwrap_or_else(|error| panic!("hole at {hole:?}: {error:?}"));
                 assert_eq!(found, [2, 3, 4, 5], "hole at {hole:?} of {:?}", log.last_batch);
             }
         }
@@ -451,7 +456,10 @@ mod tests {
         drop((open_log, log));
         let refused = Log::open(Directory::take(root.path()).unwrap(), &mut Recovered::default());
         let error = refused.err().expect("damaged").to_string();
-        assert!(error.contains("is damaged") && error.contains(&root.path().display().to_string()), "{error}");
+        assert!(
+            error.contains("is damaged") && error.contains(&root.path().display().to_string()),
+            "{error}"
+        );
     }
 
     #[test]

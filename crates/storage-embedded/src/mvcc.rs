@@ -32,6 +32,7 @@ pub(crate) struct Mvcc {
 struct Chain {
     newest: Version,
     /// Oldest first; absent for the many keys that were written once.
+    #[expect(clippy::box_collection, reason = "8 bytes for each of those keys instead of 32")]
     older: Option<Box<VecDeque<Version>>>,
 }
 
@@ -341,7 +342,12 @@ impl Mvcc {
         unneeded
     }
 
-    fn forget_versions_before(&mut self, key: &Key, revision: ResourceVersion, unneeded: &mut Vec<ResourceVersion>) {
+    fn forget_versions_before(
+        &mut self,
+        key: &Key,
+        revision: ResourceVersion,
+        unneeded: &mut Vec<ResourceVersion>,
+    ) {
         let Some(chain) = self.keys.get_mut(key) else { return };
         let is_over = |version: &Version| {
             version.modified < revision
@@ -497,7 +503,10 @@ mod tests {
     fn changes(mvcc: &Mvcc, after: u64) -> String {
         let (changes, _) = mvcc.changes_after(revision(after), &everything(), 100);
         let change = |change: &FoundChange| {
-            let now = change.now.as_ref().map_or_else(|| format!("-{}@{}", &change.key[1..], change.revision), shown);
+            let now = change
+                .now
+                .as_ref()
+                .map_or_else(|| format!("-{}@{}", &change.key[1..], change.revision), shown);
             change.before.as_ref().map_or(now.clone(), |before| format!("{}→{now}", shown(before)))
         };
         changes.iter().map(change).collect::<Vec<_>>().join(" ")
@@ -531,7 +540,8 @@ mod tests {
             (7, vec![2, 4, 5, 3], ""),
         ] {
             let mut mvcc = written(WRITES, None);
-            let removed: Vec<u64> = mvcc.compact(revision(to)).into_iter().map(ResourceVersion::get).collect();
+            let removed: Vec<u64> =
+                mvcc.compact(revision(to)).into_iter().map(ResourceVersion::get).collect();
             assert_eq!(removed, unneeded, "compacted to {to}");
             assert_eq!(changes(&mvcc, to), rest);
             assert_eq!(state(&mvcc, to), state(&written(WRITES, None), to));
@@ -551,8 +561,11 @@ mod tests {
     fn a_log_whose_clearing_was_cut_short_is_cleared_on_reading() {
         let mut mvcc = Mvcc::new(None);
         mvcc.resume_compacted(revision(5));
-        let mut unneeded: Vec<u64> =
-            entries(WRITES).into_iter().flat_map(|entry| mvcc.apply(entry)).map(ResourceVersion::get).collect();
+        let mut unneeded: Vec<u64> = entries(WRITES)
+            .into_iter()
+            .flat_map(|entry| mvcc.apply(entry))
+            .map(ResourceVersion::get)
+            .collect();
         unneeded.sort_unstable();
         assert_eq!(unneeded, [2, 4, 5]);
         assert_eq!(changes(&mvcc, 5), "a=3@6 b=1@3→b=2@7");

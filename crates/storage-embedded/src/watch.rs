@@ -62,8 +62,12 @@ impl Waiters {
         for watched in prefixes.chain([key]) {
             for waiter in self.by_key.get(watched).into_iter().flatten() {
                 let idle = 0;
-                let first =
-                    waiter.pending_from.compare_exchange(idle, revision.get(), Ordering::AcqRel, Ordering::Acquire);
+                let first = waiter.pending_from.compare_exchange(
+                    idle,
+                    revision.get(),
+                    Ordering::AcqRel,
+                    Ordering::Acquire,
+                );
                 if first.is_ok() {
                     waiter.bell.notify_one();
                 }
@@ -182,7 +186,8 @@ impl Watcher {
             return Look::NothingNew(state.mvcc.current());
         };
         // What lies between the cursor and the first pending change was none of this watcher's.
-        let after = ResourceVersion::new(pending.get() - 1).map_or(self.cursor, |before| before.max(self.cursor));
+        let after =
+            ResourceVersion::new(pending.get() - 1).map_or(self.cursor, |before| before.max(self.cursor));
         if state.mvcc.compacted().is_some_and(|compacted| after < compacted) {
             return Look::Compacted;
         }

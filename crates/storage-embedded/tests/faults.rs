@@ -79,7 +79,8 @@ mod killed {
         for round in 0..rounds(15, 200) {
             let mut child = spawn(root.path());
             let acknowledged = BufReader::new(child.stdout.take().expect("a pipe"));
-            let lines = std::thread::spawn(move || acknowledged.lines().map_while(Result::ok).collect::<Vec<_>>());
+            let lines =
+                std::thread::spawn(move || acknowledged.lines().map_while(Result::ok).collect::<Vec<_>>());
             std::thread::sleep(Duration::from_millis(random.random_range(30..400)));
             child.kill().unwrap();
             child.wait().unwrap();
@@ -94,18 +95,26 @@ mod killed {
                 }
             });
         }
-        println!("{} writes acknowledged, {} in doubt at the kill and found", checker.acknowledged, checker.in_doubt);
+        println!(
+            "{} writes acknowledged, {} in doubt at the kill and found",
+            checker.acknowledged, checker.in_doubt
+        );
         assert!(checker.acknowledged > 1000, "too few writes to mean anything: {}", checker.acknowledged);
     }
 
     fn options() -> EmbeddedOptions {
-        let retention = Retention { events_min: usize::MAX / 2, events_max: usize::MAX / 2, ..Retention::default() };
+        let retention =
+            Retention { events_min: usize::MAX / 2, events_max: usize::MAX / 2, ..Retention::default() };
         EmbeddedOptions { retention, ..EmbeddedOptions::default() }
     }
 
     fn spawn(directory: &Path) -> Child {
         Command::new(env::current_exe().unwrap())
-            .args(["--exact", "killed::fault_killed_writers_lose_nothing_that_was_acknowledged", "--nocapture"])
+            .args([
+                "--exact",
+                "killed::fault_killed_writers_lose_nothing_that_was_acknowledged",
+                "--nocapture",
+            ])
             .env(DIRECTORY, directory)
             .stdout(Stdio::piped())
             .stderr(Stdio::inherit())
@@ -262,7 +271,10 @@ mod full {
             .env(DIRECTORY, root.path())
             .status()
             .expect("unshare and mount of util-linux are needed for a small disk");
-        assert!(status.success(), "the test inside the small disk failed, or no small disk could be mounted: {status}");
+        assert!(
+            status.success(),
+            "the test inside the small disk failed, or no small disk could be mounted: {status}"
+        );
     }
 
     async fn fill_and_make_room(disk: &Path, round: u64) {
@@ -274,7 +286,8 @@ mod full {
 
         let mut random = StdRng::seed_from_u64(round);
         let refusal = loop {
-            let writes = (0..random.random_range(1..20)).map(|_| write(&store, random.random_range(0..500), &mut random));
+            let writes = (0..random.random_range(1..20))
+                .map(|_| write(&store, random.random_range(0..500), &mut random));
             let mut refused = None;
             for (key, outcome) in future::join_all(writes.collect::<Vec<_>>()).await {
                 match outcome {

@@ -19,7 +19,12 @@ fn open(directory: &Path) -> Embedded {
     Embedded::open(directory, EmbeddedOptions::default()).expect("the store opens")
 }
 
-async fn put(store: &Embedded, name: &str, value: impl Into<Bytes>, ttl: Option<Duration>) -> ResourceVersion {
+async fn put(
+    store: &Embedded,
+    name: &str,
+    value: impl Into<Bytes>,
+    ttl: Option<Duration>,
+) -> ResourceVersion {
     let expected = store.get(&key(name)).await.unwrap().1.map(|item| item.modified);
     match store.put_if(&key(name), expected, value.into(), ttl).await.unwrap() {
         Swap::Done(revision) => revision,
@@ -28,8 +33,12 @@ async fn put(store: &Embedded, name: &str, value: impl Into<Bytes>, ttl: Option<
 }
 
 fn keeping(events: usize) -> EmbeddedOptions {
-    let retention =
-        Retention { age_min: Duration::from_secs(60), events_min: events, events_max: 1000, bytes_max: 10_000 };
+    let retention = Retention {
+        age_min: Duration::from_secs(60),
+        events_min: events,
+        events_max: 1000,
+        bytes_max: 10_000,
+    };
     EmbeddedOptions { retention, ..EmbeddedOptions::default() }
 }
 
@@ -42,7 +51,11 @@ async fn history_older_than_both_limits_is_compacted_by_itself() {
     tokio::time::sleep(Duration::from_secs(59)).await;
     assert_eq!(store.compacted_revision(), None, "young history is kept however much there is");
     tokio::time::sleep(Duration::from_secs(10)).await;
-    assert_eq!(store.compacted_revision().map(ResourceVersion::get), Some(16), "the newest five are kept for ever");
+    assert_eq!(
+        store.compacted_revision().map(ResourceVersion::get),
+        Some(16),
+        "the newest five are kept for ever"
+    );
 }
 
 #[tokio::test(start_paused = true)]

@@ -108,7 +108,10 @@ impl StorageError {
 
 /// The numbered form: clients and logs know these codes from Kubernetes.
 fn numbered(f: &mut fmt::Formatter<'_>, text: &str, code: u8, key: &str, more: &str) -> fmt::Result {
-    write!(f, "StorageError: {text}, Code: {code}, Key: {key}, ResourceVersion: 0, AdditionalErrorMsg: {more}")
+    write!(
+        f,
+        "StorageError: {text}, Code: {code}, Key: {key}, ResourceVersion: 0, AdditionalErrorMsg: {more}"
+    )
 }
 
 impl fmt::Display for StorageError {

@@ -40,26 +40,29 @@ pub struct Preconditions {
 }
 
 impl Preconditions {
-    /// Checks them against an object; the error is a [`StorageError::InvalidObject`].
-    pub fn check(&self, object: &Object) -> Result<(), StorageError> {
-        let failed = |what: &str, wanted: &dyn std::fmt::Display, found: &dyn std::fmt::Display| {
-            Err(StorageError::InvalidObject {
-                key: object.key.clone(),
-                message: format!(
-                    "Precondition failed: {what} in precondition: {wanted}, {what} in object meta: {found}"
-                ),
-            })
+    /// Checks them against what is stored under a key; the error is a [`StorageError::InvalidObject`].
+    pub fn check(&self, key: &Key, stored: Option<&Object>) -> Result<(), StorageError> {
+        let must_be = |what: &str, wanted: &str, found: &str| {
+            if wanted == found {
+                return Ok(());
+            }
+            let message = format!(
+                "Precondition failed: {what} in precondition: {wanted}, {what} in object meta: {found}"
+            );
+            Err(StorageError::InvalidObject { key: key.clone(), message })
         };
         if let Some(uid) = &self.uid {
-            let found = object.attributes.uid.as_deref().unwrap_or_default();
-            if uid != found {
-                return failed("UID", uid, &found);
-            }
+            must_be(
+                "UID",
+                uid,
+                stored.and_then(|object| object.attributes.uid.as_deref()).unwrap_or_default(),
+            )?;
         }
-        match self.revision {
-            Some(wanted) if wanted != object.revision => failed("ResourceVersion", &wanted, &object.revision),
-            _ => Ok(()),
+        if let Some(revision) = self.revision {
+            let found = stored.map(|object| object.revision.to_string()).unwrap_or_default();
+            must_be("ResourceVersion", &revision.to_string(), &found)?;
         }
+        Ok(())
     }
 }
 
@@ -77,7 +80,7 @@ pub struct DeleteOptions {
 pub struct UpdateOptions {
     /// Whether a missing object is created instead of being an error.
     pub ignore_not_found: bool,
-    /// What must be so; not asked of an object that does not exist.
+    /// What must be so. An object that does not exist has neither uid nor revision.
     pub preconditions: Preconditions,
     /// The object as the caller last saw it. Saves a read if it is right and costs one if it is not.
     pub hint: Option<Object>,
@@ -201,13 +204,9 @@ impl WatchOptions {
 pub enum WatchEvent {
     /// The object came into view: it was created, began to match, or is part of the initial state.
     Added(Object),
-    /// The object changed and stays in view.
-    Modified {
-        /// The object now.
-        object: Object,
-        /// The object before.
-        previous: Object,
-    },
+    /// The object changed and stays in view. (What it was before, a [`crate::Backend`] tells; here it would have to
+    /// be decoded for everyone who does not need it.)
+    Modified(Object),
     /// The object went out of view: it was deleted or no longer matches. Its last visible content, with the
     /// revision of the change that removed it.
     Deleted(Object),
@@ -224,7 +223,7 @@ impl WatchEvent {
     /// The revision of the change, or of the bookmark.
     pub fn revision(&self) -> ResourceVersion {
         match self {
-            Self::Added(object) | Self::Modified { object, .. } | Self::Deleted(object) => object.revision,
+            Self::Added(object) | Self::Modified(object) | Self::Deleted(object) => object.revision,
             Self::Bookmark { revision, .. } => *revision,
         }
     }

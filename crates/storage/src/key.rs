@@ -1,7 +1,7 @@
 //! Keys, and the two shapes a read can have: one object, or everything below a prefix.
 //!
 //! Kept true: a [`Key`] begins with the global prefix and its resource's prefix, and none of its elements is
-//! `.` or `..`; a [`Scope::Children`] prefix ends in `/`, so `/pods/ns` never takes in `/pods/ns2`.
+//! empty, `.` or `..`; a [`Scope::Children`] prefix ends in `/`, so `/pods/ns` never takes in `/pods/ns2`.
 
 use std::{borrow::Borrow, fmt, ops::Deref, sync::Arc};
 
@@ -94,10 +94,10 @@ impl ResourcePrefix {
     /// optional.
     pub fn new(global: &str, resource: &str) -> Result<Self, InvalidKey> {
         let resource = format!("/{}/", resource.trim_matches('/'));
-        refuse_dots(&resource)?;
         if resource == "//" {
             return Err(InvalidKey::Empty(resource));
         }
+        refuse_bad_elements(&resource)?;
         let global = match global.trim_matches('/') {
             "" => String::new(),
             trimmed => format!("/{trimmed}"),
@@ -125,7 +125,7 @@ impl ResourcePrefix {
     }
 
     fn full(&self, key: String) -> Result<Key, InvalidKey> {
-        refuse_dots(&key)?;
+        refuse_bad_elements(&key)?;
         if key.is_empty() || key == "/" {
             return Err(InvalidKey::Empty(key));
         }
@@ -136,9 +136,9 @@ impl ResourcePrefix {
     }
 }
 
-fn refuse_dots(key: &str) -> Result<(), InvalidKey> {
-    if key.split('/').any(|element| element == "." || element == "..") {
-        return Err(InvalidKey::Dots(key.to_owned()));
+fn refuse_bad_elements(key: &str) -> Result<(), InvalidKey> {
+    if key.contains("//") || key.split('/').any(|element| element == "." || element == "..") {
+        return Err(InvalidKey::Element(key.to_owned()));
     }
     Ok(())
 }
@@ -148,8 +148,8 @@ fn refuse_dots(key: &str) -> Result<(), InvalidKey> {
 pub enum InvalidKey {
     /// The key names nothing.
     Empty(String),
-    /// An element of the key is `.` or `..`.
-    Dots(String),
+    /// An element of the key is empty, `.` or `..`.
+    Element(String),
     /// The key does not belong to the resource it was used with.
     LacksPrefix {
         /// The key as it was given.
@@ -163,7 +163,7 @@ impl fmt::Display for InvalidKey {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Empty(key) => write!(f, "empty key: {key:?}"),
-            Self::Dots(key) => write!(f, "invalid key: {key:?}"),
+            Self::Element(key) => write!(f, "invalid key: {key:?}"),
             Self::LacksPrefix { key, prefix } => {
                 write!(f, "invalid key: {key:?} lacks resource prefix: {prefix:?}")
             }
@@ -193,6 +193,8 @@ mod tests {
             ("/pods/./x", true, "invalid key"),
             ("../pods/x", false, "invalid key"),
             ("/pods/x/..", false, "invalid key"),
+            ("/pods//x", false, "invalid key"),
+            ("/pods//", true, "invalid key"),
             ("pods", false, "lacks resource prefix"),
             ("pods", true, "lacks resource prefix"),
             ("/pods", false, "lacks resource prefix"),
@@ -220,7 +222,8 @@ mod tests {
     fn a_prefix_covers_its_children_only() {
         let scope = pods().scope("/pods/ns", true).unwrap();
         assert!(scope.contains("/registry/pods/ns/a"));
-        for outside in ["/registry/pods/ns", "/registry/pods/ns/", "/registry/pods/ns2/a", "/registry/pods/n"] {
+        for outside in ["/registry/pods/ns", "/registry/pods/ns/", "/registry/pods/ns2/a", "/registry/pods/n"]
+        {
             assert!(!scope.contains(outside), "{outside}");
         }
         assert_eq!(scope.end(), "/registry/pods/ns0");

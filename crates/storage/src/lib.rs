@@ -11,21 +11,21 @@
 //!
 //! With feature `testing`, `testing` holds the conformance suite that every implementation runs.
 
-mod key;
-mod error;
-mod predicate;
-mod transform;
-mod interface;
 mod backend;
+mod error;
+mod interface;
+mod key;
+mod predicate;
 mod store;
 #[cfg(feature = "testing")]
 pub mod testing;
+mod transform;
 
 pub use backend::{Backend, BackendEvent, BackendWatch, KeyValue, Range, RangeRequest, Swap};
 pub use error::{ExpiredRead, Rejection, StorageError};
 pub use interface::{
-    DeleteOptions, List, ListOptions, Object, Preconditions, ReadAt, Storage, TryUpdate, Update, UpdateOptions,
-    Validate, Watch, WatchEvent, WatchOptions, WatchStart,
+    DeleteOptions, List, ListOptions, Object, Preconditions, ReadAt, Storage, TryUpdate, Update,
+    UpdateOptions, Validate, Watch, WatchEvent, WatchOptions, WatchStart,
 };
 pub use key::{InvalidKey, Key, ResourcePrefix, Scope};
 pub use predicate::{Attributes, Inspector, Predicate, Undecodable};

@@ -59,7 +59,6 @@ impl Predicate {
 
     /// Whether an object passes. A field that the object lacks has the value "".
     pub fn matches(&self, attributes: &Attributes) -> bool {
-        self.labels.matches(&attributes.labels)
-            && self.fields.matches(&attributes.fields)
+        self.labels.matches(&attributes.labels) && self.fields.matches(&attributes.fields)
     }
 }

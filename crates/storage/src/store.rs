@@ -13,8 +13,8 @@ use crate::{
     backend::{Backend, KeyValue, Swap},
     error::StorageError,
     interface::{
-        DeleteOptions, List, ListOptions, Object, ReadAt, Storage, TryUpdate, Update, UpdateOptions, Validate,
-        Watch, WatchOptions,
+        DeleteOptions, List, ListOptions, Object, ReadAt, Storage, TryUpdate, Update, UpdateOptions,
+        Validate, Watch, WatchOptions,
     },
     key::{Key, ResourcePrefix},
     predicate::Inspector,
@@ -98,7 +98,7 @@ impl Values {
     /// The object a stored version stands for, and whether its stored form is outdated.
     fn decode(&self, item: KeyValue) -> Result<(Object, bool), StorageError> {
         let corrupt = |source| StorageError::Corrupt { key: item.key.clone(), source };
-        let plain = self.transformer.from_storage(&item.key, item.value.clone()).map_err(corrupt)?;
+        let plain = self.transformer.unseal(&item.key, item.value.clone()).map_err(corrupt)?;
         let attributes = self.inspector.inspect(&item.key, &plain.value).map_err(|e| corrupt(e.into()))?;
         let object = Object {
             key: item.key,
@@ -120,9 +120,10 @@ impl Values {
         }
         let stored = self
             .transformer
-            .to_storage(key, value.clone())
+            .seal(key, value.clone())
             .map_err(|source| StorageError::backend("transforming a value for storage", source))?;
-        let written = move |key: Key, revision| Object { key, value, revision, attributes: Arc::new(attributes) };
+        let written =
+            move |key: Key, revision| Object { key, value, revision, attributes: Arc::new(attributes) };
         Ok((stored, Box::new(written)))
     }
 }
@@ -164,10 +165,10 @@ impl Storage for Store {
         loop {
             let allowed = options
                 .preconditions
-                .check(&current.object)
+                .check(&key, Some(&current.object))
                 .and_then(|()| validate(&current.object).map_err(StorageError::Rejected));
             if let Err(refusal) = allowed {
-                let live = self.unless_the_hint_was_stale(current, refusal).await?;
+                let live = self.unless_the_hint_was_stale(Some(current), refusal).await?;
                 current = live.ok_or_else(|| StorageError::NotFound { key: key.clone() })?;
                 continue;
             }
@@ -191,38 +192,32 @@ impl Storage for Store {
             None => self.read_live(&key).await?,
         };
         loop {
-            let Some(existing) = current else {
-                if !options.ignore_not_found {
-                    return Err(StorageError::NotFound { key });
-                }
-                let update = try_update(None).map_err(StorageError::Rejected)?;
-                match self.swap(&key, None, update).await? {
-                    Written::As(object) => return Ok(object),
-                    Written::Lost(winner) => current = winner,
-                }
-                continue;
-            };
+            if current.is_none() && !options.ignore_not_found {
+                return Err(StorageError::NotFound { key });
+            }
+            let existing = current.as_ref().map(|current| &current.object);
             let tried = options
                 .preconditions
-                .check(&existing.object)
-                .and_then(|()| try_update(Some(&existing.object)).map_err(StorageError::Rejected));
+                .check(&key, existing)
+                .and_then(|()| try_update(existing).map_err(StorageError::Rejected));
             let update = match tried {
                 Ok(update) => update,
                 Err(refusal) => {
-                    current = self.unless_the_hint_was_stale(existing, refusal).await?;
+                    current = self.unless_the_hint_was_stale(current, refusal).await?;
                     continue;
                 }
             };
-            if update.value == existing.object.value && !existing.stale {
-                if !existing.hinted {
-                    return Ok(existing.object);
+            match current {
+                Some(same) if same.object.value == update.value && !same.stale => {
+                    if !same.hinted {
+                        return Ok(same.object);
+                    }
+                    current = self.read_live(&key).await?;
                 }
-                current = self.read_live(&key).await?;
-                continue;
-            }
-            match self.swap(&key, Some(existing.object.revision), update).await? {
-                Written::As(object) => return Ok(object),
-                Written::Lost(winner) => current = winner,
+                other => match self.swap(&key, other.map(|current| current.object.revision), update).await? {
+                    Written::As(object) => return Ok(object),
+                    Written::Lost(winner) => current = winner,
+                },
             }
         }
     }
@@ -276,12 +271,12 @@ impl Store {
     /// right; otherwise this is the live object, if there is one, to try again with.
     async fn unless_the_hint_was_stale(
         &self,
-        current: Current,
+        current: Option<Current>,
         refusal: StorageError,
     ) -> Result<Option<Current>, StorageError> {
-        if !current.hinted {
+        let Some(current) = current.filter(|current| current.hinted) else {
             return Err(refusal);
-        }
+        };
         match self.read_live(&current.object.key).await? {
             Some(live) if live.object.revision == current.object.revision => Err(refusal),
             live => Ok(live),

@@ -6,10 +6,10 @@ use bytes::Bytes;
 /// Turns values into what is stored, and back.
 pub trait Transformer: Send + Sync {
     /// What to store for `value`. The key may be bound to it, so that stored values cannot be swapped.
-    fn to_storage(&self, key: &Key, value: Bytes) -> Result<Bytes, Rejection>;
+    fn seal(&self, key: &Key, value: Bytes) -> Result<Bytes, Rejection>;
 
     /// The value of what was stored. An error makes the object unreadable, not absent.
-    fn from_storage(&self, key: &Key, stored: Bytes) -> Result<Plain, Rejection>;
+    fn unseal(&self, key: &Key, stored: Bytes) -> Result<Plain, Rejection>;
 }
 
 /// A value as its writer gave it.
@@ -26,11 +26,11 @@ pub struct Plain {
 pub struct Identity;
 
 impl Transformer for Identity {
-    fn to_storage(&self, _: &Key, value: Bytes) -> Result<Bytes, Rejection> {
+    fn seal(&self, _: &Key, value: Bytes) -> Result<Bytes, Rejection> {
         Ok(value)
     }
 
-    fn from_storage(&self, _: &Key, stored: Bytes) -> Result<Plain, Rejection> {
+    fn unseal(&self, _: &Key, stored: Bytes) -> Result<Plain, Rejection> {
         Ok(Plain { value: stored, stale: false })
     }
 }

@@ -25,7 +25,8 @@ impl Store {
         let mut keys_from_start = None;
         let mut items: Vec<Object> = Vec::new();
         loop {
-            let request = RangeRequest { scope: scope.clone(), from, limit: Some(page_keys), at: pinned, count };
+            let request =
+                RangeRequest { scope: scope.clone(), from, limit: Some(page_keys), at: pinned, count };
             let range = self.backend.range(request).await.map_err(|error| expired(error, &options.at))?;
             if let ReadAt::NotOlderThan(requested) = options.at {
                 must_have_reached(requested, range.current)?;
@@ -77,7 +78,7 @@ fn begin(scope: &Scope, at: &ReadAt) -> (Option<String>, Option<ResourceVersion>
 
 fn token(scope: &Scope, last_key: &Key, revision: ResourceVersion) -> Result<ContinueToken, StorageError> {
     ContinueToken::after(last_key, scope.key(), ContinueAt::Exact(revision))
-        .ok_or_else(|| InvalidKey::Dots(last_key.to_string()).into())
+        .ok_or_else(|| InvalidKey::Element(last_key.to_string()).into())
 }
 
 /// The revision of a list is gone. A further page can go on in the newest state; a list begins again.

@@ -142,11 +142,15 @@ impl View {
             }
             BackendEvent::Put { item, previous } => {
                 let revision = item.modified;
-                let previous = self.decode(known(previous)?)?;
+                let previous = known(previous)?;
                 let object = self.decode(item)?;
+                if self.predicate.is_everything() {
+                    return Ok(Some(WatchEvent::Modified(object)));
+                }
+                let previous = self.decode(previous)?;
                 let seen = |object: &Object| self.predicate.matches(&object.attributes);
                 match (seen(&previous), seen(&object)) {
-                    (true, true) => Some(WatchEvent::Modified { object, previous }),
+                    (true, true) => Some(WatchEvent::Modified(object)),
                     (false, true) => Some(WatchEvent::Added(object)),
                     (true, false) => Some(WatchEvent::Deleted(Object { revision, ..previous })),
                     (false, false) => None,

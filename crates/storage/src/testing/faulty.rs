@@ -394,8 +394,7 @@ mod tests {
     #[tokio::test]
     async fn through_faults_nothing_acknowledged_is_lost_and_a_watch_can_be_resumed() {
         use crate::{
-            Object, Storage, Store, StoreOptions, Update, UpdateOptions, WatchEvent, WatchOptions,
-            WatchStart,
+            Object, Storage, Store, StoreOptions, Update, UpdateOptions, WatchOptions, WatchStart,
             testing::{
                 Pod, PodInspector,
                 guarantees::{Change, History, Recorded, Start, everything, resumable},
@@ -434,15 +433,15 @@ mod tests {
         let (mut parts, mut told) = (Vec::new(), created.revision);
         while told < last.revision {
             let options = WatchOptions::from(WatchStart::After(told));
-            let Ok(watch) = storage.watch("/pods", options).await else { continue };
-            let events: Vec<WatchEvent> = watch
-                .take_while(|event| std::future::ready(event.is_ok()))
-                .map(Result::unwrap)
-                .collect()
-                .await;
-            let part = Recorded::of(Start::After(told.get()), &events);
-            told = events.last().map_or(told, WatchEvent::revision);
-            parts.push(part);
+            let Ok(mut watch) = storage.watch("/pods", options).await else { continue };
+            let (start, mut events) = (Start::After(told.get()), Vec::new());
+            while told < last.revision
+                && let Some(Ok(event)) = watch.next().await
+            {
+                told = event.revision();
+                events.push(event);
+            }
+            parts.push(Recorded::of(start, &events));
         }
         assert!(parts.len() > 5, "it was cut often");
         let writes = (1..=written).map(|data| Change {

@@ -62,7 +62,7 @@ impl From<&WatchEvent> for Seen {
     fn from(event: &WatchEvent) -> Self {
         match event {
             WatchEvent::Added(object) => Self::object(Kind::Added, object),
-            WatchEvent::Modified { object, .. } => Self::object(Kind::Modified, object),
+            WatchEvent::Modified(object) => Self::object(Kind::Modified, object),
             WatchEvent::Deleted(object) => Self::object(Kind::Deleted, object),
             WatchEvent::Bookmark { revision, initial_state_end } => Self {
                 kind: if *initial_state_end { Kind::InitialStateEnd } else { Kind::Bookmark },

@@ -9,17 +9,17 @@ use crate::{
 /// Keys that any read or write of one object refuses, and why.
 fn refused() -> Vec<(&'static str, InvalidKey, &'static str)> {
     let empty = |key: &str| InvalidKey::Empty(key.to_owned());
-    let dots = |key: &str| InvalidKey::Dots(key.to_owned());
+    let element = |key: &str| InvalidKey::Element(key.to_owned());
     let lacks = |key: &str| InvalidKey::LacksPrefix { key: key.to_owned(), prefix: "/pods/".to_owned() };
     vec![
         ("", empty(""), r#"empty key: """#),
         ("/", empty("/"), r#"empty key: "/""#),
-        (".", dots("."), r#"invalid key: ".""#),
-        ("..", dots(".."), r#"invalid key: "..""#),
-        ("/pods/../x", dots("/pods/../x"), r#"invalid key: "/pods/../x""#),
-        ("/pods/./x", dots("/pods/./x"), r#"invalid key: "/pods/./x""#),
-        ("/pods/x/..", dots("/pods/x/.."), r#"invalid key: "/pods/x/..""#),
-        ("../pods/x", dots("../pods/x"), r#"invalid key: "../pods/x""#),
+        (".", element("."), r#"invalid key: ".""#),
+        ("..", element(".."), r#"invalid key: "..""#),
+        ("/pods/../x", element("/pods/../x"), r#"invalid key: "/pods/../x""#),
+        ("/pods/./x", element("/pods/./x"), r#"invalid key: "/pods/./x""#),
+        ("/pods/x/..", element("/pods/x/.."), r#"invalid key: "/pods/x/..""#),
+        ("../pods/x", element("../pods/x"), r#"invalid key: "../pods/x""#),
         ("pods", lacks("pods"), r#"invalid key: "pods" lacks resource prefix: "/pods/""#),
         ("/pods", lacks("/pods"), r#"invalid key: "/pods" lacks resource prefix: "/pods/""#),
         ("/pods.apps", lacks("/pods.apps"), r#"invalid key: "/pods.apps" lacks resource prefix: "/pods/""#),

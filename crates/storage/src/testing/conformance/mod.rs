@@ -168,6 +168,8 @@ macro_rules! conformance_cases {
                 an_update_turns_the_stored_object_into_the_next
                 updating_what_is_missing_is_not_found
                 a_missing_object_is_created_if_the_caller_ignores_that
+                a_missing_object_fails_preconditions_too
+                an_undecodable_value_can_be_replaced_under_a_watch
                 a_no_op_update_writes_nothing_and_tells_no_watcher
                 a_no_op_is_judged_by_the_store_not_by_a_hint
                 a_stale_hint_costs_a_retry_never_a_wrong_result

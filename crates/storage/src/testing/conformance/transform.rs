@@ -31,16 +31,16 @@ impl Xor {
 }
 
 impl Transformer for Xor {
-    fn to_storage(&self, key: &Key, value: Bytes) -> Result<Bytes, Rejection> {
+    fn seal(&self, key: &Key, value: Bytes) -> Result<Bytes, Rejection> {
         let hidden = value.iter().map(|byte| byte ^ self.secret);
         Ok(self.header(key).into_bytes().into_iter().chain(hidden).collect())
     }
 
-    fn from_storage(&self, key: &Key, stored: Bytes) -> Result<Plain, Rejection> {
+    fn unseal(&self, key: &Key, stored: Bytes) -> Result<Plain, Rejection> {
         if let Some(hidden) = stored.strip_prefix(self.header(key).as_bytes()) {
             return Ok(Plain { value: hidden.iter().map(|byte| byte ^ self.secret).collect(), stale: false });
         }
-        let older = self.older.iter().find_map(|older| older.from_storage(key, stored.clone()).ok());
+        let older = self.older.iter().find_map(|older| older.unseal(key, stored.clone()).ok());
         older.map(|plain| Plain { stale: true, ..plain }).ok_or_else(|| "no key fits".into())
     }
 }

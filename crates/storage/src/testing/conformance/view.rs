@@ -33,7 +33,7 @@ async fn until_revision(watch: &mut Watching, last: ResourceVersion) -> Vec<Watc
 fn short(event: &WatchEvent, revisions: &[ResourceVersion]) -> String {
     let (kind, object): (_, &Object) = match event {
         WatchEvent::Added(object) => ("ADDED", object),
-        WatchEvent::Modified { object, .. } => ("MODIFIED", object),
+        WatchEvent::Modified(object) => ("MODIFIED", object),
         WatchEvent::Deleted(object) => ("DELETED", object),
         WatchEvent::Bookmark { .. } => return "BOOKMARK".to_owned(),
     };
