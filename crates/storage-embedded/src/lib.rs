@@ -25,15 +25,15 @@
 #[doc = include_str!("../../../README.md")]
 struct Readme;
 
-mod commit;
-mod compact;
 mod directory;
 mod entry;
-mod log;
 mod mvcc;
-mod state;
 mod torn;
+mod log;
+mod state;
+mod commit;
 mod watch;
+mod compact;
 
 pub use compact::Retention;
 pub use directory::OpenError;

@@ -2,6 +2,8 @@
 //!
 //! Rounds: few by default, many with `KEEPWATCH_LONG=1`.
 
+#![allow(clippy::unwrap_used, reason = "a test says by panicking that something is wrong")]
+
 use bytes::Bytes;
 use futures::{StreamExt, future};
 use keepwatch_apimachinery::ResourceVersion;

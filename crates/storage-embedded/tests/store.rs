@@ -1,5 +1,7 @@
 //! What the embedded store promises beyond the suite that all stores share.
 
+#![allow(clippy::unwrap_used, reason = "a test says by panicking that something is wrong")]
+
 use bytes::Bytes;
 use futures::{StreamExt, future};
 use keepwatch_apimachinery::ResourceVersion;

@@ -11,15 +11,15 @@
 //!
 //! With feature `testing`, `testing` holds the conformance suite that every implementation runs.
 
-mod backend;
-mod error;
-mod interface;
 mod key;
+mod error;
 mod predicate;
+mod transform;
+mod interface;
+mod backend;
 mod store;
 #[cfg(feature = "testing")]
 pub mod testing;
-mod transform;
 
 pub use backend::{Backend, BackendEvent, BackendWatch, KeyValue, Range, RangeRequest, Swap};
 pub use error::{ExpiredRead, Rejection, StorageError};
