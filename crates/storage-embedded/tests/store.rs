@@ -190,6 +190,23 @@ async fn a_compaction_cannot_reach_into_the_future() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn writes_that_wait_together_are_made_durable_together() {
+    const WRITES: usize = 2000;
+    let directory = tempfile::tempdir().unwrap();
+    let store = open(directory.path());
+    let names: Vec<String> = (0..WRITES).map(|n| format!("k{n}")).collect();
+    future::join_all(names.iter().map(|name| put(&store, name, "1", None))).await;
+    drop(store);
+    // fjall ends each batch, and so each sync, with these bytes.
+    let journal = std::fs::read_dir(directory.path().join("log")).unwrap().find_map(|file| {
+        let path = file.unwrap().path();
+        path.extension().is_some_and(|extension| extension == "jnl").then(|| std::fs::read(path).unwrap())
+    });
+    let batches = journal.unwrap().windows(4).filter(|bytes| bytes == b"FJL\x03").count();
+    assert!((1..WRITES / 10).contains(&batches), "{batches} syncs for {WRITES} writes");
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn compaction_gives_disk_space_back() {
     let directory = tempfile::tempdir().unwrap();
     let store = open(directory.path());

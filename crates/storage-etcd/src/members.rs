@@ -1,0 +1,312 @@
+//! Which member of the cluster is asked, and what happens if it does not answer.
+//!
+//! One client for each member, and all requests go to the preferred one; it stays preferred until it fails or
+//! is slow. Any member will do: each answers reads and passes writes on to the leader.
+//!
+//! Kept true: a read that one member cannot answer, or not soon, is put to the next; a write is sent again only
+//! if it was certainly not done; nothing takes longer than the request timeout. A member that is overtaken by
+//! one that was asked later is suspected to hang, and its watches move.
+
+use crate::{
+    compact::COMPACT_REV_KEY,
+    error::{ConnectError, Fault},
+    options::EtcdOptions,
+};
+use etcd_client::{Channel, Client, ConnectOptions, GetOptions, KvClient, LeaseClient, WatchClient};
+use futures::{StreamExt, stream::FuturesUnordered};
+use std::{
+    convert::Infallible,
+    pin::pin,
+    sync::{
+        Arc,
+        atomic::{AtomicUsize, Ordering},
+    },
+    time::Duration,
+};
+use tokio::{
+    sync::{OnceCell, watch},
+    time::{Instant, sleep_until, timeout, timeout_at},
+};
+use tonic::transport::Endpoint;
+
+/// How long a member is waited for alone. Then a read is put to the next one as well, and new requests go there;
+/// the first answer counts. Giving the slow member up instead would make a long list fail everywhere.
+const PATIENCE: Duration = Duration::from_secs(2);
+
+/// The same for a member that is asked only to see whether it answers.
+const PROBE_PATIENCE: Duration = Duration::from_millis(500);
+
+/// How long to wait when no member could do a request, before asking them again.
+const ROUND_PAUSE: Duration = Duration::from_millis(100);
+
+/// What etcd may send in one message: as much as gRPC allows. A list comes in one message.
+const MESSAGE_BYTES_MAX: usize = i32::MAX as usize;
+
+/// etcd's way to say that rights were changed since we logged in.
+const LOGIN_OUTDATED: &str = "etcdserver: revision of auth store is old";
+
+/// The members of the cluster.
+pub(crate) struct Members {
+    members: Vec<Member>,
+    preferred: AtomicUsize,
+    request_timeout: Duration,
+}
+
+struct Member {
+    number: usize,
+    endpoint: Endpoint,
+    login: ConnectOptions,
+    dial_timeout: Duration,
+    /// Made when first needed: with a user it takes a conversation, and the member may be down.
+    connection: OnceCell<Arc<Connection>>,
+    /// Counts how often the member was suspected to hang.
+    suspicions: watch::Sender<u64>,
+}
+
+/// Asks for the current revision. Reads no value, and no key but one that the user must have rights to anyway.
+pub(crate) async fn current_revision(member: Arc<Connection>) -> Result<i64, etcd_client::Error> {
+    let answer = member.kv.clone().get(COMPACT_REV_KEY, Some(GetOptions::new().with_keys_only())).await?;
+    Ok(answer.header().map_or(0, |header| header.revision()))
+}
+
+/// The clients of one member. They share a channel that connects, and connects again, by itself.
+pub(crate) struct Connection {
+    /// Which member this is.
+    pub(crate) number: usize,
+    pub(crate) kv: KvClient,
+    pub(crate) lease: LeaseClient,
+    pub(crate) watch: WatchClient,
+    client: Client,
+    suspicions: watch::Receiver<u64>,
+}
+
+impl Connection {
+    /// Changes when the member is suspected to hang, from now on.
+    pub(crate) fn suspicions(&self) -> watch::Receiver<u64> {
+        let mut suspicions = self.suspicions.clone();
+        suspicions.mark_unchanged();
+        suspicions
+    }
+
+    /// Logs in again.
+    pub(crate) async fn log_in(&self) -> Result<(), Fault> {
+        self.client.refresh_token().await.map_err(Fault::from)
+    }
+}
+
+impl Member {
+    async fn connection(&self) -> Result<Arc<Connection>, Fault> {
+        let connect = async {
+            let channel = Channel::Tonic(self.endpoint.connect_lazy());
+            let client =
+                Client::from_channel(channel, Some(self.login.clone())).await.map_err(Fault::from)?;
+            Ok::<_, Fault>(Arc::new(Connection {
+                number: self.number,
+                kv: client.kv_client().max_decoding_message_size(MESSAGE_BYTES_MAX),
+                lease: client.lease_client(),
+                watch: client.watch_client().max_decoding_message_size(MESSAGE_BYTES_MAX),
+                client,
+                suspicions: self.suspicions.subscribe(),
+            }))
+        };
+        let connection = self
+            .connection
+            .get_or_try_init(|| async {
+                timeout(self.dial_timeout, connect).await.unwrap_or(Err(Fault::Timeout))
+            })
+            .await;
+        match connection {
+            Ok(connection) => Ok(connection.clone()),
+            // The request itself was not sent yet.
+            Err(Fault::Unknown(error)) => Err(Fault::NotDone(error)),
+            Err(Fault::Timeout) => {
+                Err(Fault::NotDone(etcd_client::Error::Internal("logging in timed out".into())))
+            }
+            Err(fault) => Err(fault),
+        }
+    }
+}
+
+impl Members {
+    pub(crate) fn new(options: &EtcdOptions) -> Result<Self, ConnectError> {
+        let mut login = ConnectOptions::new().with_require_leader(true).with_auto_token_refresh(true);
+        if let Some(user) = &options.user {
+            login = login.with_user(&user.name, &user.password);
+        }
+        let member = |(number, endpoint)| Member {
+            number,
+            endpoint,
+            login: login.clone(),
+            dial_timeout: options.dial_timeout,
+            connection: OnceCell::new(),
+            suspicions: watch::Sender::new(0),
+        };
+        Ok(Self {
+            members: options.build_endpoints()?.into_iter().enumerate().map(member).collect(),
+            preferred: AtomicUsize::new(0),
+            request_timeout: options.request_timeout,
+        })
+    }
+
+    /// Has something done that may be done twice, by whichever member answers.
+    pub(crate) async fn read<T, F>(&self, call: impl Fn(Arc<Connection>) -> F) -> Result<T, Fault>
+    where
+        F: Future<Output = Result<T, etcd_client::Error>>,
+    {
+        self.ask_from(self.preferred(), PATIENCE, call).await
+    }
+
+    /// Asks `first`, and the others in turn as soon as one fails or is waited for longer than `patience`.
+    async fn ask_from<T, F>(
+        &self,
+        first: usize,
+        patience: Duration,
+        call: impl Fn(Arc<Connection>) -> F,
+    ) -> Result<T, Fault>
+    where
+        F: Future<Output = Result<T, etcd_client::Error>>,
+    {
+        let deadline = Instant::now() + self.request_timeout;
+        let mut running = FuturesUnordered::new();
+        // Who has not answered yet.
+        let mut asked: Vec<usize> = Vec::new();
+        let mut started = 0;
+        let mut last = Fault::Timeout;
+        let mut next = first;
+        let mut next_start = Instant::now();
+        loop {
+            tokio::select! {
+                biased;
+                Some((member, result)) = running.next() => {
+                    asked.retain(|other| *other != member);
+                    match result {
+                        Ok(value) => {
+                            self.prefer(member);
+                            self.suspect(&asked);
+                            return Ok(value);
+                        }
+                        Err(fault @ Fault::Answer(_)) => return Err(fault),
+                        Err(fault) => {
+                            self.leave(member);
+                            // What one member says tells more than that another cannot be reached.
+                            if !last.is_no_leader() {
+                                last = fault;
+                            }
+                            let all_were_asked = started >= self.members.len();
+                            let pause = if all_were_asked { ROUND_PAUSE } else { Duration::ZERO };
+                            next_start = Instant::now() + pause;
+                        }
+                    }
+                }
+                () = sleep_until(deadline) => {
+                    return Err(if running.is_empty() { last } else { Fault::Timeout });
+                }
+                () = sleep_until(next_start), if running.len() < self.members.len() => {
+                    asked.iter().for_each(|slow| self.leave(*slow));
+                    while asked.contains(&next) {
+                        next = self.after(next);
+                    }
+                    let (member, call) = (next, &call);
+                    running.push(async move { (member, self.attempt(member, call).await) });
+                    asked.push(member);
+                    started += 1;
+                    next = self.after(member);
+                    next_start = Instant::now() + patience;
+                }
+            }
+        }
+    }
+
+    /// Has something done that must not be done twice.
+    pub(crate) async fn write<T, F>(&self, call: impl Fn(Arc<Connection>) -> F) -> Result<T, Fault>
+    where
+        F: Future<Output = Result<T, etcd_client::Error>>,
+    {
+        let deadline = Instant::now() + self.request_timeout;
+        for started in 1.. {
+            let member = self.preferred();
+            let mut attempt = pin!(self.attempt(member, &call));
+            let result = match timeout_at(deadline.min(Instant::now() + PATIENCE), &mut attempt).await {
+                Ok(result) => result,
+                Err(_) => {
+                    // This one is bound to the member it was sent to. Others need not be.
+                    self.leave(member);
+                    tokio::select! {
+                        result = timeout_at(deadline, attempt) => result.unwrap_or(Err(Fault::Timeout)),
+                        never = self.suspect_if_it_hangs(member) => match never {},
+                    }
+                }
+            };
+            let not_done = match result {
+                Err(fault @ Fault::NotDone(_)) => fault,
+                Err(fault @ (Fault::Unknown(_) | Fault::Timeout)) => {
+                    self.leave(member);
+                    return Err(fault);
+                }
+                decided => return decided,
+            };
+            self.leave(member);
+            if started % self.members.len() == 0 {
+                if Instant::now() + ROUND_PAUSE >= deadline {
+                    return Err(not_done);
+                }
+                tokio::time::sleep(ROUND_PAUSE).await;
+            }
+        }
+        Err(Fault::Timeout)
+    }
+
+    async fn attempt<T, F>(&self, member: usize, call: impl Fn(Arc<Connection>) -> F) -> Result<T, Fault>
+    where
+        F: Future<Output = Result<T, etcd_client::Error>>,
+    {
+        let connection = self.members[member].connection().await?;
+        let result = call(connection.clone()).await.map_err(Fault::from);
+        if let Err(fault) = &result
+            && fault.message() == LOGIN_OUTDATED
+        {
+            connection.log_in().await?;
+        }
+        result
+    }
+
+    fn preferred(&self) -> usize {
+        self.preferred.load(Ordering::Relaxed)
+    }
+
+    fn after(&self, member: usize) -> usize {
+        (member + 1) % self.members.len()
+    }
+
+    fn prefer(&self, member: usize) {
+        self.preferred.store(member, Ordering::Relaxed);
+    }
+
+    /// Suspects a member if another one answers sooner what costs next to nothing to answer.
+    async fn suspect_if_it_hangs(&self, member: usize) -> Infallible {
+        if self.members.len() > 1 {
+            // Whatever comes of it: a suspicion is all that is wanted.
+            let _answer = self.ask_from(member, PROBE_PATIENCE, current_revision).await;
+        }
+        std::future::pending().await
+    }
+
+    /// These were asked well before another, which has answered.
+    fn suspect(&self, members: &[usize]) {
+        for member in members {
+            tracing::info!(member = %self.members[*member].endpoint.uri(), "an etcd member does not answer");
+            self.members[*member].suspicions.send_modify(|count| *count += 1);
+        }
+    }
+
+    /// Makes the next member the preferred one, unless somebody has left this one already.
+    pub(crate) fn leave(&self, member: usize) {
+        let next = self.after(member);
+        if next != member
+            && self.preferred.compare_exchange(member, next, Ordering::Relaxed, Ordering::Relaxed).is_ok()
+        {
+            let from = self.members[member].endpoint.uri();
+            tracing::debug!(%from, to = %self.members[next].endpoint.uri(), "changing etcd member");
+        }
+    }
+}

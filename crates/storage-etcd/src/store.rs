@@ -1,0 +1,326 @@
+//! Reads, and writes that compare before they swap.
+//!
+//! Kept true: every read is linearizable; every write is one transaction that compares the key's last revision,
+//! and on a conflict the same round trip brings what the key holds.
+
+use crate::{
+    compact::{self, Learned},
+    error::{ConnectError, Fault},
+    lease::Leases,
+    members::{self, Members},
+    options::EtcdOptions,
+    watch,
+};
+use async_trait::async_trait;
+use bytes::Bytes;
+use etcd_client::{
+    Compare, CompareOp, GetOptions, PutOptions, Txn, TxnOp, TxnOpResponse, TxnResponse, proto::PbKeyValue,
+};
+use keepwatch_apimachinery::ResourceVersion;
+use keepwatch_storage::{
+    Backend, BackendWatch, Key, KeyValue, Range, RangeRequest, Scope, StorageError, Swap,
+};
+use std::{sync::Arc, time::Duration};
+use tokio::{sync::Mutex, task::JoinSet, time::Instant};
+
+/// How often a read at a revision is tried that etcd calls a future one while it goes past that very revision.
+const FUTURE_READS_MAX: usize = 3;
+
+/// How often a key is hung on another lease because etcd does not know the one before any more.
+const LEASE_TRIES_MAX: usize = 3;
+
+/// A cluster of etcd as a [`Backend`]. Dropping it ends its background tasks; watches go on until they are
+/// dropped themselves.
+pub struct EtcdBackend {
+    shared: Arc<Shared>,
+    /// Aborted when dropped.
+    _tasks: JoinSet<()>,
+}
+
+/// What watches and background tasks need.
+pub(crate) struct Shared {
+    pub(crate) members: Members,
+    pub(crate) compacted: Learned,
+    /// Counts the requests for progress. Watches that tell progress look at it.
+    pub(crate) progress_requests: tokio::sync::watch::Sender<u64>,
+    leases: Mutex<Leases>,
+}
+
+impl EtcdBackend {
+    /// Connects to a cluster. At least one member must answer within the request timeout.
+    pub async fn connect(options: EtcdOptions) -> Result<Self, ConnectError> {
+        let shared = Arc::new(Shared {
+            members: Members::new(&options)?,
+            compacted: Learned::default(),
+            progress_requests: tokio::sync::watch::Sender::new(0),
+            leases: Mutex::new(Leases::new(options.leases.clone())),
+        });
+        let user = options.user.as_ref().map(|user| user.name.as_str());
+        shared
+            .current_revision()
+            .await
+            .map_err(|fault| ConnectError::from_fault(fault, &options.endpoints, user))?;
+        let mut tasks = JoinSet::new();
+        tasks.spawn(compact::learn(shared.clone()));
+        if !options.compaction_interval.is_zero() {
+            tasks.spawn(compact::compact_from_time_to_time(shared.clone(), options.compaction_interval));
+        }
+        Ok(Self { shared, _tasks: tasks })
+    }
+}
+
+impl Shared {
+    async fn current_revision(&self) -> Result<i64, Fault> {
+        self.members.read(members::current_revision).await
+    }
+
+    pub(crate) async fn get(&self, key: &Key) -> Result<(ResourceVersion, Option<KeyValue>), StorageError> {
+        let doing = "reading a key from etcd";
+        let mut answer = self
+            .members
+            .read(|member| {
+                let (mut kv, key) = (member.kv.clone(), key.as_str());
+                async move { kv.get(key, None).await }
+            })
+            .await
+            .map_err(|fault| fault.told(doing))?;
+        let current = header_revision(answer.header())?;
+        let item = answer.take_kvs().pop().map(|item| read_item(item.0)).transpose()?;
+        Ok((current, item))
+    }
+
+    pub(crate) async fn commit(&self, txn: Txn) -> Result<TxnResponse, Fault> {
+        self.members
+            .write(|member| {
+                let (mut kv, txn) = (member.kv.clone(), txn.clone());
+                async move { kv.txn(txn).await }
+            })
+            .await
+    }
+
+    /// A lease for one more key.
+    async fn lease(&self, ttl: Duration) -> Result<i64, Fault> {
+        // Held while a lease is granted, so that writers who need the same one wait and share it.
+        let mut leases = self.leases.lock().await;
+        let now = Instant::now();
+        if let Some(id) = leases.reuse(ttl, now) {
+            return Ok(id);
+        }
+        let seconds = leases.grant_seconds(ttl);
+        // A lease that was granted without our knowing expires unused.
+        let granted = self
+            .members
+            .read(|member| {
+                let mut lease = member.lease.clone();
+                async move { lease.grant(i64::try_from(seconds).unwrap_or(i64::MAX), None).await }
+            })
+            .await?;
+        leases.granted(granted.id(), seconds, now);
+        Ok(granted.id())
+    }
+
+    pub(crate) async fn compact(&self, revision: ResourceVersion) -> Result<(), StorageError> {
+        let compacted = self
+            .members
+            .read(|member| {
+                let mut kv = member.kv.clone();
+                async move { kv.compact(as_etcd(revision), None).await }
+            })
+            .await;
+        match compacted {
+            Ok(_) => {}
+            Err(fault) if fault.is_compacted() => {}
+            Err(fault) if fault.is_future_revision() => return Err(self.too_large(revision).await?),
+            Err(fault) => return Err(fault.told("compacting etcd")),
+        }
+        self.compacted.raise(revision);
+        Ok(())
+    }
+
+    async fn too_large(&self, requested: ResourceVersion) -> Result<StorageError, StorageError> {
+        let doing = "asking etcd for its revision";
+        let current = as_version(self.current_revision().await.map_err(|fault| fault.told(doing))?)?;
+        Ok(StorageError::TooLarge { requested, current, retry_after_seconds: None })
+    }
+}
+
+#[async_trait]
+impl Backend for EtcdBackend {
+    async fn get(&self, key: &Key) -> Result<(ResourceVersion, Option<KeyValue>), StorageError> {
+        self.shared.get(key).await
+    }
+
+    async fn put_if(
+        &self,
+        key: &Key,
+        expected: Option<ResourceVersion>,
+        value: Bytes,
+        ttl: Option<Duration>,
+    ) -> Result<Swap, StorageError> {
+        let doing = "writing to etcd";
+        let value = Vec::from(value);
+        for _ in 0..LEASE_TRIES_MAX {
+            let lease = match ttl {
+                Some(ttl) => {
+                    self.shared.lease(ttl).await.map_err(|fault| fault.told("asking etcd for a lease"))?
+                }
+                None => 0,
+            };
+            let put = TxnOp::put(key.as_str(), value.clone(), Some(PutOptions::new().with_lease(lease)));
+            match self.shared.commit(swap(key, expected, put)).await {
+                Ok(answer) => return swapped(answer),
+                // Somebody revoked it, or we lost count of time; nothing was written.
+                Err(fault) if lease != 0 && fault.is_lease_not_found() => {
+                    self.shared.leases.lock().await.forget(lease);
+                }
+                Err(fault) => return Err(fault.told(doing)),
+            }
+        }
+        Err(StorageError::backend(doing, "etcd does not know the leases it has just granted"))
+    }
+
+    async fn delete_if(&self, key: &Key, expected: ResourceVersion) -> Result<Swap, StorageError> {
+        let delete = TxnOp::delete(key.as_str(), None);
+        let answer = self.shared.commit(swap(key, Some(expected), delete)).await;
+        swapped(answer.map_err(|fault| fault.told("deleting from etcd"))?)
+    }
+
+    async fn range(&self, request: RangeRequest) -> Result<Range, StorageError> {
+        let (start, end) = bounds(&request.scope);
+        let start = request.from.filter(|from| *from > start).unwrap_or(start);
+        if start >= end {
+            let current = self.current_revision().await?;
+            return Ok(Range { current, items: Vec::new(), more: false, count: request.count.then_some(0) });
+        }
+        let mut options = GetOptions::new().with_range(end);
+        if let Some(limit) = request.limit {
+            options = options.with_limit(i64::try_from(limit).unwrap_or(i64::MAX));
+        }
+        if let Some(at) = request.at {
+            options = options.with_revision(as_etcd(at));
+        }
+        for _ in 0..FUTURE_READS_MAX {
+            let answer = self
+                .shared
+                .members
+                .read(|member| {
+                    let (mut kv, start, options) = (member.kv.clone(), start.as_str(), options.clone());
+                    async move { kv.get(start, Some(options)).await }
+                })
+                .await;
+            match (answer, request.at) {
+                (Ok(mut answer), _) => {
+                    return Ok(Range {
+                        current: header_revision(answer.header())?,
+                        more: answer.more(),
+                        count: request.count.then(|| usize::try_from(answer.count()).unwrap_or(0)),
+                        items: answer
+                            .take_kvs()
+                            .into_iter()
+                            .map(|item| read_item(item.0))
+                            .collect::<Result<_, _>>()?,
+                    });
+                }
+                (Err(fault), Some(requested)) if fault.is_future_revision() => {
+                    match self.shared.too_large(requested).await? {
+                        // Reached in between.
+                        StorageError::TooLarge { current, .. } if current >= requested => {}
+                        error => return Err(error),
+                    }
+                }
+                (Err(fault), _) => return Err(fault.told("reading from etcd")),
+            }
+        }
+        Err(StorageError::backend("reading from etcd", "etcd disagrees with itself on its revision"))
+    }
+
+    async fn watch(
+        &self,
+        scope: Scope,
+        after: ResourceVersion,
+        progress: bool,
+    ) -> Result<BackendWatch, StorageError> {
+        watch::start(self.shared.clone(), scope, after, progress).await
+    }
+
+    async fn request_progress(&self) -> Result<(), StorageError> {
+        self.shared.progress_requests.send_modify(|count| *count += 1);
+        Ok(())
+    }
+
+    async fn current_revision(&self) -> Result<ResourceVersion, StorageError> {
+        let doing = "asking etcd for its revision";
+        as_version(self.shared.current_revision().await.map_err(|fault| fault.told(doing))?)
+    }
+
+    async fn compact(&self, revision: ResourceVersion) -> Result<(), StorageError> {
+        self.shared.compact(revision).await
+    }
+
+    fn compacted_revision(&self) -> Option<ResourceVersion> {
+        self.shared.compacted.get()
+    }
+}
+
+/// A transaction that does `operation` if the key's last write was at `expected`, and else reads the key.
+fn swap(key: &Key, expected: Option<ResourceVersion>, operation: TxnOp) -> Txn {
+    // etcd's own way to say "absent" is revision 0.
+    let expected = expected.map_or(0, as_etcd);
+    Txn::new()
+        .when([Compare::mod_revision(key.as_str(), CompareOp::Equal, expected)])
+        .and_then([operation])
+        .or_else([TxnOp::get(key.as_str(), None)])
+}
+
+fn swapped(answer: TxnResponse) -> Result<Swap, StorageError> {
+    if answer.succeeded() {
+        return Ok(Swap::Done(header_revision(answer.header())?));
+    }
+    match answer.op_responses().pop() {
+        Some(TxnOpResponse::Get(mut found)) => {
+            Ok(Swap::Conflict(found.take_kvs().pop().map(|item| read_item(item.0)).transpose()?))
+        }
+        _ => Err(StorageError::backend("writing to etcd", "the answer lacks what the key holds")),
+    }
+}
+
+/// Where a scope begins, inclusive, and ends, exclusive.
+pub(crate) fn bounds(scope: &Scope) -> (String, String) {
+    let start = match scope {
+        Scope::Object(key) => key.to_string(),
+        // A prefix is not one of its children.
+        Scope::Children(prefix) => format!("{prefix}\0"),
+    };
+    (start, scope.end())
+}
+
+pub(crate) fn read_item(item: PbKeyValue) -> Result<KeyValue, StorageError> {
+    Ok(KeyValue {
+        created: as_version(item.create_revision)?,
+        modified: as_version(item.mod_revision)?,
+        key: read_key(item.key)?,
+        value: item.value.into(),
+    })
+}
+
+pub(crate) fn read_key(key: Vec<u8>) -> Result<Key, StorageError> {
+    let key = String::from_utf8(key)
+        .map_err(|error| StorageError::backend("reading a key that is not text from etcd", error))?;
+    Ok(Key::from_backend(key))
+}
+
+fn header_revision(header: Option<&etcd_client::ResponseHeader>) -> Result<ResourceVersion, StorageError> {
+    as_version(header.map_or(0, |header| header.revision()))
+}
+
+pub(crate) fn as_version(revision: i64) -> Result<ResourceVersion, StorageError> {
+    u64::try_from(revision)
+        .ok()
+        .and_then(ResourceVersion::new)
+        .ok_or_else(|| StorageError::backend("reading a revision from etcd", format!("{revision} is none")))
+}
+
+/// etcd's revisions are signed. None that it gave us is too large; one that a client made up may be.
+pub(crate) fn as_etcd(revision: ResourceVersion) -> i64 {
+    i64::try_from(revision.get()).unwrap_or(i64::MAX)
+}

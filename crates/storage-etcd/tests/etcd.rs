@@ -1,0 +1,436 @@
+//! What only etcd does: TLS, logins, leases, compaction by a group, large messages, watches that end on the server.
+
+#![allow(clippy::unwrap_used, reason = "a panic is how a test says that something is wrong")]
+
+use bytes::Bytes;
+use etcd_client::{Client, CompactionOptions, GetOptions, Permission, PermissionType, Txn, TxnOp};
+use futures::StreamExt;
+use keepwatch_apimachinery::ResourceVersion;
+use keepwatch_storage::{
+    Backend, BackendEvent, BackendWatch, ExpiredRead, Key, RangeRequest, Scope, StorageError, Swap,
+};
+use keepwatch_storage_etcd::{
+    EtcdBackend, EtcdOptions, EtcdTls, EtcdUser, Pem,
+    testing::{EtcdServer, ServerOptions, ServerTls},
+};
+use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, ExtendedKeyUsagePurpose, IsCa, KeyPair};
+use std::{collections::BTreeSet, time::Duration};
+use tokio::{
+    io::{AsyncReadExt, AsyncWriteExt},
+    time::{Instant, sleep, timeout},
+};
+
+/// Only a failing test waits this long.
+const LONG_ENOUGH: Duration = Duration::from_secs(30);
+
+async fn connect(etcd: &EtcdServer) -> EtcdBackend {
+    EtcdBackend::connect(EtcdOptions::new([etcd.url()])).await.expect("connect to etcd")
+}
+
+async fn refusal(options: EtcdOptions) -> String {
+    let error = EtcdBackend::connect(options).await.err().expect("the connection is refused").to_string();
+    assert!(!error.contains('\n'), "{error}");
+    error
+}
+
+fn key(name: &str) -> Key {
+    Key::from_backend(format!("/registry/pods/{name}"))
+}
+
+fn pods() -> Scope {
+    Scope::Children(Key::from_backend("/registry/pods/"))
+}
+
+async fn put(backend: &EtcdBackend, name: &str, value: impl Into<Bytes>) -> ResourceVersion {
+    put_for(backend, name, value, None).await
+}
+
+async fn put_for(
+    backend: &EtcdBackend,
+    name: &str,
+    value: impl Into<Bytes>,
+    ttl: Option<Duration>,
+) -> ResourceVersion {
+    let (_, item) = backend.get(&key(name)).await.unwrap();
+    let expected = item.map(|item| item.modified);
+    match backend.put_if(&key(name), expected, value.into(), ttl).await.unwrap() {
+        Swap::Done(revision) => revision,
+        Swap::Conflict(item) => panic!("nobody else writes {item:?}"),
+    }
+}
+
+async fn next(watch: &mut BackendWatch) -> Result<BackendEvent, StorageError> {
+    timeout(LONG_ENOUGH, watch.next()).await.expect("the watch tells something").expect("the watch goes on")
+}
+
+async fn until(what: &str, mut holds: impl AsyncFnMut() -> bool) {
+    let start = Instant::now();
+    while !holds().await {
+        assert!(start.elapsed() < LONG_ENOUGH, "{what} does not come true");
+        sleep(Duration::from_millis(20)).await;
+    }
+}
+
+struct Certificates {
+    ca: String,
+    server: ServerTls,
+    client: (String, String),
+}
+
+fn certificates() -> Certificates {
+    let mut params = CertificateParams::new([]).unwrap();
+    params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+    let ca = CertifiedIssuer::self_signed(params, KeyPair::generate().unwrap()).unwrap();
+    let signed = |usage: ExtendedKeyUsagePurpose| {
+        let mut params = CertificateParams::new(["127.0.0.1".to_owned()]).unwrap();
+        // etcd's own gateway is a client of the server, with the server's certificate.
+        params.extended_key_usages = vec![usage, ExtendedKeyUsagePurpose::ClientAuth];
+        let key = KeyPair::generate().unwrap();
+        (params.signed_by(&key, &ca).unwrap().pem(), key.serialize_pem())
+    };
+    let (certificate, key) = signed(ExtendedKeyUsagePurpose::ServerAuth);
+    Certificates {
+        ca: ca.pem(),
+        server: ServerTls { certificate, key, client_ca: Some(ca.pem()) },
+        client: signed(ExtendedKeyUsagePurpose::ClientAuth),
+    }
+}
+
+fn bytes(pem: &str) -> Pem {
+    Pem::Bytes(pem.as_bytes().to_vec())
+}
+
+#[tokio::test]
+async fn tls_with_client_certificates_works_and_its_faults_are_told() {
+    let certificates = certificates();
+    let tls = Some(certificates.server.clone());
+    let etcd = EtcdServer::with(ServerOptions { tls, ..ServerOptions::default() }).await;
+    let options =
+        |tls| EtcdOptions { tls, request_timeout: Duration::from_secs(3), ..EtcdOptions::new([etcd.url()]) };
+    let identity = Some((bytes(&certificates.client.0), bytes(&certificates.client.1)));
+
+    let dir = tempfile::tempdir().unwrap();
+    let ca_file = dir.path().join("ca.pem");
+    std::fs::write(&ca_file, &certificates.ca).unwrap();
+    let tls = EtcdTls { ca: Pem::File(ca_file), identity: identity.clone() };
+    let backend = EtcdBackend::connect(EtcdOptions { tls: Some(tls), ..EtcdOptions::new([etcd.url()]) });
+    let backend = backend.await.unwrap();
+    let revision = put(&backend, "a", "1").await;
+    let mut watch = backend.watch(pods(), revision, false).await.unwrap();
+    put(&backend, "a", "2").await;
+    assert!(matches!(next(&mut watch).await, Ok(BackendEvent::Put { .. })));
+
+    let foreign = self::certificates();
+    let error = refusal(options(Some(EtcdTls { ca: bytes(&foreign.ca), identity: identity.clone() }))).await;
+    assert!(error.contains("cannot be reached") && error.contains("check the CA"), "{error}");
+    let error = refusal(options(Some(EtcdTls { ca: bytes(&certificates.ca), identity: None }))).await;
+    assert!(error.contains("cannot be reached"), "{error}");
+    let missing = Pem::File(dir.path().join("missing.pem"));
+    let error = refusal(options(Some(EtcdTls { ca: missing, identity }))).await;
+    assert!(error.contains("missing.pem cannot be read"), "{error}");
+    let mixed = Some((bytes(&certificates.client.0), bytes(&foreign.client.1)));
+    let error = refusal(options(Some(EtcdTls { ca: bytes(&certificates.ca), identity: mixed }))).await;
+    assert!(error.contains("check that the key fits"), "{error}");
+}
+
+#[tokio::test]
+async fn a_user_logs_in_and_stays_logged_in() {
+    let args =
+        vec!["--auth-token-ttl".to_owned(), "2".to_owned(), "--bcrypt-cost".to_owned(), "4".to_owned()];
+    let etcd = EtcdServer::with(ServerOptions { args, ..ServerOptions::default() }).await;
+    let mut admin = Client::connect([etcd.url()], None).await.unwrap();
+    admin.user_add("root", "r00t", None).await.unwrap();
+    admin.user_grant_role("root", "root").await.unwrap();
+    admin.role_add("keepwatch").await.unwrap();
+    let registry = Permission::new(PermissionType::Readwrite, "/registry/").with_prefix();
+    admin.role_grant_permission("keepwatch", registry).await.unwrap();
+    let compaction = Permission::new(PermissionType::Readwrite, "compact_rev_key");
+    admin.role_grant_permission("keepwatch", compaction).await.unwrap();
+    admin.user_add("keepwatch", "s3cret", None).await.unwrap();
+    admin.user_grant_role("keepwatch", "keepwatch").await.unwrap();
+    admin.auth_enable().await.unwrap();
+
+    let options = |user: Option<(&str, &str)>| {
+        let user = user.map(|(name, password)| EtcdUser { name: name.into(), password: password.into() });
+        EtcdOptions { user, ..EtcdOptions::new([etcd.url()]) }
+    };
+    let error = refusal(options(Some(("keepwatch", "wrong")))).await;
+    assert!(error.contains("check the password of the etcd user \"keepwatch\""), "{error}");
+    let error = refusal(options(None)).await;
+    assert!(error.contains("give an etcd user and a password"), "{error}");
+
+    let backend = EtcdBackend::connect(options(Some(("keepwatch", "s3cret")))).await.unwrap();
+    let revision = put(&backend, "a", "1").await;
+    let mut watch = backend.watch(pods(), revision, true).await.unwrap();
+    let secret = Scope::Children(Key::from_backend("/secret/"));
+    let mut denied = backend.watch(secret.clone(), revision, false).await.unwrap();
+    assert_eq!(next(&mut denied).await.unwrap_err().to_string(), "etcdserver: permission denied");
+    let denied = backend.range(RangeRequest::all(secret)).await.unwrap_err();
+    assert!(matches!(denied, StorageError::Backend { .. }), "{denied:?}");
+
+    // The login is forgotten by etcd, which happens where nothing is asked for a while.
+    sleep(Duration::from_secs(4)).await;
+    put(&backend, "a", "2").await;
+    assert!(matches!(next(&mut watch).await, Ok(BackendEvent::Put { .. })));
+    sleep(Duration::from_secs(4)).await;
+    let last = backend.current_revision().await.unwrap();
+    let mut late = backend.watch(pods(), revision, false).await.unwrap();
+    assert!(matches!(next(&mut late).await, Ok(BackendEvent::Put { .. })));
+    sleep(Duration::from_secs(4)).await;
+    let mut later = backend.watch(pods(), revision, false).await.unwrap();
+    assert!(matches!(next(&mut later).await, Ok(BackendEvent::Put { .. })));
+    assert_eq!(backend.current_revision().await.unwrap(), last);
+
+    // Somebody changes rights: everyone must log in anew.
+    let root = etcd_client::ConnectOptions::new().with_user("root", "r00t");
+    let mut admin = Client::connect([etcd.url()], Some(root)).await.unwrap();
+    admin.role_add("other").await.unwrap();
+    let revision = put(&backend, "a", "3").await;
+    let mut after =
+        backend.watch(pods(), ResourceVersion::new(revision.get() - 1).unwrap(), false).await.unwrap();
+    assert!(matches!(next(&mut after).await, Ok(BackendEvent::Put { .. })));
+}
+
+#[tokio::test]
+async fn an_etcd_that_is_not_there_is_told_as_such() {
+    let mut etcd = EtcdServer::start().await;
+    etcd.member().kill();
+    let options = EtcdOptions { request_timeout: Duration::from_secs(1), ..EtcdOptions::new([etcd.url()]) };
+    let error = refusal(options).await;
+    assert!(error.contains("cannot be reached") && error.contains("check the endpoints"), "{error}");
+    assert!(error.contains(&etcd.url()), "{error}");
+}
+
+#[tokio::test]
+async fn objects_with_the_same_ttl_share_a_lease() {
+    let etcd = EtcdServer::start().await;
+    let backend = connect(&etcd).await;
+    let hour = Some(Duration::from_secs(3_600));
+    put_for(&backend, "a", "1", hour).await;
+    put_for(&backend, "b", "1", hour).await;
+    put_for(&backend, "c", "1", Some(Duration::from_secs(600))).await;
+    put(&backend, "d", "1").await;
+    let mut raw = Client::connect([etcd.url()], None).await.unwrap();
+    let mut leases = Vec::new();
+    for name in ["a", "b", "c", "d"] {
+        leases.push(raw.get(&*key(name), None).await.unwrap().kvs()[0].lease());
+    }
+    assert!(
+        leases[0] != 0 && leases[0] == leases[1] && leases[2] != leases[0] && leases[3] == 0,
+        "{leases:?}"
+    );
+    assert_eq!(raw.lease_time_to_live(leases[0], None).await.unwrap().granted_ttl(), 3_660);
+    assert_eq!(raw.leases().await.unwrap().leases().len(), 2);
+
+    // Written again without a time to live, an object outlives the lease; and a lease that somebody revokes is
+    // not used again.
+    put(&backend, "a", "2").await;
+    raw.lease_revoke(leases[0]).await.unwrap();
+    assert!(backend.get(&key("a")).await.unwrap().1.is_some());
+    assert!(backend.get(&key("b")).await.unwrap().1.is_none());
+    put_for(&backend, "b", "2", hour).await;
+    assert!(backend.get(&key("b")).await.unwrap().1.is_some());
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn one_server_of_a_group_compacts_and_all_of_them_know() {
+    let etcd = EtcdServer::start().await;
+    let interval = Duration::from_millis(400);
+    let options = EtcdOptions { compaction_interval: interval, ..EtcdOptions::new([etcd.url()]) };
+    let start = Instant::now();
+    let first = EtcdBackend::connect(options.clone()).await.unwrap();
+    let second = EtcdBackend::connect(options).await.unwrap();
+    let observer = EtcdBackend::connect(EtcdOptions {
+        compaction_interval: Duration::ZERO,
+        ..EtcdOptions::new([etcd.url()])
+    });
+    let observer = observer.await.unwrap();
+    let old = put(&first, "a", "old").await;
+    let mut count = 0;
+    until("compaction past the first write", async || {
+        count += 1;
+        put(&first, "a", format!("{count}")).await;
+        first.compacted_revision() > Some(old)
+    })
+    .await;
+    let mut raw = Client::connect([etcd.url()], None).await.unwrap();
+    let clock = raw.get("compact_rev_key", None).await.unwrap().kvs()[0].version();
+    let turns = start.elapsed().as_millis() / interval.as_millis();
+    assert!(clock as u128 <= turns, "{clock} turns in {turns} intervals: more than one server compacts");
+    let compacted = first.compacted_revision();
+    until("the others' knowledge", async || {
+        second.compacted_revision() >= compacted && observer.compacted_revision() >= compacted
+    })
+    .await;
+    let stale = RangeRequest { at: Some(old), ..RangeRequest::all(pods()) };
+    let error = second.range(stale).await.unwrap_err();
+    assert!(matches!(error, StorageError::Expired(ExpiredRead::List)), "{error:?}");
+    let mut watch = second.watch(pods(), old, false).await.unwrap();
+    assert!(matches!(next(&mut watch).await, Err(StorageError::Expired(ExpiredRead::Watch))));
+    assert!(watch.next().await.is_none());
+
+    // One of them goes, and the other goes on; then nobody is left.
+    drop(first);
+    let at = put(&second, "a", "last").await;
+    until("compaction by the other", async || observer.compacted_revision() >= Some(at)).await;
+    drop(second);
+    let clock = raw.get("compact_rev_key", None).await.unwrap().kvs()[0].version();
+    sleep(interval * 3).await;
+    assert_eq!(raw.get("compact_rev_key", None).await.unwrap().kvs()[0].version(), clock);
+}
+
+/// Compacted to a revision, etcd lets one watch from that revision on, without the values before it and, in some
+/// versions, without a deletion at it (etcd issues 18089 and 19179). Found by the model.
+#[tokio::test]
+async fn the_change_that_was_compacted_to_is_not_watched_in_part() {
+    for kind in ["create", "update", "delete"] {
+        let etcd = EtcdServer::start().await;
+        let backend = connect(&etcd).await;
+        let before = put(&backend, "a", "1").await;
+        let change = match kind {
+            "create" => backend.put_if(&key("new"), None, "1".into(), None).await.unwrap(),
+            "update" => backend.put_if(&key("a"), Some(before), "2".into(), None).await.unwrap(),
+            _ => backend.delete_if(&key("a"), before).await.unwrap(),
+        };
+        let Swap::Done(compacted) = change else { panic!("nobody else writes") };
+        let after = put(&backend, "b", "1").await;
+        // By somebody else, and until the last byte is gone.
+        let mut raw = Client::connect([etcd.url()], None).await.unwrap();
+        let physical = CompactionOptions::new().with_physical();
+        raw.compact(i64::try_from(compacted.get()).unwrap(), Some(physical)).await.unwrap();
+        let mut watch = backend.watch(pods(), before, false).await.unwrap();
+        let told = next(&mut watch).await;
+        assert!(matches!(told, Err(StorageError::Expired(ExpiredRead::Watch))), "{kind}: {told:?}");
+        assert_eq!(backend.compacted_revision(), Some(compacted));
+        let mut watch = backend.watch(pods(), compacted, false).await.unwrap();
+        let told = next(&mut watch).await;
+        assert!(matches!(&told, Ok(BackendEvent::Put { item, .. }) if item.modified == after), "{told:?}");
+    }
+}
+
+#[tokio::test]
+async fn one_transaction_over_several_keys_is_told_whole_and_once() {
+    let etcd = EtcdServer::start().await;
+    let backend = connect(&etcd).await;
+    let start = backend.current_revision().await.unwrap();
+    let mut raw = Client::connect([etcd.url()], None).await.unwrap();
+    let mut live = backend.watch(pods(), start, true).await.unwrap();
+    for round in 0..3 {
+        let puts: Vec<_> =
+            ["a", "b", "c"].iter().map(|name| TxnOp::put(&*key(name), round.to_string(), None)).collect();
+        raw.txn(Txn::new().and_then(puts)).await.unwrap();
+    }
+    let mut late = backend.watch(pods(), start, false).await.unwrap();
+    for watch in [&mut live, &mut late] {
+        let mut told = BTreeSet::new();
+        for _ in 0..9 {
+            let BackendEvent::Put { item, .. } = next(watch).await.unwrap() else {
+                panic!("only writes happened")
+            };
+            assert!(told.insert((item.modified, item.key.to_string())));
+        }
+        let revisions: BTreeSet<_> = told.iter().map(|(revision, _)| *revision).collect();
+        assert_eq!((told.len(), revisions.len()), (9, 3));
+    }
+    backend.request_progress().await.unwrap();
+    let current = backend.current_revision().await.unwrap();
+    assert_eq!(next(&mut live).await.unwrap(), BackendEvent::Progress(current));
+}
+
+/// 12 MB: more than gRPC's usual limit for a message, than HTTP/2's for a stream, and than etcd puts in one.
+#[tokio::test]
+async fn large_histories_are_read_whole_and_unread_watches_hold_nobody_up() {
+    const OBJECTS: usize = 120;
+    let etcd = EtcdServer::start().await;
+    let backend = connect(&etcd).await;
+    let start = backend.current_revision().await.unwrap();
+    let mut unread = Vec::new();
+    for _ in 0..10 {
+        unread.push(backend.watch(pods(), start, false).await.unwrap());
+    }
+    let value = vec![b'x'; 100_000];
+    for number in 0..OBJECTS {
+        put(&backend, &format!("{number:03}"), value.clone()).await;
+    }
+    let range = backend.range(RangeRequest::all(pods())).await.unwrap();
+    assert_eq!(range.items.len(), OBJECTS);
+    let mut late = backend.watch(pods(), start, false).await.unwrap();
+    for watch in std::iter::once(&mut late).chain(&mut unread) {
+        let mut last = start;
+        for _ in 0..OBJECTS {
+            let BackendEvent::Put { item, .. } = next(watch).await.unwrap() else {
+                panic!("only writes happened")
+            };
+            assert!(item.modified > last && item.value.len() == value.len());
+            last = item.modified;
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_full_etcd_says_so_and_still_reads() {
+    let args = vec!["--quota-backend-bytes".to_owned(), (4 << 20).to_string()];
+    let etcd = EtcdServer::with(ServerOptions { args, ..ServerOptions::default() }).await;
+    let backend = connect(&etcd).await;
+    put(&backend, "a", "1").await;
+    let mut full = None;
+    for number in 0..100 {
+        let value = Bytes::from(vec![b'x'; 200_000]);
+        if let Err(error) = backend.put_if(&key(&format!("{number}")), None, value, None).await {
+            full = Some(error);
+            break;
+        }
+    }
+    assert!(matches!(full, Some(StorageError::Full { .. })), "{full:?}");
+    assert!(backend.get(&key("a")).await.unwrap().1.is_some());
+}
+
+#[tokio::test]
+async fn a_dropped_watch_is_gone_on_the_server_too() {
+    let etcd = EtcdServer::start().await;
+    let backend = connect(&etcd).await;
+    let start = backend.current_revision().await.unwrap();
+    until("the backend's own watch", async || watchers(&etcd).await == 1).await;
+    let watches: Vec<_> = futures::future::join_all((0..5).map(|_| backend.watch(pods(), start, true))).await;
+    until("five more watches", async || watchers(&etcd).await == 6).await;
+    drop(watches);
+    until("the end of them", async || watchers(&etcd).await == 1).await;
+    drop(backend);
+    until("the end of all", async || watchers(&etcd).await == 0).await;
+}
+
+/// How many watches the server has, by its own count.
+async fn watchers(etcd: &EtcdServer) -> usize {
+    let url = etcd.url();
+    let address = url.trim_start_matches("http://");
+    let mut stream = tokio::net::TcpStream::connect(address).await.unwrap();
+    let request = format!("GET /metrics HTTP/1.0\r\nHost: {address}\r\n\r\n");
+    stream.write_all(request.as_bytes()).await.unwrap();
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).await.unwrap();
+    let count = answer.lines().find_map(|line| line.strip_prefix("etcd_debugging_mvcc_watcher_total "));
+    count.expect("etcd counts watches").parse().expect("a number")
+}
+
+#[tokio::test]
+async fn a_read_from_a_key_on_tells_what_remains() {
+    let etcd = EtcdServer::start().await;
+    let backend = connect(&etcd).await;
+    for name in ["a", "b", "c", "d"] {
+        put(&backend, name, "1").await;
+    }
+    let mut raw = Client::connect([etcd.url()], None).await.unwrap();
+    // Neither the prefix itself nor a neighbour is a child.
+    raw.put("/registry/pods/", "x", None).await.unwrap();
+    raw.put("/registry/pods0", "x", None).await.unwrap();
+    assert_eq!(raw.get("/registry/", Some(GetOptions::new().with_prefix())).await.unwrap().count(), 6);
+    let from = Some(key("b").to_string());
+    let request = RangeRequest { from, limit: Some(2), count: true, ..RangeRequest::all(pods()) };
+    let range = backend.range(request).await.unwrap();
+    let names: Vec<_> = range.items.iter().map(|item| item.key.to_string()).collect();
+    assert_eq!(names, ["/registry/pods/b", "/registry/pods/c"]);
+    assert_eq!((range.more, range.count), (true, Some(3)));
+    assert_eq!(backend.range(RangeRequest::all(pods())).await.unwrap().items.len(), 4);
+    let past = RangeRequest { from: Some("/registry/pods1".into()), ..RangeRequest::all(pods()) };
+    assert!(backend.range(past).await.unwrap().items.is_empty());
+}
