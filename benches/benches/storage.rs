@@ -29,7 +29,7 @@ fn main() {
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().expect("a runtime starts");
     // Memory is only comparable in a process that has done nothing else.
     if let [part, child] = arguments.as_slice()
-        && part == "memory"
+        && part == "hold"
     {
         return runtime.block_on(memory_child(child));
     }
@@ -56,7 +56,7 @@ fn main() {
         for child in ["memory", "embedded"] {
             let program = std::env::current_exe().expect("a program has a path");
             let status =
-                Command::new(program).args(["memory", child]).status().expect("the program starts again");
+                Command::new(program).args(["hold", child]).status().expect("the program starts again");
             assert!(status.success());
         }
     }
@@ -101,12 +101,10 @@ fn data_directory() -> tempfile::TempDir {
 
 fn cpu(process: &str) -> Duration {
     let stat = fs::read_to_string(format!("/proc/{process}/stat")).expect("Linux tells");
-    let fields: Vec<u64> = stat
-        .rsplit_once(')')
-        .map(|(_, rest)| rest.split_whitespace().filter_map(|field| field.parse().ok()).collect())
-        .expect("the name ends");
+    let after_name = stat.rsplit(')').next().expect("the name ends");
     // User and system time, in hundredths of a second.
-    Duration::from_millis((fields[10] + fields[11]) * 10)
+    let times = after_name.split_whitespace().skip(11).take(2);
+    Duration::from_millis(times.map(|time| time.parse::<u64>().expect("a number") * 10).sum())
 }
 
 fn resident_bytes() -> usize {
@@ -224,7 +222,7 @@ async fn memory_child(kind: &str) {
     if kind == "embedded" {
         // Written by another process, so that only what an opened store holds is counted.
         let program = std::env::current_exe().expect("a program has a path");
-        let status = Command::new(program).args(["memory"]).arg(directory.path()).status();
+        let status = Command::new(program).args(["hold"]).arg(directory.path()).status();
         assert!(status.is_ok_and(|status| status.success()));
     } else if kind != "memory" {
         let store: Arc<dyn Backend> = Arc::new(Embedded::open(kind, options).expect("the store opens"));

@@ -240,12 +240,16 @@ pub struct PeekMeta<'a> {
 }
 
 impl<'a> Peek<'a> {
-    /// Reads the JSON of one object. Fields that are not needed are only checked to be JSON.
+    /// Reads the JSON of one object.
+    ///
+    /// All of it is checked to be UTF-8 and to follow the grammar of JSON. Fields that are not needed are
+    /// checked for nothing else: there a number may have any size, and an escape be half of a surrogate pair.
     pub fn at(object: &'a [u8]) -> Result<Peek<'a>, Undecodable> {
-        if !object.trim_ascii_start().starts_with(b"{") {
+        let object = std::str::from_utf8(object).map_err(|error| Undecodable(de::Error::custom(error)))?;
+        if !object.trim_ascii_start().starts_with('{') {
             return Err(Undecodable(de::Error::custom("expected an object")));
         }
-        serde_json::from_slice(object).map_err(Undecodable)
+        serde_json::from_str(object).map_err(Undecodable)
     }
 }
 
@@ -402,6 +406,20 @@ mod tests {
             assert_eq!(error.to_string(), "the object cannot be decoded", "{object}");
             assert!(std::error::Error::source(&error).is_some());
         }
-        assert!(Peek::at(b"{\"kind\":\"\xff\"}").is_err());
+        for object in
+            [&b"{\"kind\":\"\xff\"}"[..], b"{\"spec\":{\"a\":\"\xff\"}}", b"{\"spec\":{\"\xff\":1}}"]
+        {
+            assert!(Peek::at(object).is_err(), "{}", object.escape_ascii());
+        }
+    }
+
+    #[test]
+    fn a_peek_checks_only_the_grammar_of_what_it_does_not_need() {
+        for object in [r#"{"spec":"\ud800"}"#, r#"{"spec":1e999}"#, r#"{"spec":{"a":1,"a":2}}"#] {
+            assert_eq!(Peek::at(object.as_bytes()).unwrap(), Peek::default(), "{object}");
+        }
+        for object in [r#"{"spec":"\x"}"#, r#"{"spec":01}"#, r#"{"spec":[1,]}"#, r#"{"kind":"\ud800"}"#] {
+            assert!(Peek::at(object.as_bytes()).is_err(), "{object}");
+        }
     }
 }

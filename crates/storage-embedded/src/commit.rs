@@ -127,7 +127,10 @@ impl Committer {
                 mvcc.compaction_step(goal, COMPACTION_STEP_CHANGES)
             };
             match self {
-                Self::InPlace => drop(shared.state.write().mvcc.compact(step)),
+                Self::InPlace => {
+                    shared.state.write().mvcc.compact(step);
+                    tokio::task::yield_now().await;
+                }
                 Self::Thread(thread) => ask(thread, |answer| Request::Compact(step, answer)).await?,
             }
         }
@@ -239,7 +242,6 @@ impl Writer {
         if !batch.entries.is_empty()
             && let Err(error) = self.log.append(&batch.entries)
         {
-            tracing::error!(%error, source = error.source().map(tracing::field::display), "a batch of writes failed");
             return batch.fail(&error);
         }
         self.shared.publish(batch.entries);
@@ -294,6 +296,7 @@ fn again(error: &StorageError) -> StorageError {
     let cause = || error.source().map_or_else(String::new, ToString::to_string).into();
     match error {
         StorageError::Full { .. } => StorageError::Full { source: cause() },
+        StorageError::Backend { doing, .. } => StorageError::Backend { doing, source: cause() },
         _ => StorageError::Backend { doing: "writing to the log", source: cause() },
     }
 }

@@ -1,8 +1,8 @@
 //! What happens by itself: old history is compacted, keys whose time is up are deleted.
 //!
 //! Kept true by [`Retention`]: history younger than `age_min` is kept, and so are the newest `events_min`
-//! changes, whichever reaches further back; but never more than `events_max` changes, and in a store without
-//! a disk never more than `bytes_max` of superseded values.
+//! changes, whichever reaches further back; but no more than `events_max` changes, and in a store without a disk no
+//! more than `bytes_max` of superseded values, beyond what is written while that is being looked after.
 
 use crate::{
     commit::{Committer, Proposal, Proposed},
@@ -112,24 +112,26 @@ pub(crate) async fn maintain(
     retention: Retention,
     clock: WallClock,
 ) {
+    let in_memory = matches!(*committer, Committer::InPlace);
     let mut samples = Samples::default();
     let mut next_look = Instant::now();
     loop {
         let deadline = shared.state.read().mvcc.next_deadline_ms().map(|ms| clock.instant(ms));
         let wake = deadline.map_or(next_look, |deadline| deadline.min(next_look));
-        let _ = tokio::time::timeout_at(wake, shared.deadline_changed.notified()).await;
+        let _ = tokio::time::timeout_at(wake, shared.attention.notified()).await;
         if let Err(error) = expire(&shared, &committer, clock).await {
             tracing::warn!(%error, "keys whose time is up could not be deleted; trying again");
             tokio::time::sleep(RETRY_AFTER).await;
         }
-        if Instant::now() < next_look {
-            continue;
-        }
-        next_look = Instant::now() + retention.interval();
         let goal = {
             let mvcc = &shared.state.read().mvcc;
-            let old_enough = samples.add(Instant::now(), mvcc.current(), retention.age_min);
-            retention.goal(mvcc, old_enough, matches!(*committer, Committer::InPlace))
+            let old_enough = if Instant::now() >= next_look {
+                next_look = Instant::now() + retention.interval();
+                samples.add(Instant::now(), mvcc.current(), retention.age_min)
+            } else {
+                None
+            };
+            retention.goal(mvcc, old_enough, in_memory)
         };
         if let Some(goal) = goal
             && let Err(error) = committer.compact(&shared, goal).await

@@ -7,6 +7,7 @@ use std::{
     fmt,
     fs::{self, File, TryLockError},
     io::{self, Read, Seek, Write},
+    os::unix::fs::DirBuilderExt,
     path::{Path, PathBuf},
 };
 
@@ -100,7 +101,7 @@ impl Directory {
     /// Takes the directory, making it if need be.
     pub(crate) fn take(path: &Path) -> Result<Self, OpenError> {
         let io = |doing| move |source| OpenError::Io { doing, path: path.to_owned(), source };
-        fs::create_dir_all(path).map_err(io("make it and write"))?;
+        make_private(path).map_err(io("make it and write"))?;
         let lock = lock(path)?;
         let directory = Self { path: path.to_owned(), _lock: lock };
         directory.check_format()?;
@@ -144,6 +145,11 @@ impl Directory {
             Err(error) => Err(io("read the format")(error)),
         }
     }
+}
+
+/// Makes a folder that only we can read: what is stored may be secret.
+pub(crate) fn make_private(path: &Path) -> io::Result<()> {
+    fs::DirBuilder::new().recursive(true).mode(0o700).create(path)
 }
 
 fn lock(path: &Path) -> Result<File, OpenError> {

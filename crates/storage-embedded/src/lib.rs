@@ -28,7 +28,7 @@ struct Readme;
 mod directory;
 mod entry;
 mod mvcc;
-mod torn;
+mod journal;
 mod log;
 mod state;
 mod commit;
@@ -96,7 +96,8 @@ impl Recover for Mvcc {
 impl Embedded {
     /// A store that lives as long as this value. Must be called inside a tokio runtime.
     pub fn memory(options: EmbeddedOptions) -> Self {
-        let shared = Arc::new(Shared::new(Mvcc::new(None), LogReader::default()));
+        let bytes_max = options.retention.bytes_max;
+        let shared = Arc::new(Shared::new(Mvcc::new(None), LogReader::default(), bytes_max));
         Self::start(shared, Committer::InPlace, options)
     }
 
@@ -106,7 +107,8 @@ impl Embedded {
         let path = directory.as_ref();
         let mut mvcc = Mvcc::new(Some(SUPERSEDED_BYTES_MAX));
         let log = Log::open(Directory::take(path)?, &mut mvcc)?;
-        let shared = Arc::new(Shared::new(mvcc, log.reader()));
+        mvcc.settle();
+        let shared = Arc::new(Shared::new(mvcc, log.reader(), SUPERSEDED_BYTES_MAX));
         let committer = Committer::thread(shared.clone(), log).map_err(|source| OpenError::Io {
             doing: "start a thread to write",
             path: path.to_owned(),
@@ -156,7 +158,10 @@ impl Backend for Embedded {
         value: Bytes,
         ttl: Option<Duration>,
     ) -> Result<Swap, StorageError> {
-        let expires_ms = ttl.map(|ttl| self.clock.now_ms().saturating_add(ttl.as_millis() as u64));
+        let expires_ms = ttl.map(|ttl| {
+            let ms = u64::try_from(ttl.as_millis()).unwrap_or(u64::MAX);
+            self.clock.now_ms().saturating_add(ms)
+        });
         let change = Proposed::Put { value, expires_ms };
         self.committer.write(&self.shared, Proposal { key: key.clone(), expected, change }).await
     }

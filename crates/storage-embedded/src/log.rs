@@ -1,27 +1,27 @@
 //! Entries on disk: every version the state may be asked for, each under its revision, in one fjall keyspace.
 //!
 //! Kept true:
-//! - [`Log::append`] returns only when its entries are on disk, all of them or (after a crash) none;
-//! - entries above the last revision that was appended successfully never come back: what a failed append
-//!   may have left is removed before anything else is written;
-//! - what is read at opening is what was appended, less what was removed.
+//! - a write returns only when it is on disk, all of it or (after a crash) nothing, and the next begins after that;
+//! - entries above the last revision that was appended successfully never come back: what a failed append may have
+//!   left is cut off before anything else is written;
+//! - what is read at opening is what was appended, less what was removed, or opening fails.
 //!
-//! After a failed write fjall takes no more of them, so the log closes it and opens it again as soon as the
-//! disk has room. Reads go on meanwhile.
+//! After a failed write fjall takes no more of them, so the log closes it and opens it again as soon as the disk has
+//! room. Until then old versions are read as before; if opening again fails, they cannot be read until it succeeds.
 
 use crate::{
-    directory::{Directory, OpenError},
+    directory::{Directory, OpenError, make_private},
     entry::Entry,
-    torn::cut_torn_batch,
+    journal::{self, JournalError},
 };
 use fjall::{
     Database, Keyspace, KeyspaceCreateOptions, PersistMode,
     config::{BlockSizePolicy, FilterPolicy},
 };
 use keepwatch_apimachinery::ResourceVersion;
-use keepwatch_storage::StorageError;
+use keepwatch_storage::{Rejection, StorageError};
 use parking_lot::RwLock;
-use std::{error::Error, io, sync::Arc};
+use std::{error::Error, fs, io, path::Path, sync::Arc};
 
 /// How much of what was written lately fjall keeps in memory before it writes it out in order.
 const MEMTABLE_BYTES: u64 = 4 << 20;
@@ -60,9 +60,37 @@ struct OpenLog {
 }
 
 impl OpenLog {
-    fn open(directory: &Directory) -> fjall::Result<Self> {
-        cut_torn_batch(&directory.log_path())?;
-        let database = Database::builder(directory.log_path())
+    /// Opens the log, without what was written after `last` if that is known.
+    fn open(directory: &Directory, last: Option<ResourceVersion>) -> Result<Self, Rejection> {
+        let path = directory.log_path();
+        if !path.exists() {
+            Self::make(directory)?;
+        }
+        journal::trim(&path, last.map(ResourceVersion::get)).map_err(|error| match error {
+            JournalError::Io(error) => error.into(),
+            JournalError::Damaged { journal, at } => Rejection::from(format!(
+                "{} cannot be read from byte {at} on, though it goes on behind that",
+                journal.display()
+            )),
+        })?;
+        Ok(Self::open_database(&path)?)
+    }
+
+    /// Makes an empty log. fjall would leave one that cannot be opened if it were interrupted, so it is made aside
+    /// and moved into place when it is complete.
+    fn make(directory: &Directory) -> Result<(), Rejection> {
+        let unfinished = directory.path().join("log.new");
+        if unfinished.exists() {
+            fs::remove_dir_all(&unfinished)?;
+        }
+        make_private(&unfinished)?;
+        drop(Self::open_database(&unfinished)?);
+        fs::rename(&unfinished, directory.log_path())?;
+        Ok(fs::File::open(directory.path())?.sync_all()?)
+    }
+
+    fn open_database(path: &Path) -> fjall::Result<Self> {
+        let database = Database::builder(path)
             .worker_threads(1)
             .cache_size(CACHE_BYTES)
             .max_journaling_size(JOURNALS_BYTES_MAX)
@@ -78,15 +106,10 @@ impl OpenLog {
         Ok(Self { database, entries })
     }
 
-    /// Removes entries from `first` on, durably.
-    fn remove_from(&self, first: u64) -> fjall::Result<()> {
-        let keys = self.entries.range(first.to_be_bytes()..).map(|item| item.key());
-        let keys = keys.collect::<fjall::Result<Vec<_>>>()?;
-        let mut batch = self.database.batch().durability(Some(PersistMode::SyncData));
-        for key in keys {
-            batch.remove(&self.entries, key);
-        }
-        batch.commit()
+    /// Whether what was acknowledged last is still there.
+    fn holds(&self, last: ResourceVersion) -> fjall::Result<bool> {
+        let compacted = self.entries.get(COMPACTED_AT)?.and_then(|value| decode_revision(&value));
+        Ok(compacted >= Some(last) || self.entries.contains_key(last.get().to_be_bytes())?)
     }
 }
 
@@ -102,11 +125,11 @@ pub(crate) trait Recover {
 impl Log {
     /// Opens the log of a directory and tells what it holds.
     pub(crate) fn open(directory: Directory, recover: &mut impl Recover) -> Result<Self, OpenError> {
-        let open = OpenLog::open(&directory).map_err(|error| open_error(&directory, error))?;
+        let open = OpenLog::open(&directory, None).map_err(|error| open_error(&directory, error))?;
         let mut last = None;
         let mut unneeded = Vec::new();
         for item in open.entries.iter() {
-            let (key, value) = item.into_inner().map_err(|error| open_error(&directory, error))?;
+            let (key, value) = item.into_inner().map_err(|error| open_error(&directory, error.into()))?;
             if *key == COMPACTED_AT {
                 let revision =
                     decode_revision(&value).ok_or_else(|| damaged(&directory, "compacted revision"))?;
@@ -123,10 +146,7 @@ impl Log {
         }
         let reader = LogReader { open: Arc::new(RwLock::new(Some(open))) };
         let mut log = Self { directory, reader, last, broken: false };
-        log.remove(&unneeded).map_err(|error| OpenError::Damaged {
-            path: log.directory.path().to_owned(),
-            source: error.into(),
-        })?;
+        log.remove(&unneeded).map_err(|error| open_error(&log.directory, error.into()))?;
         Ok(log)
     }
 
@@ -136,7 +156,7 @@ impl Log {
 
     /// Writes entries, in order of their revisions, all or none.
     pub(crate) fn append(&mut self, entries: &[Entry]) -> Result<(), StorageError> {
-        self.write(Some(PersistMode::SyncData), |batch, keyspace| {
+        self.write(|batch, keyspace| {
             for entry in entries {
                 batch.insert(keyspace, entry.revision.get().to_be_bytes(), entry.encode());
             }
@@ -145,14 +165,14 @@ impl Log {
         Ok(())
     }
 
-    /// Notes a compaction and removes what it made superfluous. It need not be on disk at once: a crash
-    /// undoes it as a whole, or leaves removals that the next opening makes up for.
+    /// Notes a compaction and removes what it made superfluous. If that is interrupted, the next opening makes up
+    /// for it.
     pub(crate) fn compact(
         &mut self,
         compacted: ResourceVersion,
         unneeded: &[ResourceVersion],
     ) -> Result<(), StorageError> {
-        self.write(None, |batch, keyspace| {
+        self.write(|batch, keyspace| {
             batch.insert(keyspace, COMPACTED_AT, compacted.get().to_be_bytes());
         })?;
         self.remove(unneeded)
@@ -160,7 +180,7 @@ impl Log {
 
     fn remove(&mut self, revisions: &[ResourceVersion]) -> Result<(), StorageError> {
         for chunk in revisions.chunks(REMOVALS_PER_BATCH) {
-            self.write(None, |batch, keyspace| {
+            self.write(|batch, keyspace| {
                 for revision in chunk {
                     batch.remove(keyspace, revision.get().to_be_bytes());
                 }
@@ -169,44 +189,60 @@ impl Log {
         Ok(())
     }
 
-    fn write(
-        &mut self,
-        durability: Option<PersistMode>,
-        fill: impl FnOnce(&mut fjall::OwnedWriteBatch, &Keyspace),
-    ) -> Result<(), StorageError> {
+    fn write(&mut self, fill: impl Fn(&mut fjall::OwnedWriteBatch, &Keyspace)) -> Result<(), StorageError> {
         if self.broken {
             self.open_again()?;
         }
-        let written = {
-            let open = self.reader.open.read();
-            let open = open.as_ref().ok_or_else(closed)?;
-            let mut batch = open.database.batch().durability(durability);
-            fill(&mut batch, &open.entries);
-            batch.commit()
+        let written = match self.try_write(&fill)? {
+            // Something failed behind our back, before anything of this batch was written.
+            Err(fjall::Error::Poisoned) => {
+                self.broken = true;
+                self.open_again()?;
+                self.try_write(&fill)?
+            }
+            written => written,
         };
         written.map_err(|error| {
             self.broken = true;
-            storage_error("writing to the log", error)
+            tracing::error!(%error, "the log takes no writes until it can be opened again");
+            storage_error("writing to the log", error.into())
         })
+    }
+
+    /// The outer error: the log is closed.
+    fn try_write(
+        &self,
+        fill: &impl Fn(&mut fjall::OwnedWriteBatch, &Keyspace),
+    ) -> Result<fjall::Result<()>, StorageError> {
+        let open = self.reader.open.read();
+        let open = open.as_ref().ok_or_else(closed)?;
+        let mut batch = open.database.batch().durability(Some(PersistMode::SyncData));
+        fill(&mut batch, &open.entries);
+        Ok(batch.commit())
     }
 
     fn open_again(&mut self) -> Result<(), StorageError> {
         self.directory
             .probe_room(ROOM_PROBE_BYTES)
-            .map_err(|error| storage_error("looking for room on the disk", fjall::Error::Io(error)))?;
+            .map_err(|error| storage_error("looking for room on the disk", error.into()))?;
         let mut slot = self.reader.open.write();
         // fjall allows one open database per directory: the old one must go first.
         *slot = None;
-        let again = "opening the log again";
-        let open = OpenLog::open(&self.directory).map_err(|error| storage_error(again, error))?;
-        let first_unwritten = self.last.map_or(1, |last| last.get() + 1);
-        open.remove_from(first_unwritten).map_err(|error| storage_error(again, error))?;
+        let again = |error| storage_error("opening the log again", error);
+        let last = self.last.unwrap_or(BEFORE_ALL);
+        let open = OpenLog::open(&self.directory, Some(last)).map_err(again)?;
+        if last > BEFORE_ALL && !open.holds(last).map_err(|error| again(error.into()))? {
+            return Err(again(format!("revision {last} is gone").into()));
+        }
         *slot = Some(open);
         self.broken = false;
         tracing::info!(directory = %self.directory.path().display(), "the log takes writes again");
         Ok(())
     }
 }
+
+/// No entry has this revision: it is that of an empty store.
+const BEFORE_ALL: ResourceVersion = ResourceVersion::new(1).expect("one is not zero");
 
 impl Drop for Log {
     fn drop(&mut self) {
@@ -220,8 +256,10 @@ impl LogReader {
         let doing = "reading an old version from the log";
         let open = self.open.read();
         let open = open.as_ref().ok_or_else(closed)?;
-        let value =
-            open.entries.get(revision.get().to_be_bytes()).map_err(|error| storage_error(doing, error))?;
+        let value = open
+            .entries
+            .get(revision.get().to_be_bytes())
+            .map_err(|error| storage_error(doing, error.into()))?;
         match value {
             None => Ok(None),
             Some(value) => match Entry::decode(revision, &value) {
@@ -240,11 +278,14 @@ fn decode_revision(bytes: &[u8]) -> Option<ResourceVersion> {
     ResourceVersion::new(u64::from_be_bytes(bytes.try_into().ok()?))
 }
 
-fn open_error(directory: &Directory, error: fjall::Error) -> OpenError {
+fn open_error(directory: &Directory, error: Rejection) -> OpenError {
     let path = directory.path().to_owned();
-    match error {
-        fjall::Error::Io(source) => OpenError::Io { doing: "open the log", path, source },
-        error => OpenError::Damaged { path, source: error.into() },
+    match io_cause(error.as_ref()) {
+        Some(cause) => {
+            let source = io::Error::new(cause.kind(), cause.to_string());
+            OpenError::Io { doing: "open the log", path, source }
+        }
+        None => OpenError::Damaged { path, source: error },
     }
 }
 
@@ -253,25 +294,17 @@ fn damaged(directory: &Directory, what: &str) -> OpenError {
     OpenError::Damaged { path: directory.path().to_owned(), source }
 }
 
-fn storage_error(doing: &'static str, error: fjall::Error) -> StorageError {
-    if is_for_lack_of_room(&error) {
-        StorageError::Full { source: error.into() }
-    } else {
-        StorageError::backend(doing, error)
+fn storage_error(doing: &'static str, error: Rejection) -> StorageError {
+    use io::ErrorKind::{FileTooLarge, QuotaExceeded, StorageFull};
+    match io_cause(error.as_ref()).map(io::Error::kind) {
+        Some(StorageFull | QuotaExceeded | FileTooLarge) => StorageError::Full { source: error },
+        _ => StorageError::Backend { doing, source: error },
     }
 }
 
-/// Whether the disk, a quota or a file size limit is at the bottom of it.
-fn is_for_lack_of_room(error: &fjall::Error) -> bool {
-    let mut cause: Option<&(dyn Error + 'static)> = Some(error);
-    while let Some(error) = cause {
-        if let Some(error) = error.downcast_ref::<io::Error>() {
-            use io::ErrorKind::{FileTooLarge, QuotaExceeded, StorageFull};
-            return matches!(error.kind(), StorageFull | QuotaExceeded | FileTooLarge);
-        }
-        cause = error.source();
-    }
-    false
+/// What the operating system said, if that is at the bottom of an error.
+fn io_cause<'a>(error: &'a (dyn Error + 'static)) -> Option<&'a io::Error> {
+    error.downcast_ref().or_else(|| io_cause(error.source()?))
 }
 
 #[cfg(test)]
@@ -411,12 +444,72 @@ mod tests {
     }
 
     #[test]
-    fn damage_before_the_last_batch_is_an_error_not_a_loss() {
+    fn fault_damage_before_the_last_batch_is_an_error_not_a_loss() {
         let log = Damageable::new();
-        let mut bytes = log.journal.clone();
-        let first_value = bytes.windows(40).position(|window| window == [7; 40]).unwrap();
-        bytes[first_value + 20] ^= 1;
-        assert!(matches!(log.open_with(&bytes), Err(OpenError::Damaged { .. })));
+        let mut refused = 0;
+        for at in (0..log.last_batch.start).step_by(3) {
+            let mut bytes = log.journal.clone();
+            bytes[at] ^= 1 << (at % 8);
+            match log.open_with(&bytes) {
+                Ok(found) => {
+                    assert_eq!(found, (2..=8).collect::<Vec<_>>(), "a flipped bit at {at} lost something")
+                }
+                Err(OpenError::Damaged { .. }) => refused += 1,
+                Err(other) => panic!("a flipped bit at {at}: {other}"),
+            }
+        }
+        assert!(refused > 100, "only {refused} were noticed");
+    }
+
+    /// Values are any bytes. One that looks like the end of a batch, or like a hole, was taken for one.
+    #[test]
+    fn values_that_look_like_a_journal_are_values() {
+        let root = tempfile::tempdir().unwrap();
+        let (mut log, _) = open(root.path());
+        let looks_like_an_end = [[3].as_slice(), &[9; 8], b"FJL\x03", &[7; 30]].concat();
+        for (n, value) in [looks_like_an_end, vec![0; 100_000], vec![1; 50]].into_iter().enumerate() {
+            let revision = ResourceVersion::new(n as u64 + 2).unwrap();
+            let what = What::Put { value: value.into(), created: revision, expires_ms: None };
+            log.append(&[Entry { revision, key: Key::from_backend("/k"), what }]).unwrap();
+        }
+        drop(log);
+        // As a backup that knows about holes would restore it.
+        let dug =
+            std::process::Command::new("fallocate").arg("--dig-holes").arg(journal(root.path())).status();
+        assert!(dug.is_ok_and(|status| status.success()), "fallocate of util-linux is needed");
+        assert_eq!(open(root.path()).1.revisions, [2, 3, 4]);
+    }
+
+    #[test]
+    fn a_first_start_that_was_interrupted_is_begun_anew() {
+        let root = tempfile::tempdir().unwrap();
+        let unfinished = root.path().join("log.new");
+        fs::create_dir(&unfinished).unwrap();
+        fs::write(unfinished.join("0.jnl"), "").unwrap();
+        let (mut log, _) = open(root.path());
+        log.append(&entries(2..=2)).unwrap();
+        assert!(!unfinished.exists());
+    }
+
+    #[test]
+    fn what_is_stored_is_for_our_eyes_only() {
+        use std::os::unix::fs::PermissionsExt;
+        let root = tempfile::tempdir().unwrap();
+        let made = root.path().join("made");
+        for (directory, log) in [(made.as_path(), made.join("log")), (root.path(), root.path().join("log"))] {
+            drop(open(directory));
+            assert_eq!(fs::metadata(&log).unwrap().permissions().mode() & 0o777, 0o700, "{}", log.display());
+        }
+        assert_eq!(fs::metadata(&made).unwrap().permissions().mode() & 0o777, 0o700);
+    }
+
+    #[test]
+    fn an_error_of_the_system_is_not_called_damage() {
+        let root = tempfile::tempdir().unwrap();
+        let directory = Directory::take(root.path()).unwrap();
+        let error =
+            fjall::Error::Storage(fjall::LsmError::Io(io::Error::from(io::ErrorKind::PermissionDenied)));
+        assert!(matches!(open_error(&directory, error.into()), OpenError::Io { .. }));
     }
 
     #[test]
@@ -465,8 +558,8 @@ mod tests {
     #[test]
     fn lack_of_room_is_told_from_other_failures() {
         let room = fjall::Error::Io(io::Error::from(io::ErrorKind::StorageFull));
-        assert!(matches!(storage_error("x", room), StorageError::Full { .. }));
+        assert!(matches!(storage_error("x", room.into()), StorageError::Full { .. }));
         let other = fjall::Error::Io(File::open("/nowhere").unwrap_err());
-        assert!(matches!(storage_error("x", other), StorageError::Backend { doing: "x", .. }));
+        assert!(matches!(storage_error("x", other.into()), StorageError::Backend { doing: "x", .. }));
     }
 }

@@ -144,6 +144,13 @@ impl Mvcc {
         self.compacted = Some(compacted);
     }
 
+    /// Ends the rebuilding: gives back the room that growing left unused.
+    pub(crate) fn settle(&mut self) {
+        // Made in order, a tree's nodes are full; grown, little more than half.
+        self.keys = std::mem::take(&mut self.keys).into_iter().collect();
+        self.changes.shrink_to_fit();
+    }
+
     pub(crate) fn current(&self) -> ResourceVersion {
         self.current
     }

@@ -18,8 +18,10 @@ pub(crate) struct Shared {
     pub(crate) state: RwLock<State>,
     /// Where values are that are no longer in memory. In a store without a disk all stay in memory.
     pub(crate) log: LogReader,
-    /// Rung when a deadline comes earlier than the one that `compact` waits for.
-    pub(crate) deadline_changed: Notify,
+    /// Rung when `compact` has something to do earlier than it thinks.
+    pub(crate) attention: Notify,
+    /// Beyond how many bytes of superseded values it has.
+    pub(crate) superseded_bytes_max: usize,
 }
 
 pub(crate) struct State {
@@ -30,9 +32,9 @@ pub(crate) struct State {
 }
 
 impl Shared {
-    pub(crate) fn new(mvcc: Mvcc, log: LogReader) -> Self {
+    pub(crate) fn new(mvcc: Mvcc, log: LogReader, superseded_bytes_max: usize) -> Self {
         let state = State { mvcc, waiters: Waiters::default(), closed: false };
-        Self { state: RwLock::new(state), log, deadline_changed: Notify::new() }
+        Self { state: RwLock::new(state), log, attention: Notify::new(), superseded_bytes_max }
     }
 
     /// Makes committed writes visible.
@@ -47,8 +49,10 @@ impl Shared {
             state.waiters.wake(&entry.key, entry.revision);
             state.mvcc.apply(entry);
         }
-        if state.mvcc.next_deadline_ms().unwrap_or(u64::MAX) < deadline.unwrap_or(u64::MAX) {
-            self.deadline_changed.notify_one();
+        if state.mvcc.next_deadline_ms().unwrap_or(u64::MAX) < deadline.unwrap_or(u64::MAX)
+            || state.mvcc.superseded_bytes() > self.superseded_bytes_max
+        {
+            self.attention.notify_one();
         }
     }
 

@@ -1,16 +1,17 @@
 //! Watches: a cursor in the history each, woken by the changes it wants.
 //!
-//! Kept true: a watcher has no queue. It reads the shared history at its own pace, so a slow one costs and
-//! delays nobody; it fails only if a compaction passes changes it has not read yet. Changes outside its scope
-//! neither wake it nor are looked at.
+//! Kept true: a watcher has no queue. It reads the shared history at its own pace, a few changes at a time, so a slow
+//! one delays nobody and holds no more than those; it fails only if a compaction passes changes it has not read yet.
+//! Changes outside its scope do not wake it.
 
 use crate::{
-    mvcc::{FoundChange, Stored},
+    log::LogReader,
+    mvcc::{Found, FoundChange, Stored},
     state::{Shared, fetch, run},
 };
 use futures::{StreamExt, stream};
 use keepwatch_apimachinery::ResourceVersion;
-use keepwatch_storage::{BackendEvent, BackendWatch, ExpiredRead, Key, Scope, StorageError};
+use keepwatch_storage::{BackendEvent, BackendWatch, ExpiredRead, Key, KeyValue, Scope, StorageError};
 use std::{
     collections::{HashMap, VecDeque},
     sync::{
@@ -23,11 +24,13 @@ use tokio::{sync::Notify, time::Instant};
 
 /// How many changes a watcher takes from the history at a time.
 const BATCH_CHANGES_MAX: usize = 100;
+/// How many bytes of old values a watcher reads from the log at a time, one change being the least.
+const BATCH_LOG_BYTES_MAX: usize = 1 << 20;
 
 /// What a sleeping watcher is woken for. Written under the state's lock.
 #[derive(Default)]
 pub(crate) struct Waiter {
-    /// The first change in its scope that it has not been told; 0 if there is none.
+    /// All changes in its scope before this one are told; 0 if all are.
     pending_from: AtomicU64,
     progress_requested: AtomicBool,
     wants_progress: bool,
@@ -94,12 +97,17 @@ struct Watcher {
     shared: Arc<Shared>,
     scope: Scope,
     waiter: Arc<Waiter>,
-    /// Every change in scope up to here is told or in `ready`.
+    /// Every change in scope up to here is told or in `ready`, and all that follow are not.
     cursor: ResourceVersion,
     ready: VecDeque<BackendEvent>,
-    next_progress: Option<Instant>,
-    progress_interval: Duration,
+    progress: Option<Progress>,
     ended: bool,
+}
+
+/// When progress is told without being asked for.
+struct Progress {
+    due: Instant,
+    interval: Duration,
 }
 
 /// Starts a watch of changes after `after`. With `progress` it tells how far it is on request, and after each
@@ -112,7 +120,7 @@ pub(crate) fn start(
 ) -> BackendWatch {
     let waiter = Arc::new(Waiter { wants_progress: progress.is_some(), ..Waiter::default() });
     // The first look at the history begins at `after`.
-    waiter.pending_from.store(after.next().get(), Ordering::Release);
+    waiter.pending_from.store(after.get().saturating_add(1), Ordering::Release);
     shared.state.write().waiters.add(&scope, waiter.clone());
     let watcher = Watcher {
         shared: shared.clone(),
@@ -120,8 +128,7 @@ pub(crate) fn start(
         waiter,
         cursor: after,
         ready: VecDeque::new(),
-        next_progress: progress.map(|interval| Instant::now() + interval),
-        progress_interval: progress.unwrap_or_default(),
+        progress: progress.map(|interval| Progress { due: Instant::now() + interval, interval }),
         ended: false,
     };
     stream::unfold(watcher, |mut watcher| async move {
@@ -146,12 +153,59 @@ enum Look {
     Closed,
 }
 
+/// Changes as events, the first of them or more, and up to where these are.
+fn events(
+    log: &LogReader,
+    changes: Vec<FoundChange>,
+) -> Result<(VecDeque<BackendEvent>, Option<ResourceVersion>), StorageError> {
+    let mut events = VecDeque::with_capacity(changes.len());
+    let mut reached = None;
+    let mut fetched = Fetched { log, values: HashMap::new(), bytes: 0 };
+    for change in changes {
+        let (key, revision) = (change.key, change.revision);
+        let previous = change.before.map(|found| fetched.fetch(found)).transpose()?;
+        events.push_back(match change.now.map(|found| fetched.fetch(found)).transpose()? {
+            Some(item) => BackendEvent::Put { item, previous },
+            None => BackendEvent::Delete { key, revision, previous },
+        });
+        reached = Some(revision);
+        if fetched.bytes >= BATCH_LOG_BYTES_MAX {
+            break;
+        }
+    }
+    Ok((events, reached))
+}
+
+/// Values read from the log for one batch: what is new in one change is old in the next.
+struct Fetched<'a> {
+    log: &'a LogReader,
+    values: HashMap<ResourceVersion, KeyValue>,
+    bytes: usize,
+}
+
+impl Fetched<'_> {
+    fn fetch(&mut self, found: Found) -> Result<KeyValue, StorageError> {
+        if let Some(item) = self.values.get(&found.modified) {
+            return Ok(item.clone());
+        }
+        let from_log = found.value == Stored::InLog;
+        let item = fetch(self.log, found)?.ok_or(StorageError::Expired(ExpiredRead::Watch))?;
+        if from_log {
+            self.bytes += item.value.len();
+            self.values.insert(item.modified, item.clone());
+        }
+        Ok(item)
+    }
+}
+
 impl Watcher {
     async fn next(&mut self) -> Option<Result<BackendEvent, StorageError>> {
+        // However much there is to tell, others have their turn.
+        tokio::task::consume_budget().await;
         while self.ready.is_empty() && !self.ended {
             // Asked before looking: whoever asked wants to know of a revision reached before they asked.
             let progress_due = self.waiter.progress_requested.swap(false, Ordering::AcqRel)
-                || self.next_progress.is_some_and(|due| due <= Instant::now());
+                || self.progress.as_ref().is_some_and(|progress| progress.due <= Instant::now());
             match self.look() {
                 Look::Changes(changes) => {
                     if progress_due {
@@ -163,7 +217,9 @@ impl Watcher {
                     }
                 }
                 Look::NothingNew(revision) if progress_due => {
-                    self.next_progress = self.next_progress.map(|_| Instant::now() + self.progress_interval);
+                    if let Some(progress) = &mut self.progress {
+                        progress.due = Instant::now() + progress.interval;
+                    }
                     self.ready.push_back(BackendEvent::Progress(revision));
                 }
                 Look::NothingNew(_) => self.sleep().await,
@@ -182,7 +238,7 @@ impl Watcher {
         if state.closed {
             return Look::Closed;
         }
-        let Some(pending) = ResourceVersion::new(self.waiter.pending_from.swap(0, Ordering::AcqRel)) else {
+        let Some(pending) = ResourceVersion::new(self.waiter.pending_from.load(Ordering::Acquire)) else {
             return Look::NothingNew(state.mvcc.current());
         };
         // What lies between the cursor and the first pending change was none of this watcher's.
@@ -192,45 +248,29 @@ impl Watcher {
             return Look::Compacted;
         }
         let (changes, looked_at) = state.mvcc.changes_after(after, &self.scope, BATCH_CHANGES_MAX);
-        self.cursor = looked_at;
         if changes.is_empty() {
+            self.cursor = looked_at;
+            self.waiter.pending_from.store(0, Ordering::Release);
             return Look::NothingNew(state.mvcc.current());
-        }
-        if looked_at < state.mvcc.current() {
-            self.waiter.pending_from.store(looked_at.next().get(), Ordering::Release);
         }
         Look::Changes(changes)
     }
 
     async fn take(&mut self, changes: Vec<FoundChange>) -> Result<(), StorageError> {
-        let in_log = |found: &crate::mvcc::Found| found.value == Stored::InLog;
+        let in_log = |found: &Found| found.value == Stored::InLog;
         let waits = changes.iter().any(|change| change.now.iter().chain(&change.before).any(in_log));
         let log = self.shared.log.clone();
-        let events = run(waits, move || {
-            let event = |change: FoundChange| {
-                let (key, revision) = (change.key, change.revision);
-                let fetch = |found| match fetch(&log, found) {
-                    Ok(Some(item)) => Ok(item),
-                    Ok(None) => Err(StorageError::Expired(ExpiredRead::Watch)),
-                    Err(error) => Err(error),
-                };
-                let previous = change.before.map(fetch).transpose()?;
-                Ok(match change.now.map(fetch).transpose()? {
-                    Some(item) => BackendEvent::Put { item, previous },
-                    None => BackendEvent::Delete { key, revision, previous },
-                })
-            };
-            changes.into_iter().map(event).collect::<Result<VecDeque<_>, _>>()
-        });
-        self.ready = events.await?;
+        let (events, cursor) = run(waits, move || events(&log, changes)).await?;
+        self.ready = events;
+        self.cursor = cursor.unwrap_or(self.cursor);
         Ok(())
     }
 
     async fn sleep(&self) {
         let rung = self.waiter.bell.notified();
-        match self.next_progress {
-            Some(due) => {
-                let _ = tokio::time::timeout_at(due, rung).await;
+        match &self.progress {
+            Some(progress) => {
+                let _ = tokio::time::timeout_at(progress.due, rung).await;
             }
             None => rung.await,
         }

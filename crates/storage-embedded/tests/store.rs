@@ -71,6 +71,18 @@ async fn a_store_in_memory_does_not_keep_more_than_its_limit_of_old_values() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_store_in_memory_looks_after_its_limit_at_once() {
+    let store = Embedded::memory(keeping(1000));
+    tokio::time::sleep(Duration::from_millis(1)).await;
+    for _ in 0..30 {
+        put(&store, "a", vec![0; 1000], None).await;
+    }
+    // Less than the time to the next look.
+    tokio::time::sleep(Duration::from_millis(1)).await;
+    assert!(store.compacted_revision().is_some());
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_watch_that_wants_progress_is_told_after_each_interval() {
     let store = Embedded::memory(EmbeddedOptions::default());
     let start = put(&store, "a", "1", None).await;
@@ -143,6 +155,35 @@ async fn a_watcher_that_does_not_read_loses_nothing_and_costs_nobody() {
         quick.next().await.unwrap().unwrap();
     }
     assert_eq!(slow.take(5000).filter(|event| future::ready(event.is_ok())).count().await, 5000);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn watchers_that_lag_behind_hold_little() {
+    const VALUE_BYTES: usize = 300_000;
+    let directory = tempfile::tempdir().unwrap();
+    let store = open(directory.path());
+    let start = put(&store, "a", vec![0; VALUE_BYTES], None).await;
+    // Far more than stays in memory, so that the oldest are read from the log.
+    for n in 0..200u8 {
+        put(&store, "a", vec![n; VALUE_BYTES], None).await;
+    }
+    let mut watches = Vec::new();
+    let before = resident_bytes();
+    for _ in 0..20 {
+        let mut watch = store.watch(pods(), start, false).await.unwrap();
+        watch.next().await.unwrap().unwrap();
+        watches.push(watch);
+    }
+    let each = resident_bytes().saturating_sub(before) / watches.len();
+    assert!(each < 4 << 20, "{each} bytes for a watcher that read one event");
+    for watch in watches {
+        assert_eq!(watch.take(199).filter(|event| future::ready(event.is_ok())).count().await, 199);
+    }
+}
+
+fn resident_bytes() -> usize {
+    let statm = std::fs::read_to_string("/proc/self/statm").unwrap();
+    statm.split(' ').nth(1).unwrap().parse::<usize>().unwrap() * 4096
 }
 
 #[tokio::test(flavor = "multi_thread")]

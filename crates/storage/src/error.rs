@@ -1,10 +1,11 @@
 //! Why a storage call failed, told by what the caller does next.
 //!
-//! Nothing here is a `Status`: `endpoints` turns each variant into one. The text of the variants that
-//! Kubernetes numbers is the one its clients have always seen.
+//! Nothing here is a [`Status`]: `endpoints` turns each variant into one. The text of a variant that has one
+//! Status alone is that Status's; the text of those that Kubernetes numbers is the one its clients have always
+//! seen.
 
 use crate::key::{InvalidKey, Key};
-use keepwatch_apimachinery::{ResourceVersion, list_options::ContinueToken};
+use keepwatch_apimachinery::{ResourceVersion, list_options::ContinueToken, status::Status};
 use std::{error::Error, fmt};
 
 /// What a caller's own callback said when it refused an update or a delete.
@@ -122,23 +123,16 @@ impl fmt::Display for StorageError {
             Self::KeyExists { key } => numbered(f, "key exists", 2, key, ""),
             Self::InvalidObject { key, message } => numbered(f, "invalid object", 4, key, message),
             Self::VersionSet => f.write_str("resourceVersion should not be set on objects to be created"),
-            Self::TooLarge { requested, current, .. } => {
-                write!(f, "Timeout: Too large resource version: {requested}, current: {current}")
+            Self::TooLarge { requested, current, retry_after_seconds } => {
+                let retry = retry_after_seconds.unwrap_or_default();
+                Status::too_large_resource_version(*requested, *current, retry).fmt(f)
             }
-            Self::Expired(ExpiredRead::List) => {
-                f.write_str("The resourceVersion for the provided list is too old.")
+            Self::Expired(ExpiredRead::List) => Status::expired_list().fmt(f),
+            Self::Expired(ExpiredRead::Continue(fresh)) => Status::expired_continue(fresh).fmt(f),
+            Self::Expired(ExpiredRead::Watch) => Status::expired_watch().fmt(f),
+            Self::Corrupt { key, .. } => {
+                numbered(f, "corrupt object", 7, key, "the stored value cannot be read")
             }
-            Self::Expired(ExpiredRead::Continue(_)) => f.write_str(
-                "The provided continue parameter is too old to display a consistent list result. You can start a \
-                 new list without the continue parameter, or use the continue token in this response to \
-                 retrieve the remainder of the results. Continuing with the provided token results in an \
-                 inconsistent list - objects that were created, modified, or deleted between the time the \
-                 first chunk was returned and now may show up in the list.",
-            ),
-            Self::Expired(ExpiredRead::Watch) => {
-                f.write_str("The resourceVersion for the provided watch is too old.")
-            }
-            Self::Corrupt { key, .. } => numbered(f, "corrupt object", 7, key, "the stored value cannot be read"),
             Self::Rejected(source) => source.fmt(f),
             Self::Unreachable { doing, .. } => numbered(f, "server unreachable", 5, "", doing),
             Self::Timeout { doing } => numbered(f, "request timeout", 6, "", doing),

@@ -14,7 +14,10 @@ use crate::{
 use async_trait::async_trait;
 use bytes::Bytes;
 use futures::stream::BoxStream;
-use keepwatch_apimachinery::{ResourceVersion, list_options::ContinueToken};
+use keepwatch_apimachinery::{
+    ResourceVersion,
+    list_options::{ContinueToken, ListAt, Position, WatchStart},
+};
 use std::{sync::Arc, time::Duration};
 
 /// One object at one revision. Cloning shares everything.
@@ -91,7 +94,7 @@ pub struct UpdateOptions {
 pub struct Update {
     /// The new value, without a resourceVersion.
     pub value: Bytes,
-    /// How long the object lives from now on; for ever if absent, whatever it was before.
+    /// How long the object lives from now on; for ever if absent or zero, whatever it was before.
     pub ttl: Option<Duration>,
 }
 
@@ -108,36 +111,20 @@ pub type Validate<'a> = &'a mut (dyn FnMut(&Object) -> Result<(), Rejection> + S
 /// Makes the new value from the stored object (absent if there is none). Called again if it changes.
 pub type TryUpdate<'a> = &'a mut (dyn FnMut(Option<&Object>) -> Result<Update, Rejection> + Send);
 
-/// At which revision a list reads.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub enum ReadAt {
-    /// The newest.
-    #[default]
-    MostRecent,
-    /// Whatever is at hand: a watch cache answers without asking storage.
-    Any,
-    /// Any that is not older than this.
-    NotOlderThan(ResourceVersion),
-    /// Exactly this.
-    Exact(ResourceVersion),
-    /// Where the last page ended.
-    Continue(ContinueToken),
-}
-
 /// What to list.
 #[derive(Clone, Debug, Default)]
-pub struct ListOptions {
+pub struct ListRequest {
     /// Everything below the key, or (if not) the key alone.
     pub recursive: bool,
     /// At which revision.
-    pub at: ReadAt,
+    pub at: ListAt,
     /// How many objects a page holds at the most.
     pub limit: Option<usize>,
     /// Which objects.
     pub predicate: Predicate,
 }
 
-impl ListOptions {
+impl ListRequest {
     /// Everything below the key, as it is now.
     pub fn all() -> Self {
         Self { recursive: true, ..Self::default() }
@@ -157,45 +144,24 @@ pub struct List {
     pub remaining: Option<usize>,
 }
 
-/// Where a watch begins.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum WatchStart {
-    /// With the state at a revision not older than this one, as additions, and what follows.
-    State {
-        /// If the store has not reached it the watch ends with [`StorageError::TooLarge`].
-        not_older_than: Option<ResourceVersion>,
-    },
-    /// With what is written from now on.
-    Now,
-    /// With the first change after this revision, which may lie in the future.
-    After(ResourceVersion),
-}
-
 /// What to watch.
 #[derive(Clone, Debug)]
-pub struct WatchOptions {
+pub struct WatchRequest {
     /// Everything below the key, or (if not) the key alone.
     pub recursive: bool,
-    /// Where to begin.
+    /// Where to begin. A state that the store has not reached ends the watch with [`StorageError::TooLarge`];
+    /// changes may be asked for from a revision that lies in the future.
     pub start: WatchStart,
-    /// Whether a [`WatchEvent::Bookmark`] marks the end of the initial state.
-    pub bookmark_initial_state: bool,
     /// Whether bookmarks tell of progress, on request and from time to time.
     pub progress: bool,
     /// Which objects.
     pub predicate: Predicate,
 }
 
-impl WatchOptions {
+impl WatchRequest {
     /// Everything below the key, from `start` on.
     pub fn from(start: WatchStart) -> Self {
-        Self {
-            recursive: true,
-            start,
-            bookmark_initial_state: false,
-            progress: false,
-            predicate: Predicate::everything(),
-        }
+        Self { recursive: true, start, progress: false, predicate: Predicate::everything() }
     }
 }
 
@@ -235,12 +201,12 @@ pub type Watch = BoxStream<'static, Result<WatchEvent, StorageError>>;
 /// The objects of one resource. Keys are given as `/<resource>/[<namespace>/]<name>`.
 #[async_trait]
 pub trait Storage: Send + Sync + 'static {
-    /// Writes a new object, which with a `ttl` lives that long.
+    /// Writes a new object, which with a `ttl` lives that long; without one, or with one of zero, for ever.
     async fn create(&self, key: &str, value: Bytes, ttl: Option<Duration>) -> Result<Object, StorageError>;
 
-    /// Reads an object. `at` may be [`ReadAt::MostRecent`], [`ReadAt::Any`] or [`ReadAt::NotOlderThan`].
+    /// Reads an object from a state at `position`; a version there means that one or a newer one.
     /// A missing object is `None`: whether that is an error is the caller's affair.
-    async fn get(&self, key: &str, at: ReadAt) -> Result<Option<Object>, StorageError>;
+    async fn get(&self, key: &str, position: Position) -> Result<Option<Object>, StorageError>;
 
     /// Deletes an object and returns its last value with the revision of the deletion.
     async fn delete(
@@ -260,10 +226,10 @@ pub trait Storage: Send + Sync + 'static {
     ) -> Result<Object, StorageError>;
 
     /// Lists objects.
-    async fn get_list(&self, key: &str, options: ListOptions) -> Result<List, StorageError>;
+    async fn get_list(&self, key: &str, request: ListRequest) -> Result<List, StorageError>;
 
     /// Follows objects.
-    async fn watch(&self, key: &str, options: WatchOptions) -> Result<Watch, StorageError>;
+    async fn watch(&self, key: &str, request: WatchRequest) -> Result<Watch, StorageError>;
 
     /// Asks that watches with `progress` soon tell how far they are.
     async fn request_progress(&self) -> Result<(), StorageError>;

@@ -1,11 +1,12 @@
 //! Keys, and the two shapes a read can have: one object, or everything below a prefix.
 //!
-//! Kept true: a [`Key`] begins with the global prefix and its resource's prefix, and none of its elements is
-//! empty, `.` or `..`; a [`Scope::Children`] prefix ends in `/`, so `/pods/ns` never takes in `/pods/ns2`.
+//! Kept true by [`ResourcePrefix`]: what it makes of a caller's key begins with the global prefix and the
+//! resource's, and none of its elements is `.`, `..` or empty; only the prefix of [`Scope::Children`] ends in
+//! `/`, so that `/pods/ns` never takes in `/pods/ns2`.
 
 use std::{borrow::Borrow, fmt, ops::Deref, sync::Arc};
 
-/// The full key of one object, such as `/registry/pods/default/web-0`. Cloning shares it.
+/// The full key of one object, such as `/registry/pods/default/web-0`, or of a prefix. Cloning shares it.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Key(Arc<str>);
 
@@ -102,12 +103,17 @@ impl ResourcePrefix {
             "" => String::new(),
             trimmed => format!("/{trimmed}"),
         };
+        refuse_bad_elements(&global)?;
         Ok(Self { global, resource })
     }
 
-    /// The full key of the object that callers name `key` (`/pods/ns/name`).
+    /// The full key of the object that callers name `key` (`/pods/ns/name`). No object's key ends in `/`.
     pub fn object(&self, key: &str) -> Result<Key, InvalidKey> {
-        self.full(key.to_owned())
+        let full = self.full(key.to_owned())?;
+        if key.ends_with('/') {
+            return Err(InvalidKey::Element(key.to_owned()));
+        }
+        Ok(full)
     }
 
     /// What a read of `key` covers: the key, or if `recursive` everything below it.
@@ -195,6 +201,9 @@ mod tests {
             ("/pods/x/..", false, "invalid key"),
             ("/pods//x", false, "invalid key"),
             ("/pods//", true, "invalid key"),
+            ("/pods/", false, "invalid key"),
+            ("/pods/n/", false, "invalid key"),
+            ("/pods/n/b/", false, "invalid key"),
             ("pods", false, "lacks resource prefix"),
             ("pods", true, "lacks resource prefix"),
             ("/pods", false, "lacks resource prefix"),
@@ -204,6 +213,15 @@ mod tests {
             let error = pods().scope(key, recursive).expect_err(key).to_string();
             assert!(error.contains(text), "{key:?}: {error}");
         }
+    }
+
+    #[test]
+    fn prefixes_that_climb_out_are_refused() {
+        for (global, resource) in [("/registry/..", "pods"), ("/a//b", "pods"), ("/registry", "a/../b")] {
+            let error = ResourcePrefix::new(global, resource).expect_err(global);
+            assert!(matches!(error, InvalidKey::Element(_)), "{error}");
+        }
+        assert_eq!(ResourcePrefix::new("", "/").unwrap_err(), InvalidKey::Empty("//".to_owned()));
     }
 
     #[test]

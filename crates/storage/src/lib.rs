@@ -9,6 +9,9 @@
 //! Deliberately absent: HTTP, kinds, and any knowledge of what a value means. What must be known of a value
 //! (labels, fields, uid) comes from the [`Inspector`] its owner hands in.
 //!
+//! Which revision a read means and where a watch begins is said in the words of
+//! [`keepwatch_apimachinery::list_options`], from the request down to here.
+//!
 //! With feature `testing`, `testing` holds the conformance suite that every implementation runs.
 
 mod key;
@@ -24,8 +27,8 @@ pub mod testing;
 pub use backend::{Backend, BackendEvent, BackendWatch, KeyValue, Range, RangeRequest, Swap};
 pub use error::{ExpiredRead, Rejection, StorageError};
 pub use interface::{
-    DeleteOptions, List, ListOptions, Object, Preconditions, ReadAt, Storage, TryUpdate, Update,
-    UpdateOptions, Validate, Watch, WatchEvent, WatchOptions, WatchStart,
+    DeleteOptions, List, ListRequest, Object, Preconditions, Storage, TryUpdate, Update, UpdateOptions,
+    Validate, Watch, WatchEvent, WatchRequest,
 };
 pub use key::{InvalidKey, Key, ResourcePrefix, Scope};
 pub use predicate::{Attributes, Inspector, Predicate, Undecodable};

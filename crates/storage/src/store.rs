@@ -13,8 +13,8 @@ use crate::{
     backend::{Backend, KeyValue, Swap},
     error::StorageError,
     interface::{
-        DeleteOptions, List, ListOptions, Object, ReadAt, Storage, TryUpdate, Update, UpdateOptions,
-        Validate, Watch, WatchOptions,
+        DeleteOptions, List, ListRequest, Object, Storage, TryUpdate, Update, UpdateOptions, Validate, Watch,
+        WatchRequest,
     },
     key::{Key, ResourcePrefix},
     predicate::Inspector,
@@ -22,8 +22,8 @@ use crate::{
 };
 use async_trait::async_trait;
 use bytes::Bytes;
-use keepwatch_apimachinery::ResourceVersion;
-use std::{sync::Arc, time::Duration};
+use keepwatch_apimachinery::{ResourceVersion, list_options::Position};
+use std::{future, sync::Arc, task::Poll, time::Duration};
 
 /// One resource's objects in a backend. Cloning shares it.
 #[derive(Clone)]
@@ -131,21 +131,60 @@ impl Values {
 /// Makes the written object once the write's revision is known.
 type Encoded = Box<dyn FnOnce(Key, ResourceVersion) -> Object + Send>;
 
+/// For how long a backend is to keep what is written. On the wire and for callers zero means for ever.
+fn lasting(ttl: Option<Duration>) -> Option<Duration> {
+    ttl.filter(|ttl| !ttl.is_zero())
+}
+
+/// How many objects one task decodes in a row: few enough that whoever shares its thread need not wait long,
+/// and so many that letting others run costs next to nothing.
+const DECODED_IN_A_ROW_MAX: usize = 256;
+
+/// Gives other tasks their turn while many objects are decoded. Nothing else would: a backend that has
+/// everything in memory never waits.
+#[derive(Default)]
+struct Turns {
+    decoded: usize,
+}
+
+impl Turns {
+    /// One more object is decoded.
+    async fn decoded(&mut self) {
+        self.decoded += 1;
+        if self.decoded.is_multiple_of(DECODED_IN_A_ROW_MAX) {
+            yield_to_others().await;
+        }
+    }
+}
+
+/// Is pending once, with the task already woken again. Any runtime lets others run in between.
+async fn yield_to_others() {
+    let mut yielded = false;
+    future::poll_fn(|context| {
+        if std::mem::replace(&mut yielded, true) {
+            return Poll::Ready(());
+        }
+        context.waker().wake_by_ref();
+        Poll::Pending
+    })
+    .await;
+}
+
 #[async_trait]
 impl Storage for Store {
     async fn create(&self, key: &str, value: Bytes, ttl: Option<Duration>) -> Result<Object, StorageError> {
         let key = self.prefix.object(key)?;
         let (stored, written) = self.values.encode(&key, value)?;
-        match self.backend.put_if(&key, None, stored, ttl).await? {
+        match self.backend.put_if(&key, None, stored, lasting(ttl)).await? {
             Swap::Done(revision) => Ok(written(key, revision)),
             Swap::Conflict(_) => Err(StorageError::KeyExists { key }),
         }
     }
 
-    async fn get(&self, key: &str, at: ReadAt) -> Result<Option<Object>, StorageError> {
+    async fn get(&self, key: &str, position: Position) -> Result<Option<Object>, StorageError> {
         let key = self.prefix.object(key)?;
         let (current, item) = self.backend.get(&key).await?;
-        if let ReadAt::NotOlderThan(requested) = at {
+        if let Position::At(requested) = position {
             list::must_have_reached(requested, current)?;
         }
         Ok(item.map(|item| self.values.decode(item)).transpose()?.map(|(object, _)| object))
@@ -222,13 +261,13 @@ impl Storage for Store {
         }
     }
 
-    async fn get_list(&self, key: &str, options: ListOptions) -> Result<List, StorageError> {
-        self.list(self.prefix.scope(key, options.recursive)?, options).await
+    async fn get_list(&self, key: &str, request: ListRequest) -> Result<List, StorageError> {
+        self.list(self.prefix.scope(key, request.recursive)?, request).await
     }
 
-    async fn watch(&self, key: &str, options: WatchOptions) -> Result<Watch, StorageError> {
-        let scope = self.prefix.scope(key, options.recursive)?;
-        watch::start(self.clone(), scope, options).await
+    async fn watch(&self, key: &str, request: WatchRequest) -> Result<Watch, StorageError> {
+        let scope = self.prefix.scope(key, request.recursive)?;
+        watch::start(self.clone(), scope, request).await
     }
 
     async fn request_progress(&self) -> Result<(), StorageError> {
@@ -259,7 +298,7 @@ impl Store {
         update: Update,
     ) -> Result<Written, StorageError> {
         let (stored, written) = self.values.encode(key, update.value)?;
-        match self.backend.put_if(key, expected, stored, update.ttl).await? {
+        match self.backend.put_if(key, expected, stored, lasting(update.ttl)).await? {
             Swap::Done(revision) => Ok(Written::As(written(key.clone(), revision))),
             Swap::Conflict(winner) => {
                 Ok(Written::Lost(winner.map(|item| Current::live(&self.values, item)).transpose()?))

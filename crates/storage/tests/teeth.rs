@@ -37,6 +37,8 @@ enum Mistake {
     NeverForgetsATtl,
     NeverExpires,
     IgnoresCompaction,
+    CountsPastTheEnd,
+    KeepsOnlyText,
 }
 
 use Mistake::*;
@@ -81,6 +83,10 @@ impl Backend for Broken {
             });
         }
         let ttl = ttl.filter(|_| self.mistake != NeverExpires);
+        let value = match self.mistake {
+            KeepsOnlyText => String::from_utf8_lossy(&value).into_owned().into(),
+            _ => value,
+        };
         self.inner.put_if(key, if blind { found } else { expected }, value, ttl).await
     }
 
@@ -133,6 +139,7 @@ impl Backend for Broken {
         let (mistake, inner) = (self.mistake, self.inner.clone());
         let after = match mistake {
             TellsTheStartAgain => version(after.get() - 1),
+            CountsPastTheEnd => version(after.next().get() - 1),
             SkipsWhatIsCompacted => after.max(inner.compacted_revision().unwrap_or(after)),
             _ => after,
         };
@@ -196,7 +203,7 @@ async fn broken(mistake: Mistake) -> Fixture {
 /// Whether a case fails, or is still waiting when it should long be done.
 macro_rules! fails {
     ($mistake:expr, $($case:ident)::+) => {{
-        let case = tokio::spawn(async move { $($case)::+(&broken($mistake).await).await });
+        let case = tokio::spawn(async move { $($case)::+(&mut broken($mistake).await).await });
         let stop = case.abort_handle();
         let outcome = tokio::time::timeout(Duration::from_secs(5), case).await;
         stop.abort();
@@ -217,6 +224,7 @@ async fn every_mistake_in_writing_fails_a_case() {
     fails!(NeverForgetsATtl, ttl::an_update_without_a_ttl_keeps_the_object_for_ever);
     fails!(NeverForgetsATtl, ttl::a_new_object_does_not_inherit_the_ttl_of_a_deleted_one);
     fails!(NeverExpires, ttl::expiry_is_an_ordinary_deletion);
+    fails!(KeepsOnlyText, transform::any_bytes_at_rest_survive_reopening);
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -240,6 +248,7 @@ async fn every_mistake_in_reading_fails_a_case() {
 async fn every_mistake_in_watching_fails_a_case() {
     fails!(TellsTheStartAgain, watch::a_watch_after_a_revision_does_not_repeat_it);
     fails!(TellsTheStartAgain, watch::a_watch_from_the_future_is_silent_until_its_revision_has_passed);
+    fails!(CountsPastTheEnd, watch::a_watch_from_the_end_of_time_is_silent_for_ever);
     fails!(SkipsAnEvent, watch::a_resumed_watch_repeats_nothing_and_skips_nothing);
     fails!(SkipsAnEvent, watch::watches_opened_among_many_writers_tell_every_change_once_and_in_order);
     fails!(RepeatsAnEvent, watch::a_resumed_watch_repeats_nothing_and_skips_nothing);

@@ -154,11 +154,12 @@ impl ListOptions {
 pub struct ValidListOptions(ListOptions);
 
 /// Which state a list shows.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum ListAt {
     /// Not older than the request.
+    #[default]
     MostRecent,
-    /// Any that is at hand.
+    /// Any that is at hand: a cache answers without asking storage.
     Any,
     /// This version or a newer one.
     NotOlderThan(ResourceVersion),
@@ -186,12 +187,31 @@ pub enum WatchStart {
     },
 }
 
-/// A point in the history of a resource, as a watch names it.
+impl WatchStart {
+    /// With the most recent state, its end not marked.
+    pub const fn state() -> WatchStart {
+        WatchStart::InitialEvents { position: Position::MostRecent, end_bookmark: false }
+    }
+
+    /// With what changes from now on.
+    pub const fn now() -> WatchStart {
+        WatchStart::Changes { position: Position::MostRecent }
+    }
+
+    /// With what changes after this version, which may lie in the future.
+    pub const fn after(version: ResourceVersion) -> WatchStart {
+        WatchStart::Changes { position: Position::At(version) }
+    }
+}
+
+/// A point in the history of a resource, as a watch or the read of one object names it.
+///
+/// Where a state is asked for, a version means that one or a newer one; there is no reading of the past by it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Position {
     /// Where storage is when the request comes in.
     MostRecent,
-    /// Where the server's copy happens to be.
+    /// Where the server's copy happens to be; where storage is if there is no copy.
     Any,
     /// A version.
     At(ResourceVersion),
@@ -526,6 +546,18 @@ mod tests {
         ] {
             assert_eq!(watch(text), Ok(start), "{text}");
         }
+    }
+
+    #[test]
+    fn the_short_words_for_starts_are_those_of_requests() {
+        for (text, start) in [
+            ("watch=1", WatchStart::state()),
+            ("watch=1&sendInitialEvents=0&resourceVersionMatch=NotOlderThan", WatchStart::now()),
+            ("watch=1&resourceVersion=7", WatchStart::after(version(7))),
+        ] {
+            assert_eq!(watch(text), Ok(start), "{text}");
+        }
+        assert_eq!(list(""), Ok(ListAt::default()));
     }
 
     /// Recorded from a v1.36 server; `INVALID` stands for the beginning of every 422.

@@ -1,30 +1,39 @@
 //! Watches: the initial state, then the backend's changes seen through the selectors.
 //!
-//! Kept true: what the state held is not told again as a change; a change that takes an object into or out
-//! of the selectors' view is told as its addition or deletion; after an error nothing follows.
+//! Kept true: the state is of one revision, however many pages it has; what it held is not told again as a
+//! change; a change that takes an object into or out of the selectors' view is told as its addition or
+//! deletion; after an error nothing follows.
 
-use super::{Store, list::PAGE_KEYS_MAX};
+use super::{Store, Turns, list::PAGE_KEYS_MAX};
 use crate::{
     backend::{BackendEvent, KeyValue, RangeRequest},
-    error::StorageError,
-    interface::{Object, Watch, WatchEvent, WatchOptions, WatchStart},
+    error::{ExpiredRead, StorageError},
+    interface::{Object, Watch, WatchEvent, WatchRequest},
     key::Scope,
     predicate::Predicate,
 };
 use futures::{StreamExt, TryStreamExt, future, stream};
-use keepwatch_apimachinery::ResourceVersion;
+use keepwatch_apimachinery::{
+    ResourceVersion,
+    list_options::{Position, WatchStart},
+};
 
 /// When a watch that asked for a future state should be tried again.
 const TOO_LARGE_RETRY_SECONDS: u32 = 1;
 
-pub(super) async fn start(store: Store, scope: Scope, options: WatchOptions) -> Result<Watch, StorageError> {
-    match options.start {
-        WatchStart::After(revision) => changes(store, scope, options, revision).await,
-        WatchStart::Now => {
-            let revision = store.backend.current_revision().await?;
-            changes(store, scope, options, revision).await
+pub(super) async fn start(store: Store, scope: Scope, request: WatchRequest) -> Result<Watch, StorageError> {
+    match request.start {
+        WatchStart::InitialEvents { position, end_bookmark } => {
+            Ok(state_then_changes(State { store, scope, request, position, end_bookmark }))
         }
-        WatchStart::State { not_older_than } => Ok(state_then_changes(store, scope, options, not_older_than)),
+        WatchStart::Changes { position: Position::At(revision) } => {
+            changes(store, scope, request, revision).await
+        }
+        // There is no copy here that could be older than the store.
+        WatchStart::Changes { position: Position::MostRecent | Position::Any } => {
+            let revision = store.backend.current_revision().await?;
+            changes(store, scope, request, revision).await
+        }
     }
 }
 
@@ -32,11 +41,11 @@ pub(super) async fn start(store: Store, scope: Scope, options: WatchOptions) -> 
 async fn changes(
     store: Store,
     scope: Scope,
-    options: WatchOptions,
+    request: WatchRequest,
     revision: ResourceVersion,
 ) -> Result<Watch, StorageError> {
-    let events = store.backend.watch(scope, revision, options.progress).await?;
-    let view = View { store, predicate: options.predicate };
+    let events = store.backend.watch(scope, revision, request.progress).await?;
+    let view = View { store, predicate: request.predicate };
     let told = events.filter_map(move |event| {
         future::ready(match event {
             Ok(event) => view.see(event).transpose(),
@@ -47,74 +56,76 @@ async fn changes(
 }
 
 /// The state at the current revision as additions, its end marked if wanted, then the changes after it.
-fn state_then_changes(
-    store: Store,
-    scope: Scope,
-    options: WatchOptions,
-    not_older_than: Option<ResourceVersion>,
-) -> Watch {
-    let pages = stream::try_unfold(
-        Pages { store, scope, options, not_older_than, position: Position::Start },
-        |mut pages| async move { Ok::<_, StorageError>(pages.next().await?.map(|part| (part, pages))) },
-    );
-    ending_with_the_first_error(pages.try_flatten())
+fn state_then_changes(state: State) -> Watch {
+    let parts = stream::try_unfold((state, Stage::Begin), |(state, stage)| async move {
+        let next = state.part(stage).await?;
+        Ok::<_, StorageError>(next.map(|(part, stage)| (part, (state, stage))))
+    });
+    ending_with_the_first_error(parts.try_flatten())
 }
 
-/// The stages of a watch that begins with the state; each yields a stream, and the last never ends by itself.
-struct Pages {
+/// A watch that begins with the state.
+struct State {
     store: Store,
     scope: Scope,
-    options: WatchOptions,
-    not_older_than: Option<ResourceVersion>,
+    request: WatchRequest,
     position: Position,
+    end_bookmark: bool,
 }
 
-enum Position {
-    Start,
+/// What such a watch tells next: a page of the state, or what follows it, which never ends by itself.
+enum Stage {
+    Begin,
     Page { from: String, at: ResourceVersion },
     StateTold(ResourceVersion),
     Following,
 }
 
-impl Pages {
-    async fn next(&mut self) -> Result<Option<Watch>, StorageError> {
-        let (from, at) = match std::mem::replace(&mut self.position, Position::Following) {
-            Position::Start => (None, None),
-            Position::Page { from, at } => (Some(from), Some(at)),
-            Position::StateTold(revision) => {
-                let options = self.options.clone();
-                return changes(self.store.clone(), self.scope.clone(), options, revision).await.map(Some);
+impl State {
+    async fn part(&self, stage: Stage) -> Result<Option<(Watch, Stage)>, StorageError> {
+        let (from, at) = match stage {
+            Stage::Begin => (None, None),
+            Stage::Page { from, at } => (Some(from), Some(at)),
+            Stage::StateTold(revision) => {
+                let (store, scope, request) = (self.store.clone(), self.scope.clone(), self.request.clone());
+                return Ok(Some((changes(store, scope, request, revision).await?, Stage::Following)));
             }
-            Position::Following => return Ok(None),
+            Stage::Following => return Ok(None),
         };
         let limit = Some(PAGE_KEYS_MAX);
-        let range = self
-            .store
-            .backend
-            .range(RangeRequest { scope: self.scope.clone(), from, limit, at, count: false })
-            .await?;
+        let page = RangeRequest { scope: self.scope.clone(), from, limit, at, count: false };
+        let range = self.store.backend.range(page).await.map_err(expired)?;
         self.must_not_be_older_than_asked(range.current)?;
         let at = at.unwrap_or(range.current);
-        self.position = match range.items.last() {
-            Some(last) if range.more => Position::Page { from: format!("{}\0", last.key), at },
-            _ => Position::StateTold(at),
+        let next = match range.items.last() {
+            Some(last) if range.more => Stage::Page { from: format!("{}\0", last.key), at },
+            _ => Stage::StateTold(at),
         };
-        let (store, predicate) = (self.store.clone(), self.options.predicate.clone());
-        let additions = range.items.into_iter().filter_map(move |item| {
-            let object = match store.values.decode(item) {
-                Ok((object, _)) => object,
-                Err(error) => return Some(Err(error)),
-            };
-            predicate.matches(&object.attributes).then_some(Ok(WatchEvent::Added(object)))
-        });
-        let end = (self.options.bookmark_initial_state && matches!(self.position, Position::StateTold(_)))
+        let end = (self.end_bookmark && matches!(next, Stage::StateTold(_)))
             .then_some(Ok(WatchEvent::Bookmark { revision: at, initial_state_end: true }));
-        Ok(Some(stream::iter(additions.chain(end)).boxed()))
+        Ok(Some((self.additions(range.items).chain(stream::iter(end)).boxed(), next)))
+    }
+
+    /// The objects of a page that are in view.
+    fn additions(&self, items: Vec<KeyValue>) -> Watch {
+        let view = View { store: self.store.clone(), predicate: self.request.predicate.clone() };
+        let page = (view, items.into_iter(), Turns::default());
+        stream::try_unfold(page, |(view, mut items, mut turns)| async move {
+            for item in items.by_ref() {
+                turns.decoded().await;
+                let object = view.decode(item)?;
+                if view.predicate.matches(&object.attributes) {
+                    return Ok(Some((WatchEvent::Added(object), (view, items, turns))));
+                }
+            }
+            Ok(None)
+        })
+        .boxed()
     }
 
     fn must_not_be_older_than_asked(&self, current: ResourceVersion) -> Result<(), StorageError> {
-        match self.not_older_than {
-            Some(requested) if requested > current => Err(StorageError::TooLarge {
+        match self.position {
+            Position::At(requested) if requested > current => Err(StorageError::TooLarge {
                 requested,
                 current,
                 retry_after_seconds: Some(TOO_LARGE_RETRY_SECONDS),
@@ -122,6 +133,11 @@ impl Pages {
             _ => Ok(()),
         }
     }
+}
+
+/// Compaction overtook the pages of the state. What is already told cannot be told again at a newer revision.
+fn expired(error: StorageError) -> StorageError {
+    if error.is_expired() { StorageError::Expired(ExpiredRead::Watch) } else { error }
 }
 
 /// What one watcher sees of the backend's events.

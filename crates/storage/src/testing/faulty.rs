@@ -394,13 +394,14 @@ mod tests {
     #[tokio::test]
     async fn through_faults_nothing_acknowledged_is_lost_and_a_watch_can_be_resumed() {
         use crate::{
-            Object, Storage, Store, StoreOptions, Update, UpdateOptions, WatchOptions, WatchStart,
+            Object, Storage, Store, StoreOptions, Update, UpdateOptions, WatchRequest,
             testing::{
                 Pod, PodInspector,
                 guarantees::{Change, History, Recorded, Start, everything, resumable},
                 pod, pods_prefix,
             },
         };
+        use keepwatch_apimachinery::list_options::{Position, WatchStart};
         let rates = Rates {
             unreachable: 50,
             unreachable_after: 50,
@@ -426,14 +427,14 @@ mod tests {
             let updated = storage.guaranteed_update("/pods/ns/a", UpdateOptions::default(), &mut increment);
             acknowledged += i64::from(updated.await.is_ok());
         }
-        let last = check.get("/pods/ns/a", crate::ReadAt::MostRecent).await.unwrap().unwrap();
+        let last = check.get("/pods/ns/a", Position::MostRecent).await.unwrap().unwrap();
         let written = Pod::data_of(&last.value);
         assert!(acknowledged < written && written < 200, "{acknowledged} acknowledged, {written} written");
 
         let (mut parts, mut told) = (Vec::new(), created.revision);
         while told < last.revision {
-            let options = WatchOptions::from(WatchStart::After(told));
-            let Ok(mut watch) = storage.watch("/pods", options).await else { continue };
+            let request = WatchRequest::from(WatchStart::after(told));
+            let Ok(mut watch) = storage.watch("/pods", request).await else { continue };
             let (start, mut events) = (Start::After(told.get()), Vec::new());
             while told < last.revision
                 && let Some(Ok(event)) = watch.next().await

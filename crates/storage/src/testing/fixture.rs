@@ -1,13 +1,16 @@
 //! What a case gets: a fresh backend, a storage over it, and short words for what cases do.
 
-use super::{Pod, PodInspector, Watching, pods_prefix};
+use super::{Pod, PodInspector, Watching, pods_prefix, reference::Reference};
 use crate::{
-    Backend, DeleteOptions, Key, List, ListOptions, Object, ReadAt, Storage, StorageError, Store,
-    StoreOptions, Swap, Transformer, Update, UpdateOptions, WatchOptions, WatchStart,
+    Backend, DeleteOptions, Key, List, ListRequest, Object, Storage, StorageError, Store, StoreOptions, Swap,
+    Transformer, Update, UpdateOptions, WatchRequest,
 };
 use bytes::Bytes;
 use futures::future::BoxFuture;
-use keepwatch_apimachinery::ResourceVersion;
+use keepwatch_apimachinery::{
+    ResourceVersion,
+    list_options::{Position, WatchStart},
+};
 use std::{any::Any, future::Future, sync::Arc, time::Duration};
 
 type Build =
@@ -98,15 +101,14 @@ impl Fixture {
     }
 
     /// Closes the store and opens it again, if it can be. Whoever holds a watch must have dropped it.
-    pub async fn reopen(self) -> Self {
-        let Self { storage, backend, capabilities, build, reopen, guards } = self;
-        let Some(reopen) = reopen else {
-            return Self { storage, backend, capabilities, build, reopen: None, guards };
-        };
-        drop((storage, backend));
-        let backend = reopen().await;
-        let storage = build(backend.clone(), StoreOptions::new(pods_prefix(), Arc::new(PodInspector))).await;
-        Self { storage, backend, capabilities, build, reopen: Some(reopen), guards }
+    pub async fn reopen(&mut self) {
+        let Some(reopen) = self.reopen.clone() else { return };
+        // While a store is opened again nobody may hold it; an empty one stands in.
+        let Self { storage, backend, .. } = Self::new(Arc::new(Reference::default()));
+        (self.storage, self.backend) = (storage, backend);
+        self.backend = reopen().await;
+        let options = StoreOptions::new(pods_prefix(), Arc::new(PodInspector));
+        self.storage = (self.build)(self.backend.clone(), options).await;
     }
 
     /// Another storage over the same backend, with this transformer.
@@ -151,27 +153,27 @@ impl Fixture {
 
     /// Reads a pod.
     pub async fn get(&self, pod: &Pod) -> Option<Object> {
-        self.storage.get(&pod.key(), ReadAt::MostRecent).await.expect("the pod is read")
+        self.storage.get(&pod.key(), Position::MostRecent).await.expect("the pod is read")
     }
 
     /// Lists every pod.
-    pub async fn list(&self, options: ListOptions) -> List {
-        self.try_list(options).await.expect("the pods are listed")
+    pub async fn list(&self, request: ListRequest) -> List {
+        self.try_list(request).await.expect("the pods are listed")
     }
 
     /// Lists every pod, or not.
-    pub async fn try_list(&self, options: ListOptions) -> Result<List, StorageError> {
-        self.storage.get_list("/pods", options).await
+    pub async fn try_list(&self, request: ListRequest) -> Result<List, StorageError> {
+        self.storage.get_list("/pods", request).await
     }
 
     /// Follows every pod.
     pub async fn watch(&self, start: WatchStart) -> Watching {
-        self.watch_with("/pods", WatchOptions::from(start)).await
+        self.watch_with("/pods", WatchRequest::from(start)).await
     }
 
     /// Follows pods.
-    pub async fn watch_with(&self, key: &str, options: WatchOptions) -> Watching {
-        Watching::new(self.storage.watch(key, options).await.expect("the watch is opened"))
+    pub async fn watch_with(&self, key: &str, request: WatchRequest) -> Watching {
+        Watching::new(self.storage.watch(key, request).await.expect("the watch is opened"))
     }
 
     /// The store's revision.

@@ -10,10 +10,13 @@ use super::{
     labels, pod,
 };
 use crate::{
-    DeleteOptions, List, ListOptions, Object, Predicate, ReadAt, StorageError, Update, UpdateOptions,
-    WatchEvent, WatchOptions, WatchStart, testing::Pod,
+    DeleteOptions, List, ListRequest, Object, Predicate, StorageError, Update, UpdateOptions, WatchEvent,
+    WatchRequest, testing::Pod,
 };
-use keepwatch_apimachinery::ResourceVersion;
+use keepwatch_apimachinery::{
+    ResourceVersion,
+    list_options::{ListAt, Position, WatchStart},
+};
 use proptest::{
     prelude::*,
     test_runner::{Config, TestRunner},
@@ -197,7 +200,7 @@ impl Model {
             Op::Watch { back, selected } => self.watch(*back, *selected).await?,
             Op::Reopen => {
                 self.close_watches().await?;
-                self.fixture = self.fixture.reopen().await;
+                self.fixture.reopen().await;
             }
         }
         let current = self.fixture.revision().await.get();
@@ -302,13 +305,13 @@ impl Model {
         between: Option<Pod>,
     ) -> Result<(), String> {
         let revision = at.unwrap_or(self.now());
-        let mut read = at.map_or(ReadAt::MostRecent, |at| ReadAt::Exact(version(at)));
+        let mut read = at.map_or(ListAt::MostRecent, |at| ListAt::Exact(version(at)));
         let mut found: Vec<(String, u64, Vec<u8>)> = Vec::new();
         let mut between = between;
         loop {
-            let options =
-                ListOptions { at: read, limit, predicate: predicate(selected), ..ListOptions::all() };
-            let list: List = match self.fixture.try_list(options).await {
+            let request =
+                ListRequest { at: read, limit, predicate: predicate(selected), ..ListRequest::all() };
+            let list: List = match self.fixture.try_list(request).await {
                 Ok(list) => list,
                 Err(error) if error.is_expired() => {
                     let allowed = revision < self.compacted || self.fixture.capabilities.cached;
@@ -336,7 +339,7 @@ impl Model {
                 let left = self.history.state_at(revision).len() - found.len();
                 must!(list.remaining == Some(left), "{:?} remain, not {left}", list.remaining);
             }
-            read = ReadAt::Continue(next);
+            read = ListAt::Continue(next);
         }
         let visible = visible(selected);
         let state: BTreeMap<_, _> = self.history.state_at(revision);
@@ -356,15 +359,11 @@ impl Model {
         }
         let from = back.map(|back| self.back(back));
         let start = match from {
-            Some(revision) => WatchStart::After(version(revision)),
-            None => WatchStart::State { not_older_than: None },
+            Some(revision) => WatchStart::after(version(revision)),
+            None => WatchStart::InitialEvents { position: Position::MostRecent, end_bookmark: true },
         };
-        let options = WatchOptions {
-            bookmark_initial_state: from.is_none(),
-            predicate: predicate(selected),
-            ..WatchOptions::from(start)
-        };
-        let watch = self.fixture.watch_with("/pods", options).await;
+        let request = WatchRequest { predicate: predicate(selected), ..WatchRequest::from(start) };
+        let watch = self.fixture.watch_with("/pods", request).await;
         let start = from.map_or(Start::State, Start::After);
         self.watches.push(Open { start, selected, watch });
         Ok(())
@@ -424,7 +423,7 @@ impl Model {
         self.list(None, None, false, None).await?;
         // All that is kept can still be followed from the oldest revision there is.
         let oldest = self.compacted.max(self.start);
-        let watch = self.fixture.watch(WatchStart::After(version(oldest))).await;
+        let watch = self.fixture.watch(WatchStart::after(version(oldest))).await;
         self.close(Open { start: Start::After(oldest), selected: false, watch }).await
     }
 }

@@ -4,8 +4,11 @@
 //! the change at the compacted revision itself, other engines need not.
 
 use super::{Fixture, later, names, pod, token_after};
-use crate::{ExpiredRead, ListOptions, Object, ReadAt, StorageError, WatchEvent, WatchStart};
-use keepwatch_apimachinery::{ResourceVersion, list_options::ContinueAt};
+use crate::{ExpiredRead, ListRequest, Object, StorageError, WatchEvent};
+use keepwatch_apimachinery::{
+    ResourceVersion,
+    list_options::{ContinueAt, ListAt, WatchStart},
+};
 
 /// Five objects, then the revisions of their creation.
 async fn five(fixture: &Fixture) -> Vec<Object> {
@@ -16,8 +19,8 @@ async fn five(fixture: &Fixture) -> Vec<Object> {
     created
 }
 
-fn at(at: ReadAt) -> ListOptions {
-    ListOptions { at, ..ListOptions::all() }
+fn at(at: ListAt) -> ListRequest {
+    ListRequest { at, ..ListRequest::all() }
 }
 
 /// What was before the compacted revision cannot be read.
@@ -29,8 +32,8 @@ pub async fn a_list_at_a_compacted_revision_is_expired(fixture: &Fixture) {
     fixture.compact(created[3].revision).await;
     for compacted in [created[0].revision, created[2].revision] {
         for limit in [None, Some(1)] {
-            let options = ListOptions { limit, ..at(ReadAt::Exact(compacted)) };
-            let expired = fixture.try_list(options).await.unwrap_err();
+            let request = ListRequest { limit, ..at(ListAt::Exact(compacted)) };
+            let expired = fixture.try_list(request).await.unwrap_err();
             assert!(matches!(expired, StorageError::Expired(ExpiredRead::List)), "{expired:?}");
             assert_eq!(expired.to_string(), "The resourceVersion for the provided list is too old.");
         }
@@ -44,10 +47,10 @@ pub async fn the_compacted_revision_itself_can_be_read_and_watched_from(fixture:
     let changed = fixture.put(&pod("b").data(1)).await;
     for (compacted, expected) in [(created[3].revision, "a b c d"), (gone.revision, "b c d e")] {
         fixture.compact(compacted).await;
-        let list = fixture.list(at(ReadAt::Exact(compacted))).await;
+        let list = fixture.list(at(ListAt::Exact(compacted))).await;
         assert_eq!((names(&list).as_str(), list.revision), (expected, compacted));
     }
-    let mut watch = fixture.watch(WatchStart::After(gone.revision)).await;
+    let mut watch = fixture.watch(WatchStart::after(gone.revision)).await;
     assert_eq!(watch.event().await, WatchEvent::Modified(changed));
 }
 
@@ -56,9 +59,9 @@ pub async fn the_newest_state_outlives_compaction(fixture: &Fixture) {
     let created = five(fixture).await;
     let now = fixture.write_elsewhere().await;
     fixture.compact(now).await;
-    assert_eq!(fixture.list(ListOptions::all()).await.items, created);
+    assert_eq!(fixture.list(ListRequest::all()).await.items, created);
     assert_eq!(fixture.get(&pod("a")).await.as_ref(), created.first());
-    let mut watch = fixture.watch(WatchStart::State { not_older_than: None }).await;
+    let mut watch = fixture.watch(WatchStart::state()).await;
     assert_eq!(watch.events(5).await, created.iter().cloned().map(WatchEvent::Added).collect::<Vec<_>>());
     let deleted = fixture.delete(&pod("a")).await;
     assert_eq!(deleted.value, created[0].value);
@@ -71,13 +74,13 @@ pub async fn a_page_whose_revision_is_compacted_names_a_token_that_goes_on(fixtu
         return;
     }
     five(fixture).await;
-    let page = |read| ListOptions { limit: Some(2), ..at(read) };
-    let first = fixture.list(page(ReadAt::MostRecent)).await;
+    let page = |read| ListRequest { limit: Some(2), ..at(read) };
+    let first = fixture.list(page(ListAt::MostRecent)).await;
     let token = first.next.expect("there is more");
     fixture.create(&pod("cc")).await;
     let now = fixture.delete(&pod("d")).await.revision;
     fixture.compact(now).await;
-    let expired = fixture.try_list(page(ReadAt::Continue(token))).await.unwrap_err();
+    let expired = fixture.try_list(page(ListAt::Continue(token))).await.unwrap_err();
     assert!(
         expired
             .to_string()
@@ -86,9 +89,9 @@ pub async fn a_page_whose_revision_is_compacted_names_a_token_that_goes_on(fixtu
     );
     let StorageError::Expired(ExpiredRead::Continue(fresh)) = expired else { panic!("{expired:?}") };
     assert_eq!(fresh, token_after("ns/b", "", ContinueAt::Newest));
-    let second = fixture.list(page(ReadAt::Continue(fresh))).await;
+    let second = fixture.list(page(ListAt::Continue(fresh))).await;
     assert_eq!((names(&second).as_str(), second.revision, second.remaining), ("c cc", now, Some(1)));
-    let third = fixture.list(page(ReadAt::Continue(second.next.expect("there is more")))).await;
+    let third = fixture.list(page(ListAt::Continue(second.next.expect("there is more")))).await;
     assert_eq!((names(&third).as_str(), third.revision, third.next), ("e", now, None));
 }
 
@@ -105,7 +108,7 @@ pub async fn a_watch_after_a_compacted_revision_is_expired(fixture: &Fixture) {
     let created = five(fixture).await;
     fixture.compact(created[4].revision).await;
     for start in [created[0].revision, created[2].revision] {
-        let mut watch = fixture.watch(WatchStart::After(start)).await;
+        let mut watch = fixture.watch(WatchStart::after(start)).await;
         assert_expired_watch(&watch.last_error().await);
     }
 }
@@ -113,7 +116,7 @@ pub async fn a_watch_after_a_compacted_revision_is_expired(fixture: &Fixture) {
 /// A watch that is read too late says that something is missing, unless nothing is.
 pub async fn a_watch_overtaken_by_compaction_skips_nothing_silently(fixture: &Fixture) {
     let before = fixture.revision().await;
-    let mut watch = fixture.watch(WatchStart::After(before)).await;
+    let mut watch = fixture.watch(WatchStart::after(before)).await;
     let mut written: Vec<Object> = Vec::new();
     for number in 0..500 {
         written.push(fixture.put(&pod("a").data(number)).await);
@@ -141,7 +144,7 @@ pub async fn a_watch_overtaken_by_compaction_skips_nothing_silently(fixture: &Fi
 
 /// A watch that has read everything does not notice that what it read is forgotten.
 pub async fn a_watch_that_is_up_to_date_goes_on_after_compaction(fixture: &Fixture) {
-    let mut watch = fixture.watch(WatchStart::Now).await;
+    let mut watch = fixture.watch(WatchStart::now()).await;
     for round in 0..5 {
         let written = fixture.put(&pod("a").data(round)).await;
         assert_eq!(watch.event().await.revision(), written.revision);
@@ -157,7 +160,7 @@ pub async fn compacting_what_is_compacted_changes_nothing(fixture: &Fixture) {
     for revision in [created[3].revision, created[3].revision, created[1].revision] {
         fixture.compact(revision).await;
         assert_eq!(fixture.backend.compacted_revision(), Some(created[3].revision));
-        let list = fixture.list(at(ReadAt::Exact(created[3].revision))).await;
+        let list = fixture.list(at(ListAt::Exact(created[3].revision))).await;
         assert_eq!(names(&list), "a b c d");
     }
     assert_eq!(fixture.revision().await, created[4].revision, "compaction is no write");
@@ -192,7 +195,7 @@ pub async fn compaction_among_readers_never_makes_a_wrong_answer(fixture: &Fixtu
         let half = later(first, (now.get() - first.get()) / 2);
         fixture.compact(half).await;
         for revision in [first, half, now] {
-            match fixture.try_list(at(ReadAt::Exact(revision))).await {
+            match fixture.try_list(at(ListAt::Exact(revision))).await {
                 Ok(list) => answered.push((revision, list.items.len())),
                 Err(error) => assert!(error.is_expired() && revision < half, "{error:?} at {revision}"),
             }

@@ -1,13 +1,14 @@
 //! Creating objects, and the counter that every write raises.
 
 use super::{Fixture, pod};
-use crate::{ReadAt, StorageError, WatchEvent, WatchStart};
+use crate::{StorageError, WatchEvent};
+use keepwatch_apimachinery::list_options::{Position, WatchStart};
 use std::collections::BTreeSet;
 
 /// The object returned, read, listed and watched is one: the value as given, at the write's revision.
 pub async fn a_created_object_carries_the_revision_of_its_write(fixture: &Fixture) {
     let before = fixture.revision().await;
-    let mut watch = fixture.watch(WatchStart::Now).await;
+    let mut watch = fixture.watch(WatchStart::now()).await;
     let a = pod("a").label("app", "web").node("x");
     let created = fixture.create(&a).await;
     assert!(created.revision > before);
@@ -16,7 +17,7 @@ pub async fn a_created_object_carries_the_revision_of_its_write(fixture: &Fixtur
     assert_eq!(created.attributes.uid.as_deref(), Some("uid-a"));
     assert_eq!(created.attributes.labels["app"], "web");
     assert_eq!(fixture.get(&a).await, Some(created.clone()));
-    assert_eq!(fixture.list(super::ListOptions::all()).await.items, std::slice::from_ref(&created));
+    assert_eq!(fixture.list(super::ListRequest::all()).await.items, std::slice::from_ref(&created));
     assert_eq!(watch.event().await, WatchEvent::Added(created));
 }
 
@@ -59,7 +60,7 @@ pub async fn a_value_that_is_no_object_of_the_kind_is_refused_and_nothing_is_wri
 pub async fn a_taken_key_is_refused_and_tells_no_watcher(fixture: &Fixture) {
     let a = pod("a");
     let first = fixture.create(&a).await;
-    let mut watch = fixture.watch(WatchStart::After(first.revision)).await;
+    let mut watch = fixture.watch(WatchStart::after(first.revision)).await;
     let refused = fixture.storage.create(&a.key(), a.clone().data(1).value(), None).await.unwrap_err();
     assert!(matches!(&refused, StorageError::KeyExists { key } if *key == first.key), "{refused:?}");
     assert_eq!(
@@ -77,7 +78,7 @@ pub async fn a_deleted_key_can_be_created_again_and_is_told_as_added(fixture: &F
     let a = pod("a");
     let first = fixture.create(&a).await;
     let deleted = fixture.delete(&a).await;
-    let mut watch = fixture.watch(WatchStart::After(deleted.revision)).await;
+    let mut watch = fixture.watch(WatchStart::after(deleted.revision)).await;
     let second = fixture.create(&a).await;
     assert!(second.revision > deleted.revision && deleted.revision > first.revision);
     assert_eq!(watch.event().await, WatchEvent::Added(second));
@@ -112,9 +113,9 @@ pub async fn readers_see_their_own_writes(fixture: &Fixture) {
             for number in 0..10 {
                 let own = pod(&format!("{writer}-{number}"));
                 let written = storage.create(&own.key(), own.value(), None).await.expect("a new object");
-                let read = storage.get(&own.key(), ReadAt::MostRecent).await.expect("a read");
+                let read = storage.get(&own.key(), Position::MostRecent).await.expect("a read");
                 assert_eq!(read.as_ref(), Some(&written));
-                let list = storage.get_list("/pods", super::ListOptions::all()).await.expect("a list");
+                let list = storage.get_list("/pods", super::ListRequest::all()).await.expect("a list");
                 assert!(list.revision >= written.revision);
                 assert!(list.items.contains(&written), "{written:?} is missing at {}", list.revision);
             }

@@ -1,7 +1,8 @@
 //! Deleting objects.
 
 use super::{Fixture, meanwhile, no_such_object, pod, rejection};
-use crate::{DeleteOptions, Object, Preconditions, StorageError, WatchEvent, WatchStart};
+use crate::{DeleteOptions, Object, Preconditions, StorageError, WatchEvent};
+use keepwatch_apimachinery::list_options::WatchStart;
 
 fn on_uid(uid: &str) -> DeleteOptions {
     let preconditions = Preconditions { uid: Some(uid.to_owned()), ..Preconditions::default() };
@@ -16,7 +17,7 @@ fn hinting(hint: &Object) -> DeleteOptions {
 pub async fn a_deletion_returns_the_last_content_with_its_own_revision(fixture: &Fixture) {
     fixture.create(&pod("a")).await;
     let last = fixture.put(&pod("a").data(1)).await;
-    let mut watch = fixture.watch(WatchStart::Now).await;
+    let mut watch = fixture.watch(WatchStart::now()).await;
     let deleted = fixture.delete(&pod("a")).await;
     assert!(deleted.revision > last.revision);
     assert_eq!(deleted, Object { revision: deleted.revision, ..last });
@@ -148,7 +149,7 @@ pub async fn a_deletion_overtaken_by_an_update_checks_again(fixture: &Fixture) {
 /// However many delete one object at once, one succeeds and the others find nothing.
 pub async fn of_many_deletions_exactly_one_wins(fixture: &Fixture) {
     let a = fixture.create(&pod("a")).await;
-    let mut watch = fixture.watch(WatchStart::Now).await;
+    let mut watch = fixture.watch(WatchStart::now()).await;
     let attempts = (0..16).map(|_| {
         let storage = fixture.storage.clone();
         tokio::spawn(

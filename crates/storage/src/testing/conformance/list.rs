@@ -1,15 +1,17 @@
 //! Lists: pages, selectors, and the revision they are read at.
 
-use super::{Fixture, assert_corrupt, assert_too_large, fields, labels, later, names, pod, token_after};
-use crate::{List, ListOptions, ReadAt};
-use keepwatch_apimachinery::list_options::ContinueAt;
+use super::{
+    Fixture, assert_corrupt, assert_too_large, end_of_time, fields, labels, later, names, pod, token_after,
+};
+use crate::{List, ListRequest};
+use keepwatch_apimachinery::list_options::{ContinueAt, ListAt};
 
-fn page(limit: usize, at: ReadAt) -> ListOptions {
-    ListOptions { limit: Some(limit), at, ..ListOptions::all() }
+fn page(limit: usize, at: ListAt) -> ListRequest {
+    ListRequest { limit: Some(limit), at, ..ListRequest::all() }
 }
 
-fn at(at: ReadAt) -> ListOptions {
-    ListOptions { at, ..ListOptions::all() }
+fn at(at: ListAt) -> ListRequest {
+    ListRequest { at, ..ListRequest::all() }
 }
 
 async fn create_all(fixture: &Fixture, names: &str) {
@@ -19,10 +21,10 @@ async fn create_all(fixture: &Fixture, names: &str) {
 }
 
 /// Every page of a list, the way a client asks for them.
-async fn pages(fixture: &Fixture, first: ListOptions) -> Vec<List> {
+async fn pages(fixture: &Fixture, first: ListRequest) -> Vec<List> {
     let mut pages = vec![fixture.list(first.clone()).await];
     while let Some(token) = pages.last().and_then(|page| page.next.clone()) {
-        pages.push(fixture.list(ListOptions { at: ReadAt::Continue(token), ..first.clone() }).await);
+        pages.push(fixture.list(ListRequest { at: ListAt::Continue(token), ..first.clone() }).await);
     }
     pages
 }
@@ -30,10 +32,10 @@ async fn pages(fixture: &Fixture, first: ListOptions) -> Vec<List> {
 /// No object is no error, and the revision is that of the store.
 pub async fn an_empty_list_has_no_items_and_a_revision(fixture: &Fixture) {
     let revision = fixture.write_elsewhere().await;
-    for options in [ListOptions::all(), page(5, ReadAt::MostRecent), at(ReadAt::Any)] {
-        let list = fixture.list(options.clone()).await;
+    for request in [ListRequest::all(), page(5, ListAt::MostRecent), at(ListAt::Any)] {
+        let list = fixture.list(request.clone()).await;
         assert_eq!((list.items.len(), list.next, list.remaining), (0, None, None));
-        if options.at == ReadAt::MostRecent {
+        if request.at == ListAt::MostRecent {
             assert_eq!(list.revision, revision);
         }
     }
@@ -44,7 +46,7 @@ pub async fn a_list_carries_the_revision_it_was_read_at(fixture: &Fixture) {
     let b = fixture.create(&pod("b")).await;
     let a = fixture.create(&pod("a")).await;
     let revision = fixture.write_elsewhere().await;
-    let list = fixture.list(ListOptions::all()).await;
+    let list = fixture.list(ListRequest::all()).await;
     assert_eq!(list.items, [a, b]);
     assert_eq!((list.revision, list.next, list.remaining), (revision, None, None));
 }
@@ -54,7 +56,7 @@ pub async fn a_list_of_one_key_holds_that_object_or_nothing(fixture: &Fixture) {
     let a = fixture.create(&pod("a")).await;
     fixture.create(&pod("ab")).await;
     fixture.create(&pod("x").in_namespace("ns/a")).await;
-    let list = async |key: &str| fixture.storage.get_list(key, ListOptions::default()).await.expect("a list");
+    let list = async |key: &str| fixture.storage.get_list(key, ListRequest::default()).await.expect("a list");
     assert_eq!(list("/pods/ns/a").await.items, [a]);
     assert_eq!(list("/pods/ns/missing").await.items, []);
     assert_eq!(list("/pods/ns").await.items, []);
@@ -70,7 +72,7 @@ pub async fn pages_cover_everything_once_at_one_revision(fixture: &Fixture) {
         (5, vec![("a b c d e", None)]),
         (6, vec![("a b c d e", None)]),
     ] {
-        let pages = pages(fixture, page(limit, ReadAt::MostRecent)).await;
+        let pages = pages(fixture, page(limit, ListAt::MostRecent)).await;
         let found: Vec<_> = pages.iter().map(|page| (names(page), page.remaining)).collect();
         let expected: Vec<_> = expected.into_iter().map(|(names, left)| (names.to_owned(), left)).collect();
         assert_eq!(found, expected, "pages of {limit}");
@@ -81,22 +83,22 @@ pub async fn pages_cover_everything_once_at_one_revision(fixture: &Fixture) {
 /// The token names the revision of the list and the place right after the last key, below the list's prefix.
 pub async fn a_token_names_the_place_right_after_the_last_key(fixture: &Fixture) {
     create_all(fixture, "a b").await;
-    let options = page(1, ReadAt::MostRecent);
-    let all = fixture.storage.get_list("/pods", options.clone()).await.expect("a list");
+    let request = page(1, ListAt::MostRecent);
+    let all = fixture.storage.get_list("/pods", request.clone()).await.expect("a list");
     assert_eq!(all.next, Some(token_after("ns/a", "", ContinueAt::Exact(all.revision))));
-    let below = fixture.storage.get_list("/pods/ns", options).await.expect("a list");
+    let below = fixture.storage.get_list("/pods/ns", request).await.expect("a list");
     assert_eq!(below.next, Some(token_after("a", "ns/", ContinueAt::Exact(below.revision))));
 }
 
 /// What happens between two pages shows in neither.
 pub async fn a_write_between_pages_is_not_seen(fixture: &Fixture) {
     create_all(fixture, "a b c").await;
-    let first = fixture.list(page(1, ReadAt::MostRecent)).await;
+    let first = fixture.list(page(1, ListAt::MostRecent)).await;
     fixture.create(&pod("aa")).await;
     fixture.create(&pod("d")).await;
     fixture.put(&pod("b").data(1)).await;
     fixture.delete(&pod("c")).await;
-    let rest = fixture.list(page(5, ReadAt::Continue(first.next.expect("more")))).await;
+    let rest = fixture.list(page(5, ListAt::Continue(first.next.expect("more")))).await;
     assert_eq!((names(&rest).as_str(), rest.revision, rest.next), ("b c", first.revision, None));
     assert_eq!(rest.items[0].value, pod("b").value());
 }
@@ -106,7 +108,7 @@ pub async fn a_token_without_a_revision_goes_on_in_the_newest_state(fixture: &Fi
     create_all(fixture, "a b c d").await;
     fixture.delete(&pod("c")).await;
     let token = token_after("ns/a", "", ContinueAt::Newest);
-    let list = fixture.list(page(1, ReadAt::Continue(token))).await;
+    let list = fixture.list(page(1, ListAt::Continue(token))).await;
     assert_eq!((names(&list).as_str(), list.remaining), ("b", Some(1)));
     assert_eq!(list.revision, fixture.revision().await);
     assert_eq!(list.next, Some(token_after("ns/b", "", ContinueAt::Exact(list.revision))));
@@ -118,10 +120,10 @@ pub async fn a_list_with_a_selector_reads_on_until_the_limit_is_filled(fixture: 
         let app = if number % 13 == 0 { "web" } else { "db" };
         fixture.create(&pod(&format!("{number:02}")).label("app", app)).await;
     }
-    let options = ListOptions { predicate: labels("app=web"), ..page(3, ReadAt::MostRecent) };
-    let list = fixture.list(options.clone()).await;
+    let request = ListRequest { predicate: labels("app=web"), ..page(3, ListAt::MostRecent) };
+    let list = fixture.list(request.clone()).await;
     assert_eq!((names(&list).as_str(), list.remaining), ("00 13 26", None));
-    let rest = fixture.list(ListOptions { at: ReadAt::Continue(list.next.expect("more")), ..options }).await;
+    let rest = fixture.list(ListRequest { at: ListAt::Continue(list.next.expect("more")), ..request }).await;
     assert_eq!((names(&rest).as_str(), rest.next, rest.remaining), ("39", None, None));
 }
 
@@ -129,8 +131,8 @@ pub async fn a_list_with_a_selector_reads_on_until_the_limit_is_filled(fixture: 
 pub async fn the_last_page_may_be_empty(fixture: &Fixture) {
     fixture.create(&pod("a").label("x", "1")).await;
     create_all(fixture, "b c").await;
-    let options = ListOptions { predicate: labels("x=1"), ..page(1, ReadAt::MostRecent) };
-    let pages = pages(fixture, options).await;
+    let request = ListRequest { predicate: labels("x=1"), ..page(1, ListAt::MostRecent) };
+    let pages = pages(fixture, request).await;
     assert_eq!(pages.iter().map(names).collect::<Vec<_>>(), ["a", ""]);
     assert!(pages.iter().all(|page| page.remaining.is_none()), "with a selector nobody knows");
 }
@@ -138,7 +140,7 @@ pub async fn the_last_page_may_be_empty(fixture: &Fixture) {
 /// A limit of zero is none.
 pub async fn a_limit_of_zero_is_no_limit(fixture: &Fixture) {
     create_all(fixture, "a b c").await;
-    let list = fixture.list(page(0, ReadAt::MostRecent)).await;
+    let list = fixture.list(page(0, ListAt::MostRecent)).await;
     assert_eq!((names(&list).as_str(), list.next, list.remaining), ("a b c", None, None));
 }
 
@@ -157,8 +159,8 @@ pub async fn a_list_at_an_exact_revision_shows_that_state(fixture: &Fixture) {
         (c.revision, vec![a2, c]),
     ] {
         for limit in [None, Some(5)] {
-            let options = ListOptions { limit, ..at(ReadAt::Exact(revision)) };
-            let list = fixture.list(options).await;
+            let request = ListRequest { limit, ..at(ListAt::Exact(revision)) };
+            let list = fixture.list(request).await;
             assert_eq!((list.revision, &list.items), (revision, &items));
         }
     }
@@ -169,7 +171,7 @@ pub async fn a_list_at_an_exact_revision_has_pages(fixture: &Fixture) {
     create_all(fixture, "a b c").await;
     let then = fixture.revision().await;
     fixture.delete(&pod("b")).await;
-    let pages = pages(fixture, page(2, ReadAt::Exact(then))).await;
+    let pages = pages(fixture, page(2, ListAt::Exact(then))).await;
     assert_eq!(pages.iter().map(names).collect::<Vec<_>>(), ["a b", "c"]);
     assert_eq!(pages.iter().map(|page| page.remaining).collect::<Vec<_>>(), [Some(1), None]);
     assert!(pages.iter().all(|page| page.revision == then));
@@ -179,8 +181,20 @@ pub async fn a_list_at_an_exact_revision_has_pages(fixture: &Fixture) {
 pub async fn a_list_at_a_future_revision_is_too_large(fixture: &Fixture) {
     let current = fixture.create(&pod("a")).await.revision;
     for future in [later(current, 1), later(current, 1000)] {
-        for read in [ReadAt::Exact(future), ReadAt::NotOlderThan(future)] {
+        for read in [ListAt::Exact(future), ListAt::NotOlderThan(future)] {
             assert_too_large(fixture, fixture.try_list(at(read)).await.unwrap_err(), future, current);
+        }
+    }
+}
+
+/// Nor can what lies past every revision.
+pub async fn a_list_at_the_end_of_time_is_too_large(fixture: &Fixture) {
+    let current = fixture.create(&pod("a")).await.revision;
+    for read in [ListAt::Exact(end_of_time()), ListAt::NotOlderThan(end_of_time())] {
+        for limit in [None, Some(1)] {
+            let request = ListRequest { limit, ..at(read.clone()) };
+            let too_large = fixture.try_list(request).await.unwrap_err();
+            assert_too_large(fixture, too_large, end_of_time(), current);
         }
     }
 }
@@ -189,7 +203,7 @@ pub async fn a_list_at_a_future_revision_is_too_large(fixture: &Fixture) {
 pub async fn a_list_not_older_than_a_reached_revision_is_answered(fixture: &Fixture) {
     let a = fixture.create(&pod("a")).await;
     let b = fixture.create(&pod("b")).await;
-    let list = fixture.list(at(ReadAt::NotOlderThan(b.revision))).await;
+    let list = fixture.list(at(ListAt::NotOlderThan(b.revision))).await;
     assert!(list.revision >= b.revision);
     assert_eq!(list.items, [a, b]);
 }
@@ -211,7 +225,7 @@ pub async fn label_selectors_choose_by_labels(fixture: &Fixture) {
         ("!g", "a"),
         ("e,!f", "b"),
     ] {
-        let list = fixture.list(ListOptions { predicate: labels(selector), ..ListOptions::all() }).await;
+        let list = fixture.list(ListRequest { predicate: labels(selector), ..ListRequest::all() }).await;
         assert_eq!(names(&list), expected, "{selector}");
     }
 }
@@ -229,7 +243,7 @@ pub async fn field_selectors_choose_by_fields(fixture: &Fixture) {
         ("metadata.namespace=ns", "a b"),
         ("metadata.namespace=ns,metadata.name!=a", "b"),
     ] {
-        let list = fixture.list(ListOptions { predicate: fields(selector), ..ListOptions::all() }).await;
+        let list = fixture.list(ListRequest { predicate: fields(selector), ..ListRequest::all() }).await;
         assert_eq!(names(&list), expected, "{selector}");
     }
 }
@@ -242,10 +256,10 @@ pub async fn an_undecodable_value_fails_the_whole_list(fixture: &Fixture) {
     create_all(fixture, "a c").await;
     let key = fixture.full_key(&pod("b"));
     fixture.put_raw(&key, "not JSON").await;
-    assert_corrupt(fixture.try_list(ListOptions::all()).await.unwrap_err(), &key);
-    let selected = ListOptions { predicate: labels("app=web"), ..ListOptions::all() };
+    assert_corrupt(fixture.try_list(ListRequest::all()).await.unwrap_err(), &key);
+    let selected = ListRequest { predicate: labels("app=web"), ..ListRequest::all() };
     assert_corrupt(fixture.try_list(selected).await.unwrap_err(), &key);
-    assert_corrupt(fixture.try_list(page(2, ReadAt::MostRecent)).await.unwrap_err(), &key);
+    assert_corrupt(fixture.try_list(page(2, ListAt::MostRecent)).await.unwrap_err(), &key);
 }
 
 /// While others write, every list is a state that was: no half of a change, never an older one than before.
@@ -265,7 +279,7 @@ pub async fn concurrent_lists_are_states_that_were(fixture: &Fixture) {
     });
     let mut last = None;
     while !writer.is_finished() {
-        let list = fixture.list(ListOptions::all()).await;
+        let list = fixture.list(ListRequest::all()).await;
         assert!(["", "a", "a b"].contains(&names(&list).as_str()), "{:?}", names(&list));
         assert!(Some(list.revision) >= last, "{} after {last:?}", list.revision);
         assert!(list.items.iter().all(|object| object.revision <= list.revision));

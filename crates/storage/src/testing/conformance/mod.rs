@@ -30,10 +30,10 @@ pub mod view;
 pub mod watch;
 
 use super::{Fixture, QUIET, Watching, fields, guarantees, labels, meanwhile, names, pod};
-use crate::{Key, ListOptions, Rejection, StorageError, WatchOptions, WatchStart};
+use crate::{Key, ListRequest, Rejection, StorageError, WatchRequest};
 use keepwatch_apimachinery::{
     ResourceVersion,
-    list_options::{ContinueAt, ContinueToken},
+    list_options::{ContinueAt, ContinueToken, Position, WatchStart},
 };
 
 /// The revision `by` above another.
@@ -47,9 +47,18 @@ fn rejection(text: &str) -> Rejection {
 }
 
 /// A watch of the state, its end marked.
-fn marked_state() -> WatchOptions {
-    let start = WatchStart::State { not_older_than: None };
-    WatchOptions { bookmark_initial_state: true, ..WatchOptions::from(start) }
+fn marked_state() -> WatchRequest {
+    marked_state_at(Position::MostRecent)
+}
+
+/// A watch of the state at a position, its end marked.
+fn marked_state_at(position: Position) -> WatchRequest {
+    WatchRequest::from(WatchStart::InitialEvents { position, end_bookmark: true })
+}
+
+/// The highest revision there can be, which no store ever reaches.
+fn end_of_time() -> ResourceVersion {
+    ResourceVersion::new(u64::MAX).expect("above zero")
 }
 
 /// The token that goes on right after `name` in a list of what is below `/pods/<below>`.
@@ -116,8 +125,8 @@ macro_rules! conformance_cases {
             use super::*;
             $(#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
             async fn $case() {
-                let fixture: $crate::testing::Fixture = $fixture;
-                $crate::testing::conformance::$group::$case(&fixture).await;
+                let mut fixture: $crate::testing::Fixture = $fixture;
+                $crate::testing::conformance::$group::$case(&mut fixture).await;
             })*
         })*
     };
@@ -151,6 +160,7 @@ macro_rules! conformance_cases {
                 a_read_shows_the_last_write_at_its_own_revision
                 a_read_not_older_than_a_reached_revision_is_answered
                 a_read_not_older_than_the_future_is_too_large
+                a_read_not_older_than_the_end_of_time_is_too_large
                 an_undecodable_value_fails_the_read
             }
             delete {
@@ -200,6 +210,7 @@ macro_rules! conformance_cases {
                 a_list_at_an_exact_revision_shows_that_state
                 a_list_at_an_exact_revision_has_pages
                 a_list_at_a_future_revision_is_too_large
+                a_list_at_the_end_of_time_is_too_large
                 a_list_not_older_than_a_reached_revision_is_answered
                 label_selectors_choose_by_labels
                 field_selectors_choose_by_fields
@@ -225,14 +236,17 @@ macro_rules! conformance_cases {
                 the_end_of_the_initial_state_is_marked_if_asked_for
                 the_state_of_nothing_has_an_end_too
                 a_watch_from_now_tells_only_what_follows
+                a_watch_from_any_point_tells_what_follows
                 a_watch_after_a_revision_does_not_repeat_it
                 a_watch_of_a_state_that_is_reached_begins_with_the_newest
                 a_watch_of_a_state_that_is_not_reached_ends_with_too_large
                 a_watch_from_the_future_is_silent_until_its_revision_has_passed
+                a_watch_from_the_end_of_time_is_silent_for_ever
                 a_watch_of_one_key_follows_that_object_only
                 a_state_of_many_pages_is_of_one_revision
                 a_resumed_watch_repeats_nothing_and_skips_nothing
                 a_state_goes_on_where_it_ends
+                any_state_goes_on_where_it_ends
                 watches_opened_among_many_writers_tell_every_change_once_and_in_order
                 a_watch_that_is_not_read_loses_nothing_and_delays_nobody
                 progress_is_told_on_request
@@ -245,6 +259,7 @@ macro_rules! conformance_cases {
                 a_transformer_that_calls_a_value_stale_makes_a_no_op_write
                 a_value_that_cannot_be_decrypted_fails_every_reader
                 a_stored_value_moved_to_another_key_cannot_be_read
+                any_bytes_at_rest_survive_reopening
             }
             compaction {
                 a_list_at_a_compacted_revision_is_expired
@@ -263,6 +278,7 @@ macro_rules! conformance_cases {
                 an_update_applies_the_ttl_in_full_again
                 an_update_without_a_ttl_keeps_the_object_for_ever
                 a_new_object_does_not_inherit_the_ttl_of_a_deleted_one
+                a_ttl_of_zero_is_for_ever
             }
         }
     };

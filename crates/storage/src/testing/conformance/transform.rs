@@ -2,10 +2,11 @@
 
 use super::{Fixture, assert_corrupt, pod};
 use crate::{
-    Key, ListOptions, Object, Plain, ReadAt, Rejection, Transformer, Update, UpdateOptions, WatchEvent,
-    WatchOptions, WatchStart, testing::Watching,
+    Key, ListRequest, Object, Plain, RangeRequest, Rejection, Scope, Transformer, Update, UpdateOptions,
+    WatchEvent, WatchRequest, testing::Watching,
 };
 use bytes::Bytes;
+use keepwatch_apimachinery::list_options::{Position, WatchStart};
 
 /// Encryption as small as it can be: a name for the key, the object's own key (so that values cannot be
 /// swapped), and the value with every byte XORed.
@@ -53,13 +54,13 @@ async fn stored(fixture: &Fixture, key: &Key) -> Bytes {
 pub async fn values_at_rest_are_transformed_and_callers_never_notice(fixture: &Fixture) {
     let storage = fixture.transformed(Xor::new("k1", 7)).await;
     let start = storage.current_revision().await.expect("a revision");
-    let watch = storage.watch("/pods", WatchOptions::from(WatchStart::After(start))).await;
+    let watch = storage.watch("/pods", WatchRequest::from(WatchStart::after(start))).await;
     let mut watch = Watching::new(watch.expect("a watch"));
     let a = pod("a").label("app", "web");
     let created = storage.create(&a.key(), a.value(), None).await.expect("a creation");
     assert_eq!(created.value, a.value());
-    assert_eq!(storage.get(&a.key(), ReadAt::MostRecent).await.expect("a read").as_ref(), Some(&created));
-    let list = storage.get_list("/pods", ListOptions::all()).await.expect("a list");
+    assert_eq!(storage.get(&a.key(), Position::MostRecent).await.expect("a read").as_ref(), Some(&created));
+    let list = storage.get_list("/pods", ListRequest::all()).await.expect("a list");
     assert_eq!(list.items, std::slice::from_ref(&created));
     assert_eq!(watch.event().await, WatchEvent::Added(created.clone()));
     let at_rest = stored(fixture, &created.key).await;
@@ -72,7 +73,7 @@ pub async fn a_transformer_that_calls_a_value_stale_makes_a_no_op_write(fixture:
     let a = pod("a");
     let created = old.create(&a.key(), a.value(), None).await.expect("a creation");
     let new = fixture.transformed(Xor::new("k2", 9).after(Xor::new("k1", 7))).await;
-    let read = new.get(&a.key(), ReadAt::MostRecent).await.expect("a read").expect("it exists");
+    let read = new.get(&a.key(), Position::MostRecent).await.expect("a read").expect("it exists");
     assert_eq!(read, created);
 
     let mut keep = |object: Option<&Object>| Ok(Update::new(object.expect("it exists").value.clone()));
@@ -97,16 +98,16 @@ pub async fn a_value_that_cannot_be_decrypted_fails_every_reader(fixture: &Fixtu
     let first = storage.create(&a.key(), a.value(), None).await.expect("a creation");
     let unreadable = lost.create(&b.key(), b.value(), None).await.expect("a creation").key;
 
-    assert_corrupt(storage.get(&b.key(), ReadAt::MostRecent).await.unwrap_err(), &unreadable);
-    assert_corrupt(storage.get_list("/pods", ListOptions::all()).await.unwrap_err(), &unreadable);
+    assert_corrupt(storage.get(&b.key(), Position::MostRecent).await.unwrap_err(), &unreadable);
+    assert_corrupt(storage.get_list("/pods", ListRequest::all()).await.unwrap_err(), &unreadable);
     let mut replace = |_: Option<&Object>| Ok(Update::new(b.value()));
     let updated = storage.guaranteed_update(&b.key(), UpdateOptions::default(), &mut replace).await;
     assert_corrupt(updated.unwrap_err(), &unreadable);
     let deleted = storage.delete(&b.key(), Default::default(), &mut |_| Ok(())).await;
     assert_corrupt(deleted.unwrap_err(), &unreadable);
 
-    let changes = WatchOptions::from(WatchStart::After(first.revision));
-    let state = WatchOptions::from(WatchStart::State { not_older_than: None });
+    let changes = WatchRequest::from(WatchStart::after(first.revision));
+    let state = WatchRequest::from(WatchStart::state());
     let mut changes = Watching::new(storage.watch("/pods", changes).await.expect("a watch"));
     assert_corrupt(changes.last_error().await, &unreadable);
     let mut state = Watching::new(storage.watch("/pods", state).await.expect("a watch"));
@@ -124,5 +125,24 @@ pub async fn a_stored_value_moved_to_another_key_cannot_be_read(fixture: &Fixtur
     let created = storage.create(&a.key(), a.value(), None).await.expect("a creation");
     let elsewhere = fixture.full_key(&b);
     fixture.put_raw(&elsewhere, stored(fixture, &created.key).await).await;
-    assert_corrupt(storage.get(&b.key(), ReadAt::MostRecent).await.unwrap_err(), &elsewhere);
+    assert_corrupt(storage.get(&b.key(), Position::MostRecent).await.unwrap_err(), &elsewhere);
+}
+
+/// What a transformer makes need not be text: every byte comes back, from another process too.
+pub async fn any_bytes_at_rest_survive_reopening(fixture: &mut Fixture) {
+    let every_byte: Vec<u8> = (0..=u8::MAX).chain((0..=u8::MAX).rev()).collect();
+    let key = Key::from_backend("/registry/other/bytes");
+    let modified = fixture.put_raw(&key, every_byte.clone()).await;
+    let empty = Key::from_backend("/registry/other/empty");
+    fixture.put_raw(&empty, "").await;
+    for _ in 0..2 {
+        let (_, item) = fixture.backend.get(&key).await.expect("a read");
+        let item = item.expect("the key is there");
+        assert_eq!((item.value.as_ref(), item.modified), (&every_byte[..], modified));
+        let below = Scope::Children(Key::from_backend("/registry/other/"));
+        let range = fixture.backend.range(RangeRequest::all(below)).await.expect("a read");
+        let values: Vec<&[u8]> = range.items.iter().map(|item| item.value.as_ref()).collect();
+        assert_eq!(values, [&every_byte[..], b""]);
+        fixture.reopen().await;
+    }
 }

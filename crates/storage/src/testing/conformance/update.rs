@@ -2,9 +2,9 @@
 
 use super::{Fixture, meanwhile, no_such_object, pod, precondition_failed, rejection};
 use crate::{
-    DeleteOptions, Object, Preconditions, StorageError, Update, UpdateOptions, WatchEvent, WatchStart,
-    testing::Pod,
+    DeleteOptions, Object, Preconditions, StorageError, Update, UpdateOptions, WatchEvent, testing::Pod,
 };
+use keepwatch_apimachinery::list_options::WatchStart;
 use std::collections::BTreeSet;
 
 fn hinting(hint: &Object) -> UpdateOptions {
@@ -33,7 +33,7 @@ async fn update(
 /// The callback gets what is stored; what it makes of it is stored at a new revision and told with both.
 pub async fn an_update_turns_the_stored_object_into_the_next(fixture: &Fixture) {
     let before = fixture.create(&pod("a")).await;
-    let mut watch = fixture.watch(WatchStart::Now).await;
+    let mut watch = fixture.watch(WatchStart::now()).await;
     let (after, saw) = update(fixture, UpdateOptions::default(), &pod("a").data(1)).await;
     let after = after.expect("an update");
     assert_eq!(saw, [before.revision.get()]);
@@ -54,7 +54,7 @@ pub async fn updating_what_is_missing_is_not_found(fixture: &Fixture) {
 
 /// If the caller takes a missing object for an empty one, the update is a creation.
 pub async fn a_missing_object_is_created_if_the_caller_ignores_that(fixture: &Fixture) {
-    let mut watch = fixture.watch(WatchStart::Now).await;
+    let mut watch = fixture.watch(WatchStart::now()).await;
     let (created, saw) = update(fixture, or_create(), &pod("a")).await;
     let created = created.expect("it is created");
     assert_eq!(saw, [0]);
@@ -78,7 +78,7 @@ pub async fn an_undecodable_value_can_be_replaced_under_a_watch(fixture: &Fixtur
         return;
     }
     let bad = fixture.put_raw(&fixture.full_key(&pod("a")), "not JSON").await;
-    let mut watch = fixture.watch(WatchStart::After(bad)).await;
+    let mut watch = fixture.watch(WatchStart::after(bad)).await;
     let good = fixture.put_raw(&fixture.full_key(&pod("a")), pod("a").value()).await;
     match watch.event().await {
         WatchEvent::Modified(object) => assert_eq!((object.revision, object.value), (good, pod("a").value())),
@@ -89,7 +89,7 @@ pub async fn an_undecodable_value_can_be_replaced_under_a_watch(fixture: &Fixtur
 /// Writing what is stored already is no write.
 pub async fn a_no_op_update_writes_nothing_and_tells_no_watcher(fixture: &Fixture) {
     let a = fixture.create(&pod("a")).await;
-    let mut watch = fixture.watch(WatchStart::After(a.revision)).await;
+    let mut watch = fixture.watch(WatchStart::after(a.revision)).await;
     for options in [UpdateOptions::default(), or_create(), hinting(&a)] {
         let (same, _) = update(fixture, options, &pod("a")).await;
         assert_eq!(same.expect("nothing to do"), a);
@@ -285,7 +285,7 @@ pub async fn no_increment_is_lost_among_many_writers(fixture: &Fixture) {
     const WRITERS: i64 = 10;
     const EACH: i64 = 10;
     let first = fixture.create(&pod("a")).await;
-    let mut watch = fixture.watch(WatchStart::After(first.revision)).await;
+    let mut watch = fixture.watch(WatchStart::after(first.revision)).await;
     let writers = (0..WRITERS).map(|writer| {
         let (storage, hint) = (fixture.storage.clone(), (writer % 2 == 0).then(|| first.clone()));
         tokio::spawn(async move {
@@ -318,7 +318,7 @@ pub async fn no_increment_is_lost_among_many_writers(fixture: &Fixture) {
 /// Updates and a deletion race: the deletion returns the last update there was.
 pub async fn a_deletion_among_updates_returns_the_last_of_them(fixture: &Fixture) {
     let mut last = fixture.create(&pod("a")).await;
-    let mut watch = fixture.watch(WatchStart::After(last.revision)).await;
+    let mut watch = fixture.watch(WatchStart::after(last.revision)).await;
     let storage = fixture.storage.clone();
     let updates = tokio::spawn(async move {
         for data in 1.. {

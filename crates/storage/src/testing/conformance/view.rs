@@ -1,15 +1,15 @@
 //! What a watcher with selectors sees: objects come into view and go out of it.
 
 use super::{Fixture, Watching, fields, labels, pod};
-use crate::{Object, Predicate, WatchEvent, WatchOptions, WatchStart, testing::Pod};
-use keepwatch_apimachinery::ResourceVersion;
+use crate::{Object, Predicate, WatchEvent, WatchRequest, testing::Pod};
+use keepwatch_apimachinery::{ResourceVersion, list_options::WatchStart};
 
 /// Runs `steps` while a watch with `selector` is open, and compares what it tells.
 ///
 /// Steps are `put <name> <app>` and `delete <name>`, told as `KIND name app#step @step`: the content is that
 /// of one step, the revision that of another.
 async fn check(fixture: &Fixture, selector: &str, steps: &str, expected: &str) {
-    let watched = WatchOptions { predicate: labels(selector), ..WatchOptions::from(WatchStart::Now) };
+    let watched = WatchRequest { predicate: labels(selector), ..WatchRequest::from(WatchStart::now()) };
     let mut watch = fixture.watch_with("/pods", watched).await;
     let mut revisions = Vec::new();
     for (number, step) in (1..).zip(steps.split("; ").chain(["put fence web"])) {
@@ -103,15 +103,14 @@ pub async fn a_selector_of_absence_sees_the_opposite(fixture: &Fixture) {
 
 async fn watch_fields(fixture: &Fixture, selector: &str, start: WatchStart) -> Watching {
     let predicate: Predicate = fields(selector);
-    fixture.watch_with("/pods", WatchOptions { predicate, ..WatchOptions::from(start) }).await
+    fixture.watch_with("/pods", WatchRequest { predicate, ..WatchRequest::from(start) }).await
 }
 
 /// As a kubelet watches: pods come into view when they are bound to its node.
 pub async fn a_pod_is_added_when_it_is_bound_to_the_node_that_is_watched(fixture: &Fixture) {
     let p1 = fixture.create(&pod("p1").node("x")).await;
     fixture.create(&pod("p2").node("y")).await;
-    let mut watch =
-        watch_fields(fixture, "spec.nodeName=x", WatchStart::State { not_older_than: None }).await;
+    let mut watch = watch_fields(fixture, "spec.nodeName=x", WatchStart::state()).await;
     assert_eq!(watch.event().await, WatchEvent::Added(p1));
     fixture.create(&pod("p3")).await;
     fixture.put(&pod("p2").node("y").data(1)).await;
@@ -123,8 +122,8 @@ pub async fn a_pod_is_added_when_it_is_bound_to_the_node_that_is_watched(fixture
 pub async fn the_initial_state_holds_only_what_is_in_view(fixture: &Fixture) {
     let a = fixture.create(&pod("a").label("app", "web")).await;
     let b = fixture.create(&pod("b").label("app", "db")).await;
-    let options = WatchOptions { predicate: labels("app=web"), ..super::marked_state() };
-    let mut watch = fixture.watch_with("/pods", options).await;
+    let request = WatchRequest { predicate: labels("app=web"), ..super::marked_state() };
+    let mut watch = fixture.watch_with("/pods", request).await;
     let end = WatchEvent::Bookmark { revision: b.revision, initial_state_end: true };
     assert_eq!(watch.events(2).await, [WatchEvent::Added(a), end]);
     let entered = fixture.put(&pod("b").label("app", "web")).await;

@@ -1,14 +1,16 @@
 //! Where a watch begins, what it promises while it lasts, and how it ends.
 
-use super::{Fixture, assert_corrupt, guarantees, labels, later, marked_state, pod};
-use crate::{
-    Object, StorageError, Swap, Update, UpdateOptions, WatchEvent, WatchOptions, WatchStart,
-    testing::Watching,
+use super::{
+    Fixture, assert_corrupt, end_of_time, guarantees, labels, later, marked_state, marked_state_at, pod,
 };
+use crate::{Object, StorageError, Swap, Update, UpdateOptions, WatchEvent, WatchRequest, testing::Watching};
 use guarantees::{Change, History, Recorded, Start, everything};
-use keepwatch_apimachinery::ResourceVersion;
+use keepwatch_apimachinery::{
+    ResourceVersion,
+    list_options::{Position, WatchStart},
+};
 
-const STATE: WatchStart = WatchStart::State { not_older_than: None };
+const STATE: WatchStart = WatchStart::state();
 
 fn state_end(revision: ResourceVersion) -> WatchEvent {
     WatchEvent::Bookmark { revision, initial_state_end: true }
@@ -50,15 +52,26 @@ pub async fn the_state_of_nothing_has_an_end_too(fixture: &Fixture) {
 /// Version 0 without initial events: only what follows.
 pub async fn a_watch_from_now_tells_only_what_follows(fixture: &Fixture) {
     abc(fixture).await;
-    let mut watch = fixture.watch(WatchStart::Now).await;
+    let mut watch = fixture.watch(WatchStart::now()).await;
     let d = fixture.create(&pod("d")).await;
     assert_eq!(watch.event().await, WatchEvent::Added(d));
+}
+
+/// The same for whoever does not mind from where: nothing of what follows is missing. A cache may begin
+/// earlier.
+pub async fn a_watch_from_any_point_tells_what_follows(fixture: &Fixture) {
+    abc(fixture).await;
+    let mut watch = fixture.watch(WatchStart::Changes { position: Position::Any }).await;
+    let d = fixture.create(&pod("d")).await;
+    let told = watch.events_until(|event| event.revision() >= d.revision).await;
+    assert!(fixture.capabilities.cached || told.len() == 1, "{told:?}");
+    assert_eq!(told.last(), Some(&WatchEvent::Added(d)));
 }
 
 /// Version N: what comes after it, without N's own change.
 pub async fn a_watch_after_a_revision_does_not_repeat_it(fixture: &Fixture) {
     let [_, b, c] = abc(fixture).await;
-    let mut watch = fixture.watch(WatchStart::After(b.revision)).await;
+    let mut watch = fixture.watch(WatchStart::after(b.revision)).await;
     assert_eq!(watch.event().await, WatchEvent::Added(c));
     let d = fixture.create(&pod("d")).await;
     assert_eq!(watch.event().await, WatchEvent::Added(d));
@@ -70,9 +83,7 @@ pub async fn a_watch_of_a_state_that_is_reached_begins_with_the_newest(fixture: 
     let changed = fixture.put(&pod("a").data(1)).await;
     let [_, b, c] = created;
     for reached in [b.revision, changed.revision] {
-        let start = WatchStart::State { not_older_than: Some(reached) };
-        let options = WatchOptions { start, ..marked_state() };
-        let mut watch = fixture.watch_with("/pods", options).await;
+        let mut watch = fixture.watch_with("/pods", marked_state_at(Position::At(reached))).await;
         let state = [&changed, &b, &c].map(|object| WatchEvent::Added(object.clone()));
         assert_eq!(watch.events(3).await, state);
         assert_eq!(watch.event().await, state_end(changed.revision));
@@ -83,7 +94,7 @@ pub async fn a_watch_of_a_state_that_is_reached_begins_with_the_newest(fixture: 
 pub async fn a_watch_of_a_state_that_is_not_reached_ends_with_too_large(fixture: &Fixture) {
     let current = fixture.create(&pod("a")).await.revision;
     let asked = later(current, 1_000_000);
-    let mut watch = fixture.watch(WatchStart::State { not_older_than: Some(asked) }).await;
+    let mut watch = fixture.watch_with("/pods", marked_state_at(Position::At(asked))).await;
     let error = watch.last_error().await;
     assert_eq!(
         error.to_string(),
@@ -100,7 +111,7 @@ pub async fn a_watch_of_a_state_that_is_not_reached_ends_with_too_large(fixture:
 /// A watch may wait for revisions to come; what comes up to its own is not told.
 pub async fn a_watch_from_the_future_is_silent_until_its_revision_has_passed(fixture: &Fixture) {
     let start = later(fixture.revision().await, 2);
-    let mut watch = fixture.watch(WatchStart::After(start)).await;
+    let mut watch = fixture.watch(WatchStart::after(start)).await;
     watch.is_quiet().await;
     let mut number = 0;
     let first = loop {
@@ -113,11 +124,23 @@ pub async fn a_watch_from_the_future_is_silent_until_its_revision_has_passed(fix
     assert_eq!(watch.event().await, WatchEvent::Added(first));
 }
 
+/// One that waits for what no store reaches hears nothing, and disturbs nobody.
+pub async fn a_watch_from_the_end_of_time_is_silent_for_ever(fixture: &Fixture) {
+    let mut watch = fixture.watch(WatchStart::after(end_of_time())).await;
+    let mut other = fixture.watch(WatchStart::now()).await;
+    let a = fixture.create(&pod("a")).await;
+    assert_eq!(other.event().await, WatchEvent::Added(a));
+    watch.is_quiet().await;
+    drop(watch);
+    let deleted = fixture.delete(&pod("a")).await;
+    assert_eq!(other.event().await, WatchEvent::Deleted(deleted));
+}
+
 /// A watch that is not recursive follows one object, through deletion and creation.
 pub async fn a_watch_of_one_key_follows_that_object_only(fixture: &Fixture) {
     let a = fixture.create(&pod("a")).await;
-    let options = WatchOptions { recursive: false, ..WatchOptions::from(STATE) };
-    let mut watch = fixture.watch_with("/pods/ns/a", options).await;
+    let request = WatchRequest { recursive: false, ..WatchRequest::from(STATE) };
+    let mut watch = fixture.watch_with("/pods/ns/a", request).await;
     assert_eq!(watch.event().await, WatchEvent::Added(a));
     fixture.create(&pod("aa")).await;
     fixture.create(&pod("x").in_namespace("ns/a")).await;
@@ -159,7 +182,7 @@ pub async fn a_state_of_many_pages_is_of_one_revision(fixture: &Fixture) {
     assert_eq!(told[KEYS], state_end(before));
     assert!(matches!(&told[KEYS + 1], WatchEvent::Modified(object) if *object == last));
     assert_eq!(told[KEYS + 2], WatchEvent::Added(new));
-    let list = fixture.list(super::ListOptions::all()).await;
+    let list = fixture.list(super::ListRequest::all()).await;
     assert_eq!((list.items.len(), list.next), (KEYS + 1, None), "a list without a limit is whole");
 }
 
@@ -182,11 +205,11 @@ pub async fn a_resumed_watch_repeats_nothing_and_skips_nothing(fixture: &Fixture
     let history = lively(fixture).await;
     let whole = history.changes().len();
     for cut in 0..=whole {
-        let mut first = fixture.watch(WatchStart::After(before)).await;
+        let mut first = fixture.watch(WatchStart::after(before)).await;
         let first = Recorded::of(Start::After(before.get()), &first.events(cut).await);
         let told = first.told().expect("a revision");
         let resume = ResourceVersion::new(told).expect("above zero");
-        let mut rest = fixture.watch(WatchStart::After(resume)).await;
+        let mut rest = fixture.watch(WatchStart::after(resume)).await;
         let rest = Recorded::of(Start::After(told), &rest.events(whole - cut).await);
         assert_eq!(rest.told().max(Some(told)), Some(history.last()));
         guarantees::resumable(&[first, rest], &history, &everything).unwrap();
@@ -195,12 +218,28 @@ pub async fn a_resumed_watch_repeats_nothing_and_skips_nothing(fixture: &Fixture
 
 /// The state at any time, and the changes after it, are together the same as the whole history.
 pub async fn a_state_goes_on_where_it_ends(fixture: &Fixture) {
+    goes_on_where_it_ends(fixture, Position::MostRecent).await;
+}
+
+/// So they are if the reader does not mind how old the state is.
+pub async fn any_state_goes_on_where_it_ends(fixture: &Fixture) {
+    goes_on_where_it_ends(fixture, Position::Any).await;
+}
+
+async fn goes_on_where_it_ends(fixture: &Fixture, position: Position) {
     let mut history = lively(fixture).await;
-    let mut watch = fixture.watch_with("/pods", marked_state()).await;
+    let now = fixture.revision().await;
+    let mut watch = fixture.watch_with("/pods", marked_state_at(position)).await;
     let mut events = watch.events_until(|event| matches!(event, WatchEvent::Bookmark { .. })).await;
+    let state = events.last().expect("its end").revision();
+    assert!(
+        state == now || state < now && position == Position::Any,
+        "{position:?} is at {state}, not {now}"
+    );
     for name in ["a", "d", "c"] {
-        history.push(Change::write(&fixture.put(&pod(name).data(100)).await));
-        events.push(watch.event().await);
+        let written = fixture.put(&pod(name).data(100)).await;
+        history.push(Change::write(&written));
+        events.extend(watch.events_until(|event| event.revision() >= written.revision).await);
     }
     let recorded = Recorded::of(Start::State, &events);
     guarantees::ordered(&recorded).unwrap();
@@ -237,7 +276,7 @@ pub async fn watches_opened_among_many_writers_tell_every_change_once_and_in_ord
     let mut open: Vec<(Start, Watching)> = Vec::new();
     while !writers.iter().all(|writer| writer.is_finished()) && open.len() < 24 {
         open.push((Start::State, fixture.watch_with("/pods", marked_state()).await));
-        let after = WatchStart::After(before);
+        let after = WatchStart::after(before);
         open.push((Start::After(before.get()), fixture.watch(after).await));
         tokio::task::yield_now().await;
     }
@@ -269,9 +308,9 @@ fn is_past(event: &WatchEvent, fence: ResourceVersion, start: Start) -> bool {
 /// A watcher that does not read keeps its place, and holds nobody up.
 pub async fn a_watch_that_is_not_read_loses_nothing_and_delays_nobody(fixture: &Fixture) {
     let before = fixture.revision().await;
-    let mut slow = fixture.watch(WatchStart::After(before)).await;
-    let mut quick = fixture.watch(WatchStart::After(before)).await;
-    fixture.watch(WatchStart::After(before)).await; // One that is dropped at once.
+    let mut slow = fixture.watch(WatchStart::after(before)).await;
+    let mut quick = fixture.watch(WatchStart::after(before)).await;
+    fixture.watch(WatchStart::after(before)).await; // One that is dropped at once.
     let mut history = History::default();
     for number in 0..1000 {
         history.push(Change::write(&fixture.put(&pod("a").data(number)).await));
@@ -283,9 +322,9 @@ pub async fn a_watch_that_is_not_read_loses_nothing_and_delays_nobody(fixture: &
 
 /// On request a watch that wants it tells how far it is, although nothing happened that it would show.
 pub async fn progress_is_told_on_request(fixture: &Fixture) {
-    let options = WatchOptions { progress: true, ..WatchOptions::from(WatchStart::Now) };
-    let mut watch = fixture.watch_with("/pods", options).await;
-    let mut without = fixture.watch(WatchStart::Now).await;
+    let request = WatchRequest { progress: true, ..WatchRequest::from(WatchStart::now()) };
+    let mut watch = fixture.watch_with("/pods", request).await;
+    let mut without = fixture.watch(WatchStart::now()).await;
     let revision = fixture.write_elsewhere().await;
     let told = progress_to(fixture, &mut watch, revision).await;
     assert!(told.iter().all(|event| matches!(event, WatchEvent::Bookmark { initial_state_end: false, .. })));
@@ -316,9 +355,9 @@ async fn progress_to(fixture: &Fixture, watch: &mut Watching, revision: Resource
 pub async fn a_bookmark_comes_after_everything_up_to_it(fixture: &Fixture) {
     let before = fixture.revision().await;
     let web = |_: &str, content: &[u8]| content.windows(5).any(|window| window == b"\"web\"");
-    let start = WatchStart::After(before);
-    let options = WatchOptions { progress: true, predicate: labels("app=web"), ..WatchOptions::from(start) };
-    let mut watch = fixture.watch_with("/pods", options).await;
+    let start = WatchStart::after(before);
+    let request = WatchRequest { progress: true, predicate: labels("app=web"), ..WatchRequest::from(start) };
+    let mut watch = fixture.watch_with("/pods", request).await;
     let storage = fixture.storage.clone();
     let asking = tokio::spawn(async move {
         loop {
@@ -351,7 +390,7 @@ pub async fn nothing_follows_an_error_on_a_watch(fixture: &Fixture) {
         return;
     }
     let a = fixture.create(&pod("a")).await;
-    let mut watch = fixture.watch(WatchStart::After(a.revision)).await;
+    let mut watch = fixture.watch(WatchStart::after(a.revision)).await;
     let b = fixture.create(&pod("b")).await;
     let key = fixture.full_key(&pod("broken"));
     fixture.put_raw(&key, "not JSON").await;
@@ -372,7 +411,7 @@ pub async fn an_undecodable_value_ends_a_watch_wherever_it_is_met(fixture: &Fixt
     assert_eq!(state.event().await, WatchEvent::Added(a));
     assert_corrupt(state.last_error().await, &key);
 
-    let mut changes = fixture.watch(WatchStart::After(broken)).await;
+    let mut changes = fixture.watch(WatchStart::after(broken)).await;
     let deleted = fixture.backend.delete_if(&key, broken).await.expect("a deletion");
     assert!(matches!(deleted, Swap::Done(_)));
     assert_corrupt(changes.last_error().await, &key);

@@ -1,0 +1,182 @@
+//! The end of fjall's journal, looked at before fjall does.
+//!
+//! Every batch we write is synced before the next begins. So after a crash or a power cut all batches are whole but
+//! the last, which may be cut short or have holes and was never acknowledged: it is cut off. A batch that is not
+//! whole and has a whole one behind it is damage to what was acknowledged. fjall would drop it and everything behind
+//! it without a word, or refuse some forms of a torn end; here the one is an error and the other is not.
+//!
+//! A batch is a start (tag, number of items, sequence number), its items (tag, type, compression, keyspace, lengths of
+//! key and value, key, value) and an end (tag, checksum of the items, magic). All keys are revisions: see `log`.
+
+use rustix::{fs::SeekFrom, io::Errno};
+use std::{
+    fs::{self, File},
+    io::{self, BufReader, Read, Seek},
+    path::{Path, PathBuf},
+};
+use xxhash_rust::xxh3::Xxh3;
+
+const START_TAG: u8 = 1;
+const START_BYTES: usize = 1 + 4 + 8;
+const ITEM_TAG: u8 = 2;
+const ITEM_BYTES: usize = 1 + 1 + 1 + 8 + 2 + 4 + 4;
+const KEY_BYTES: usize = 8;
+const UNCOMPRESSED: u8 = 0;
+const END_TAG: u8 = 3;
+const END_BYTES: usize = 1 + 8 + 4;
+const MAGIC: [u8; 4] = *b"FJL\x03";
+
+/// What is wrong with a journal beyond a torn end.
+#[derive(Debug)]
+pub(crate) enum JournalError {
+    Io(io::Error),
+    /// Acknowledged batches stand behind one that cannot be read.
+    Damaged {
+        journal: PathBuf,
+        at: u64,
+    },
+}
+
+impl From<io::Error> for JournalError {
+    fn from(error: io::Error) -> Self {
+        Self::Io(error)
+    }
+}
+
+/// Cuts what was not acknowledged off the end of a log's journals: a batch that is not whole and, where the last
+/// acknowledged revision is known, one with a later revision.
+pub(crate) fn trim(log: &Path, last: Option<u64>) -> Result<(), JournalError> {
+    let journals = journals(log)?;
+    for (n, journal) in journals.iter().enumerate() {
+        let file = File::options().read(true).write(true).open(journal)?;
+        let (end, why) = acknowledged_end(&file, last)?;
+        if !has_data_from(&file, end)? {
+            continue;
+        }
+        let is_newest = n + 1 == journals.len();
+        if !is_newest || (why == Stop::NotWhole && has_whole_batch_after(journal, end)?) {
+            return Err(JournalError::Damaged { journal: journal.clone(), at: end });
+        }
+        tracing::warn!(journal = %journal.display(), at = end, "cut off a batch that was never acknowledged");
+        file.set_len(end)?;
+        file.sync_all()?;
+    }
+    Ok(())
+}
+
+/// A log's journals, oldest first.
+fn journals(log: &Path) -> io::Result<Vec<PathBuf>> {
+    let mut numbered = Vec::new();
+    for file in fs::read_dir(log)? {
+        let path = file?.path();
+        if path.extension().is_some_and(|extension| extension == "jnl")
+            && let Some(number) = path.file_stem().and_then(|stem| stem.to_str()?.parse::<u64>().ok())
+        {
+            numbered.push((number, path));
+        }
+    }
+    numbered.sort_unstable();
+    Ok(numbered.into_iter().map(|(_, path)| path).collect())
+}
+
+/// Why the reading of a journal stopped.
+#[derive(PartialEq)]
+enum Stop {
+    NotWhole,
+    TooLate,
+}
+
+/// Where the last batch ends that is whole and holds no revision above `last`, all before it being so too.
+fn acknowledged_end(file: &File, last: Option<u64>) -> io::Result<(u64, Stop)> {
+    let mut reader = BufReader::with_capacity(256 << 10, file);
+    let mut end = 0;
+    while let Some(batch) = read_batch(&mut reader)? {
+        if last.is_some_and(|last| batch.greatest_revision > last) {
+            return Ok((end, Stop::TooLate));
+        }
+        end += batch.bytes;
+    }
+    Ok((end, Stop::NotWhole))
+}
+
+struct Batch {
+    bytes: u64,
+    greatest_revision: u64,
+}
+
+/// Reads a batch; nothing if what comes is not a whole one.
+fn read_batch(reader: &mut impl Read) -> io::Result<Option<Batch>> {
+    let Some(start) = read_array::<START_BYTES>(reader)?.filter(|start| start[0] == START_TAG) else {
+        return Ok(None);
+    };
+    let items = u32::from_le_bytes([start[1], start[2], start[3], start[4]]);
+    let mut batch = Batch { bytes: (START_BYTES + END_BYTES) as u64, greatest_revision: 0 };
+    let mut checksum = Xxh3::new();
+    let mut value = Vec::new();
+    for _ in 0..items {
+        let Some(header) = read_array::<ITEM_BYTES>(reader)? else { return Ok(None) };
+        let key_bytes = usize::from(u16::from_le_bytes([header[11], header[12]]));
+        let value_bytes = u32::from_le_bytes([header[13], header[14], header[15], header[16]]);
+        let known = header[0] == ITEM_TAG && header[2] == UNCOMPRESSED && header[13..17] == header[17..21];
+        if !known || key_bytes != KEY_BYTES {
+            return Ok(None);
+        }
+        let Some(key) = read_array::<KEY_BYTES>(reader)? else { return Ok(None) };
+        value.clear();
+        if reader.take(value_bytes.into()).read_to_end(&mut value)? as u64 != u64::from(value_bytes) {
+            return Ok(None);
+        }
+        checksum.update(&header);
+        checksum.update(&key);
+        checksum.update(&value);
+        batch.bytes += (ITEM_BYTES + KEY_BYTES + value.len()) as u64;
+        batch.greatest_revision = batch.greatest_revision.max(u64::from_be_bytes(key));
+    }
+    let Some(end) = read_array::<END_BYTES>(reader)? else { return Ok(None) };
+    let whole = end[0] == END_TAG && end[1..9] == checksum.digest().to_le_bytes() && end[9..] == MAGIC;
+    Ok(whole.then_some(batch))
+}
+
+/// The next bytes; nothing if there are fewer.
+fn read_array<const N: usize>(reader: &mut impl Read) -> io::Result<Option<[u8; N]>> {
+    let mut bytes = [0; N];
+    match reader.read_exact(&mut bytes) {
+        Ok(()) => Ok(Some(bytes)),
+        Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => Ok(None),
+        Err(error) => Err(error),
+    }
+}
+
+/// Whether anything but zeros stands from `position` on. A journal's length is set in advance, so that most of it
+/// may be a hole, which is passed over.
+fn has_data_from(mut file: &File, mut position: u64) -> io::Result<bool> {
+    let mut chunk = [0; 64 << 10];
+    loop {
+        match rustix::fs::seek(file, SeekFrom::Data(position)) {
+            Err(Errno::NXIO) => return Ok(false),
+            Ok(data) => position = data,
+            // A file system that cannot tell: read on.
+            Err(Errno::INVAL) => position = file.seek(io::SeekFrom::Start(position))?,
+            Err(error) => return Err(error.into()),
+        }
+        let read = file.read(&mut chunk)?;
+        if read == 0 {
+            return Ok(false);
+        }
+        if chunk[..read].iter().any(|byte| *byte != 0) {
+            return Ok(true);
+        }
+        position += read as u64;
+    }
+}
+
+fn has_whole_batch_after(journal: &Path, position: u64) -> io::Result<bool> {
+    let bytes = fs::read(journal)?;
+    let rest = bytes.get(position as usize + 1..).unwrap_or_default();
+    for (begin, _) in rest.iter().enumerate().filter(|(_, byte)| **byte == START_TAG) {
+        if read_batch(&mut &rest[begin..])?.is_some() {
+            return Ok(true);
+        }
+    }
+    Ok(false)
+}
