@@ -16,6 +16,7 @@ use keepwatch_storage_etcd::{
 };
 use std::{
     fs,
+    io::Write,
     process::Command,
     sync::Arc,
     time::{Duration, Instant},
@@ -138,7 +139,27 @@ async fn create(store: &Arc<dyn Backend>, writers: usize, count: usize, bytes: u
     future::join_all(tasks).await.into_iter().flat_map(|took| took.expect("a writer ends well")).collect()
 }
 
+/// What the disk itself can do: append a value, sync, again. Nothing that syncs each write can be faster.
+fn report_disk() {
+    const SYNCS: usize = 3000;
+    let directory = data_directory();
+    let mut file = fs::File::create(directory.path().join("file")).expect("the folder is writable");
+    let (cpu_before, begun) = (cpu("self"), Instant::now());
+    for _ in 0..SYNCS {
+        file.write_all(&value(VALUE_BYTES)).and_then(|()| file.sync_data()).expect("the disk takes it");
+    }
+    let (cpu, elapsed) = (cpu("self") - cpu_before, begun.elapsed());
+    println!(
+        "{:<10} {:>8} {:>10.0} {:>14.1}",
+        "(the disk)",
+        1,
+        SYNCS as f64 / elapsed.as_secs_f64(),
+        cpu.as_secs_f64() * 1e6 / SYNCS as f64
+    );
+}
+
 async fn creates() {
+    report_disk();
     for (writers, count) in [(1, 20_000), (16, 100_000), (256, 200_000)] {
         report_creates(Subject::embedded().await, writers, count).await;
     }

@@ -49,6 +49,15 @@ impl Entry {
         bytes
     }
 
+    /// How long its encoding is.
+    pub(crate) fn bytes(&self) -> u64 {
+        let value = match &self.what {
+            What::Put { value, .. } => value.len(),
+            What::Delete => 0,
+        };
+        (HEADER_BYTES + self.key.len() + value) as u64
+    }
+
     pub(crate) fn decode(revision: ResourceVersion, bytes: &[u8]) -> Option<Self> {
         let (header, rest) = bytes.split_at_checked(HEADER_BYTES)?;
         let number = |at: usize| Some(u64::from_le_bytes(header[at..at + 8].try_into().ok()?));

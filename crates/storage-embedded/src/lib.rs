@@ -109,7 +109,7 @@ impl Embedded {
         let log = Log::open(Directory::take(path)?, &mut mvcc)?;
         mvcc.settle();
         let shared = Arc::new(Shared::new(mvcc, log.reader(), SUPERSEDED_BYTES_MAX));
-        let committer = Committer::thread(shared.clone(), log).map_err(|source| OpenError::Io {
+        let committer = Committer::to_disk(shared.clone(), log).map_err(|source| OpenError::Io {
             doing: "start a thread to write",
             path: path.to_owned(),
             source,

@@ -21,7 +21,13 @@ use fjall::{
 use keepwatch_apimachinery::ResourceVersion;
 use keepwatch_storage::{Rejection, StorageError};
 use parking_lot::RwLock;
-use std::{error::Error, fs, io, path::Path, sync::Arc};
+use std::{
+    error::Error,
+    fs, io,
+    path::Path,
+    sync::Arc,
+    time::{Duration, Instant},
+};
 
 /// How much of what was written lately fjall keeps in memory before it writes it out in order.
 const MEMTABLE_BYTES: u64 = 4 << 20;
@@ -33,6 +39,8 @@ const JOURNALS_BYTES_MAX: u64 = 128 << 20;
 const ROOM_PROBE_BYTES: usize = 1 << 20;
 /// How much is read at a time. What is read is mostly the whole log in order, and each block costs memory.
 const BLOCK_BYTES: u32 = 32 << 10;
+/// Below this a write is quick.
+const QUICK_WRITE: Duration = Duration::from_millis(1);
 /// How many removals one batch takes, so that opening a long log does not hold them all in memory.
 const REMOVALS_PER_BATCH: usize = 10_000;
 
@@ -46,6 +54,10 @@ pub(crate) struct Log {
     last: Option<ResourceVersion>,
     /// Set by a failed write: the next one opens the log anew.
     broken: bool,
+    /// How long the last write took; unknown at first, and after one that failed.
+    last_write_took: Option<Duration>,
+    /// How much was written since the journal was last filled ahead.
+    unfilled_bytes: u64,
 }
 
 /// Reads single versions. Cheap to clone.
@@ -145,7 +157,14 @@ impl Log {
             );
         }
         let reader = LogReader { open: Arc::new(RwLock::new(Some(open))) };
-        let mut log = Self { directory, reader, last, broken: false };
+        let mut log = Self {
+            directory,
+            reader,
+            last,
+            broken: false,
+            last_write_took: None,
+            unfilled_bytes: journal::FILL_BYTES,
+        };
         log.remove(&unneeded).map_err(|error| open_error(&log.directory, error.into()))?;
         Ok(log)
     }
@@ -154,15 +173,30 @@ impl Log {
         self.reader.clone()
     }
 
+    /// Whether a write can be expected to take less than a thread that also does other things may be kept.
+    pub(crate) fn is_quick(&self) -> bool {
+        self.last_write_took.is_some_and(|took| took < QUICK_WRITE)
+    }
+
     /// Writes entries, in order of their revisions, all or none.
     pub(crate) fn append(&mut self, entries: &[Entry]) -> Result<(), StorageError> {
+        self.fill_ahead();
         self.write(|batch, keyspace| {
             for entry in entries {
                 batch.insert(keyspace, entry.revision.get().to_be_bytes(), entry.encode());
             }
         })?;
+        self.unfilled_bytes += entries.iter().map(Entry::bytes).sum::<u64>();
         self.last = entries.last().map(|entry| entry.revision).or(self.last);
         Ok(())
+    }
+
+    fn fill_ahead(&mut self) {
+        if self.unfilled_bytes >= journal::FILL_BYTES / 2 {
+            self.unfilled_bytes = 0;
+            // Only speed is lost where it cannot be done. If the disk is full the write will say so.
+            let _ = journal::fill_ahead(&self.directory.log_path());
+        }
     }
 
     /// Notes a compaction and removes what it made superfluous. If that is interrupted, the next opening makes up
@@ -190,6 +224,8 @@ impl Log {
     }
 
     fn write(&mut self, fill: impl Fn(&mut fjall::OwnedWriteBatch, &Keyspace)) -> Result<(), StorageError> {
+        let begun = Instant::now();
+        self.last_write_took = None;
         if self.broken {
             self.open_again()?;
         }
@@ -206,7 +242,9 @@ impl Log {
             self.broken = true;
             tracing::error!(%error, "the log takes no writes until it can be opened again");
             storage_error("writing to the log", error.into())
-        })
+        })?;
+        self.last_write_took = Some(begun.elapsed());
+        Ok(())
     }
 
     /// The outer error: the log is closed.
