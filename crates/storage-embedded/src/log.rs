@@ -175,7 +175,7 @@ impl Log {
 
     /// Whether a write can be expected to take less than a thread that also does other things may be kept.
     pub(crate) fn is_quick(&self) -> bool {
-        self.last_write_took.is_some_and(|took| took < QUICK_WRITE)
+        !self.must_fill_ahead() && self.last_write_took.is_some_and(|took| took < QUICK_WRITE)
     }
 
     /// Writes entries, in order of their revisions, all or none.
@@ -191,8 +191,12 @@ impl Log {
         Ok(())
     }
 
+    fn must_fill_ahead(&self) -> bool {
+        self.unfilled_bytes >= journal::FILL_BYTES / 2
+    }
+
     fn fill_ahead(&mut self) {
-        if self.unfilled_bytes >= journal::FILL_BYTES / 2 {
+        if self.must_fill_ahead() {
             self.unfilled_bytes = 0;
             // Only speed is lost where it cannot be done. If the disk is full the write will say so.
             let _ = journal::fill_ahead(&self.directory.log_path());
