@@ -28,7 +28,7 @@ use std::{
     thread::JoinHandle,
 };
 use tokio::{
-    runtime::{Handle, RuntimeFlavor},
+    runtime::Handle,
     sync::{mpsc, oneshot},
 };
 
@@ -115,7 +115,7 @@ impl Committer {
         let writer =
             Writer { shared, log: log.clone(), requests, closing: closing.clone(), waiting: VecDeque::new() };
         let thread = std::thread::Builder::new().name("keepwatch-writer".into()).spawn(|| writer.run())?;
-        let has_other_threads = Handle::current().runtime_flavor() == RuntimeFlavor::MultiThread;
+        let has_other_threads = Handle::current().metrics().num_workers() > 1;
         Ok(Self::Disk(DiskCommitter {
             queue,
             log,

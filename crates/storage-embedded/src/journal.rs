@@ -1,8 +1,9 @@
 //! The end of fjall's journal, looked at before fjall does.
 //!
-//! Every batch we write is synced before the next begins. So after a crash or a power cut all batches are whole but
-//! the last, which may be cut short or have holes and was never acknowledged: it is cut off. A batch that is not
-//! whole and has a whole one behind it is damage to what was acknowledged. fjall would drop it and everything behind
+//! Every batch we write is synced before the next begins, and none begins after one that failed. So after a crash, a
+//! power cut or a failed write all batches are whole but the last, which may be cut short or have holes and was never
+//! acknowledged: it is cut off. A batch that is not whole and has a whole one behind it is damage to what was
+//! acknowledged. fjall would drop it and everything behind
 //! it without a word, or refuse some forms of a torn end; here the one is an error and the other is not.
 //!
 //! A batch is a start (tag, number of items, sequence number), its items (tag, type, compression, keyspace, lengths of
@@ -46,16 +47,18 @@ impl From<io::Error> for JournalError {
 /// Cuts what was not acknowledged off the end of a log's journals: a batch that is not whole and, where the last
 /// acknowledged revision is known, one with a later revision.
 pub(crate) fn trim(log: &Path, last: Option<u64>) -> Result<(), JournalError> {
-    let journals = journals(log)?;
-    for (n, journal) in journals.iter().enumerate() {
-        let file = File::options().read(true).write(true).open(journal)?;
+    let mut later_is_empty = true;
+    // fjall may begin a new journal after a failed write, so the last batch need not be in the newest.
+    for journal in journals(log)?.into_iter().rev() {
+        let file = File::options().read(true).write(true).open(&journal)?;
+        let is_last = later_is_empty;
+        later_is_empty &= !has_data_from(&file, 0)?;
         let (end, why) = acknowledged_end(&file, last)?;
         if !has_data_from(&file, end)? {
             continue;
         }
-        let is_newest = n + 1 == journals.len();
-        if !is_newest || (why == Stop::NotWhole && has_whole_batch_after(journal, end)?) {
-            return Err(JournalError::Damaged { journal: journal.clone(), at: end });
+        if !is_last || (why == Stop::NotWhole && has_whole_batch_after(&journal, end)?) {
+            return Err(JournalError::Damaged { journal, at: end });
         }
         tracing::warn!(journal = %journal.display(), at = end, "cut off a batch that was never acknowledged");
         file.set_len(end)?;
@@ -66,16 +69,22 @@ pub(crate) fn trim(log: &Path, last: Option<u64>) -> Result<(), JournalError> {
 
 /// Writes zeros into the part of the newest journal that comes next. It reads as zeros already, but there are no blocks
 /// behind it yet, and a sync that has to find some takes half as long again. Whoever calls must be the one who writes.
+/// That it reads as zeros is checked, not believed: file systems have been wrong about holes.
 pub(crate) fn fill_ahead(log: &Path) -> io::Result<()> {
     let Some(journal) = journals(log)?.pop() else { return Ok(()) };
-    let mut file = File::options().write(true).open(&journal)?;
+    let mut file = File::options().read(true).write(true).open(&journal)?;
     let length = file.metadata()?.len();
     let hole = rustix::fs::seek(&file, SeekFrom::Hole(0))?;
     let data_again = match rustix::fs::seek(&file, SeekFrom::Data(hole)) {
         Err(Errno::NXIO) => length,
         other => other?,
     };
-    let zeros = vec![0; data_again.saturating_sub(hole).min(FILL_BYTES) as usize];
+    let mut zeros = vec![0; data_again.saturating_sub(hole).min(FILL_BYTES) as usize];
+    file.seek(io::SeekFrom::Start(hole))?;
+    file.read_exact(&mut zeros)?;
+    if zeros.iter().any(|byte| *byte != 0) {
+        return Ok(());
+    }
     file.seek(io::SeekFrom::Start(hole))?;
     file.write_all(&zeros)?;
     file.sync_data()
@@ -107,7 +116,8 @@ enum Stop {
 }
 
 /// Where the last batch ends that is whole and holds no revision above `last`, all before it being so too.
-fn acknowledged_end(file: &File, last: Option<u64>) -> io::Result<(u64, Stop)> {
+fn acknowledged_end(mut file: &File, last: Option<u64>) -> io::Result<(u64, Stop)> {
+    file.rewind()?;
     let mut reader = BufReader::with_capacity(256 << 10, file);
     let mut end = 0;
     while let Some(batch) = read_batch(&mut reader)? {

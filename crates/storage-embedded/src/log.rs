@@ -196,7 +196,7 @@ impl Log {
     }
 
     fn fill_ahead(&mut self) {
-        if self.must_fill_ahead() {
+        if self.must_fill_ahead() && !self.broken {
             self.unfilled_bytes = 0;
             // Only speed is lost where it cannot be done. If the disk is full the write will say so.
             let _ = journal::fill_ahead(&self.directory.log_path());
@@ -398,7 +398,7 @@ mod tests {
             .map(|file| file.unwrap().path())
             .filter(|file| file.extension().is_some_and(|extension| extension == "jnl"))
             .collect();
-        assert_eq!(journals.len(), 1);
+        journals.sort_unstable();
         journals.remove(0)
     }
 
@@ -414,7 +414,7 @@ mod tests {
             let target = to.join(file.file_name());
             if file.file_type().unwrap().is_dir() {
                 copy(&file.path(), &target);
-            } else if file.path().extension().is_none_or(|extension| extension != "jnl") {
+            } else if file.file_name() != "0.jnl" {
                 fs::copy(file.path(), target).unwrap();
             }
         }
@@ -468,6 +468,18 @@ mod tests {
             let found = log.open_with(&log.journal[..end]).unwrap();
             assert_eq!(found, (2..=last).collect::<Vec<_>>(), "cut at {end} of {:?}", log.last_batch);
         }
+    }
+
+    /// After a failed write fjall may still begin a new journal.
+    #[test]
+    fn fault_a_torn_batch_with_an_empty_journal_behind_it_is_lost_and_nothing_else() {
+        let log = Damageable::new();
+        let next = log.root.path().join("whole/log/1.jnl");
+        File::create(&next).unwrap().set_len(64 << 20).unwrap();
+        let cut = &log.journal[..log.last_batch.end - 20];
+        assert_eq!(log.open_with(cut).unwrap(), [2, 3, 4, 5]);
+        fs::write(&next, &log.journal[..log.last_batch.end]).unwrap();
+        assert!(matches!(log.open_with(cut), Err(OpenError::Damaged { .. })), "not the last batch");
     }
 
     #[test]

@@ -220,7 +220,10 @@ impl Watcher {
                     if let Some(progress) = &mut self.progress {
                         progress.due = Instant::now() + progress.interval;
                     }
-                    self.ready.push_back(BackendEvent::Progress(revision));
+                    // A watch that begins in the future has nothing to say of the present.
+                    if revision >= self.cursor {
+                        self.ready.push_back(BackendEvent::Progress(revision));
+                    }
                 }
                 Look::NothingNew(_) => self.sleep().await,
                 Look::Compacted => {

@@ -288,7 +288,7 @@ mod full {
     fn fault_a_full_disk_refuses_writes_until_there_is_room() {
         if let Some(directory) = env::var_os(DIRECTORY) {
             let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().unwrap();
-            for round in 0..rounds(3, 20) {
+            for round in 0..rounds(4, 20) {
                 runtime.block_on(fill_and_make_room(&PathBuf::from(&directory), round));
             }
             return;
@@ -296,7 +296,7 @@ mod full {
         // A mount of our own, in a name space of our own, gone with the process: no traces, no root needed
         // where user name spaces are allowed.
         let root = tempfile::tempdir().unwrap();
-        let mounted = r#"mount -t tmpfs -o size=48m none "$0" && exec "$@""#;
+        let mounted = r#"mount -t tmpfs -o size=200m none "$0" && exec "$@""#;
         let status = Command::new("unshare")
             .args(["--user", "--map-root-user", "--mount", "sh", "-c", mounted])
             .arg(root.path())
@@ -314,7 +314,9 @@ mod full {
     async fn fill_and_make_room(disk: &Path, round: u64) {
         let directory = disk.join(format!("data-{round}"));
         let ballast = disk.join("ballast");
-        std::fs::write(&ballast, vec![1; 16 << 20]).unwrap();
+        // Every other time there is room for more than one journal of fjall's.
+        let ballast_bytes = if round.is_multiple_of(2) { 168 << 20 } else { 64 << 20 };
+        std::fs::write(&ballast, vec![1; ballast_bytes]).unwrap();
         let store = Embedded::open(&directory, EmbeddedOptions::default()).unwrap();
         let mut state = BTreeMap::new();
 

@@ -1,10 +1,14 @@
 //! Lists: pages, selectors, and the revision they are read at.
 
 use super::{
-    Fixture, assert_corrupt, assert_too_large, end_of_time, fields, labels, later, names, pod, token_after,
+    Fixture, assert_corrupt, assert_too_large, end_of_time, fields, labels, later, names, pod, pods_prefix,
+    token_after,
 };
-use crate::{List, ListRequest};
-use keepwatch_apimachinery::list_options::{ContinueAt, ListAt};
+use crate::{List, ListRequest, RangeRequest, StorageError};
+use keepwatch_apimachinery::{
+    ResourceVersion,
+    list_options::{ContinueAt, ListAt},
+};
 
 fn page(limit: usize, at: ListAt) -> ListRequest {
     ListRequest { limit: Some(limit), at, ..ListRequest::all() }
@@ -286,4 +290,32 @@ pub async fn concurrent_lists_are_states_that_were(fixture: &Fixture) {
         last = Some(list.revision);
     }
     writer.await.expect("the writer is done");
+}
+
+/// A backend asked for no items still tells that there are some.
+pub async fn a_range_of_no_items_tells_whether_there_are_any(fixture: &Fixture) {
+    create_all(fixture, "a b").await;
+    let scope = pods_prefix().all();
+    let request = RangeRequest { limit: Some(0), count: true, ..RangeRequest::all(scope) };
+    let range = fixture.backend.range(request).await.expect("a read");
+    assert_eq!((range.items.len(), range.more, range.count), (0, true, Some(2)));
+}
+
+/// A backend asked for what lies past a scope still looks at the revision it is asked for.
+pub async fn a_range_past_its_scope_checks_its_revision(fixture: &Fixture) {
+    create_all(fixture, "a b").await;
+    let current = fixture.revision().await;
+    fixture.compact(current).await;
+    let past = |at| RangeRequest {
+        from: Some("/registry/zzz".to_owned()),
+        at: Some(at),
+        ..RangeRequest::all(pods_prefix().all())
+    };
+    let future = fixture.backend.range(past(later(current, 1000))).await;
+    assert!(matches!(future, Err(StorageError::TooLarge { .. })), "{future:?}");
+    let compacted =
+        fixture.backend.range(past(ResourceVersion::new(current.get() - 1).expect("above zero"))).await;
+    assert!(matches!(compacted, Err(StorageError::Expired(_))), "{compacted:?}");
+    let now = fixture.backend.range(past(current)).await.expect("a read");
+    assert_eq!((now.items.len(), now.more), (0, false));
 }

@@ -29,7 +29,7 @@ pub mod update;
 pub mod view;
 pub mod watch;
 
-use super::{Fixture, QUIET, Watching, fields, guarantees, labels, meanwhile, names, pod};
+use super::{Fixture, QUIET, Watching, fields, guarantees, labels, meanwhile, names, pod, pods_prefix};
 use crate::{Key, ListRequest, Rejection, StorageError, WatchRequest};
 use keepwatch_apimachinery::{
     ResourceVersion,
@@ -216,6 +216,8 @@ macro_rules! conformance_cases {
                 field_selectors_choose_by_fields
                 an_undecodable_value_fails_the_whole_list
                 concurrent_lists_are_states_that_were
+                a_range_of_no_items_tells_whether_there_are_any
+                a_range_past_its_scope_checks_its_revision
             }
             view {
                 a_creation_in_view_is_added
@@ -241,6 +243,7 @@ macro_rules! conformance_cases {
                 a_watch_of_a_state_that_is_reached_begins_with_the_newest
                 a_watch_of_a_state_that_is_not_reached_ends_with_too_large
                 a_watch_from_the_future_is_silent_until_its_revision_has_passed
+                a_watch_from_the_future_tells_no_progress_of_the_present
                 a_watch_from_the_end_of_time_is_silent_for_ever
                 a_watch_of_one_key_follows_that_object_only
                 a_state_of_many_pages_is_of_one_revision

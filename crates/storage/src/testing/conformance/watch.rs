@@ -124,6 +124,16 @@ pub async fn a_watch_from_the_future_is_silent_until_its_revision_has_passed(fix
     assert_eq!(watch.event().await, WatchEvent::Added(first));
 }
 
+/// Until then there is no progress to tell either: it would be of a time before the watch began.
+pub async fn a_watch_from_the_future_tells_no_progress_of_the_present(fixture: &Fixture) {
+    let start = WatchStart::after(later(fixture.revision().await, 1000));
+    let mut watch =
+        fixture.watch_with("/pods", WatchRequest { progress: true, ..WatchRequest::from(start) }).await;
+    watch.is_quiet().await;
+    fixture.storage.request_progress().await.expect("a request");
+    watch.is_quiet().await;
+}
+
 /// One that waits for what no store reaches hears nothing, and disturbs nobody.
 pub async fn a_watch_from_the_end_of_time_is_silent_for_ever(fixture: &Fixture) {
     let mut watch = fixture.watch(WatchStart::after(end_of_time())).await;
