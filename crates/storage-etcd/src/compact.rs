@@ -84,7 +84,9 @@ async fn take_turn(shared: &Shared, turn: &mut Turn) -> Result<Option<ResourceVe
         .and_then([TxnOp::put(COMPACT_REV_KEY, turn.revision.to_string(), None)])
         .or_else([TxnOp::get(COMPACT_REV_KEY, None)]);
     // If the outcome is unknown and it was done after all, the next turn is missed against ourselves.
-    let answer = shared.commit(txn).await.map_err(|fault| fault.told("taking a turn at compacting etcd"))?;
+    let deadline = shared.members.deadline();
+    let answer =
+        shared.commit(txn, deadline).await.map_err(|fault| fault.told("taking a turn at compacting etcd"))?;
     let revision = answer.header().map_or(0, |header| header.revision());
     let outcome = if answer.succeeded() {
         Outcome::Moved { revision }

@@ -95,6 +95,11 @@ impl Fault {
         self.message() == LEASE_NOT_FOUND
     }
 
+    /// Says nothing of a write: it may have been done.
+    pub(crate) fn is_no_space(&self) -> bool {
+        self.message() == SPACE_EXCEEDED
+    }
+
     pub(crate) fn is_no_leader(&self) -> bool {
         self.message() == NO_LEADER
     }

@@ -11,6 +11,9 @@ use tokio::time::Instant;
 /// How many leases are remembered for reuse. One for each time to live in use is enough.
 const LEASES_REMEMBERED_MAX: usize = 16;
 
+/// etcd grants no longer leases than this, which is 285 years. Who asks for more gets this.
+const GRANT_SECONDS_MAX: u64 = 9_000_000_000;
+
 /// The leases that may be used again.
 pub(crate) struct Leases {
     options: LeaseOptions,
@@ -44,7 +47,8 @@ impl Leases {
     /// For how long to grant a lease that serves this time to live.
     pub(crate) fn grant_seconds(&self, ttl: Duration) -> u64 {
         let seconds = whole_seconds(ttl);
-        seconds + (seconds / 20).min(self.options.reuse_max.as_secs())
+        let reuse = (seconds / 20).min(self.options.reuse_max.as_secs());
+        seconds.saturating_add(reuse).min(GRANT_SECONDS_MAX)
     }
 
     /// Remembers a lease that was granted for a key, by a request sent at `asked`.
@@ -63,7 +67,7 @@ impl Leases {
 
 /// etcd counts whole seconds. A key must not live shorter than asked.
 fn whole_seconds(ttl: Duration) -> u64 {
-    (ttl.as_secs() + u64::from(ttl.subsec_nanos() > 0)).max(1)
+    ttl.as_secs().saturating_add(u64::from(ttl.subsec_nanos() > 0)).clamp(1, GRANT_SECONDS_MAX)
 }
 
 #[cfg(test)]
@@ -86,6 +90,16 @@ mod tests {
         }
         assert_eq!(leases().grant_seconds(Duration::from_millis(1_500)), 2);
         assert_eq!(leases().grant_seconds(Duration::ZERO), 1);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_lease_for_ever_is_as_long_as_etcd_grants() {
+        let mut leases = leases();
+        for ttl in [Duration::MAX, Duration::from_secs(u64::MAX), Duration::from_secs(GRANT_SECONDS_MAX)] {
+            assert_eq!(leases.grant_seconds(ttl), GRANT_SECONDS_MAX);
+            leases.granted(7, leases.grant_seconds(ttl), Instant::now());
+            assert_eq!(leases.reuse(ttl, Instant::now()), Some(7));
+        }
     }
 
     #[tokio::test(start_paused = true)]

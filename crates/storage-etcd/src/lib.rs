@@ -6,7 +6,8 @@
 //!
 //! The files in reading order: how to reach etcd (`options`), what its errors mean (`error`), which member is
 //! asked and what happens if it does not answer (`members`), reads and compare-and-swap (`store`), following
-//! changes (`watch`), keys that expire (`lease`), forgetting the past (`compact`).
+//! changes (`watch`), keys that expire (`lease`), writes to an etcd that is full (`full`), forgetting the past
+//! (`compact`).
 //!
 //! Invariants: a write whose outcome is unknown is never sent again; a watch neither repeats nor skips an event,
 //! whatever happens to connections and members; nothing is buffered beyond one etcd message and one HTTP/2
@@ -22,6 +23,7 @@ mod members;
 mod store;
 mod watch;
 mod lease;
+mod full;
 mod compact;
 #[cfg(feature = "testing")]
 pub mod testing;

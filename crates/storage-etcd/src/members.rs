@@ -5,7 +5,7 @@
 //!
 //! Kept true: a read that one member cannot answer, or not soon, is put to the next; a write is sent again only
 //! if it was certainly not done; nothing takes longer than the request timeout. A member that is overtaken by
-//! one that was asked later is suspected to hang, and its watches move.
+//! one that was asked a whole patience later is suspected to hang, and its watches move.
 
 use crate::{
     compact::COMPACT_REV_KEY,
@@ -166,10 +166,10 @@ impl Members {
     where
         F: Future<Output = Result<T, etcd_client::Error>>,
     {
-        let deadline = Instant::now() + self.request_timeout;
+        let deadline = self.deadline();
         let mut running = FuturesUnordered::new();
-        // Who has not answered yet.
-        let mut asked: Vec<usize> = Vec::new();
+        // Who has not answered yet, and since when.
+        let mut asked: Vec<(usize, Instant)> = Vec::new();
         let mut started = 0;
         let mut last = Fault::Timeout;
         let mut next = first;
@@ -177,12 +177,13 @@ impl Members {
         loop {
             tokio::select! {
                 biased;
-                Some((member, result)) = running.next() => {
-                    asked.retain(|other| *other != member);
+                Some((member, since, result)) = running.next() => {
+                    asked.retain(|(other, _)| *other != member);
                     match result {
                         Ok(value) => {
                             self.prefer(member);
-                            self.suspect(&asked);
+                            let overtaken = |(_, other): &&(usize, Instant)| *other + patience <= since;
+                            asked.iter().filter(overtaken).for_each(|(slow, _)| self.suspect(*slow));
                             return Ok(value);
                         }
                         Err(fault @ Fault::Answer(_)) => return Err(fault),
@@ -202,27 +203,35 @@ impl Members {
                     return Err(if running.is_empty() { last } else { Fault::Timeout });
                 }
                 () = sleep_until(next_start), if running.len() < self.members.len() => {
-                    asked.iter().for_each(|slow| self.leave(*slow));
-                    while asked.contains(&next) {
+                    asked.iter().for_each(|(slow, _)| self.leave(*slow));
+                    while asked.iter().any(|(other, _)| *other == next) {
                         next = self.after(next);
                     }
-                    let (member, call) = (next, &call);
-                    running.push(async move { (member, self.attempt(member, call).await) });
-                    asked.push(member);
+                    let (member, since, call) = (next, Instant::now(), &call);
+                    running.push(async move { (member, since, self.attempt(member, call).await) });
+                    asked.push((member, since));
                     started += 1;
                     next = self.after(member);
-                    next_start = Instant::now() + patience;
+                    next_start = since + patience;
                 }
             }
         }
     }
 
+    /// Until when a request that begins now may take.
+    pub(crate) fn deadline(&self) -> Instant {
+        Instant::now() + self.request_timeout
+    }
+
     /// Has something done that must not be done twice.
-    pub(crate) async fn write<T, F>(&self, call: impl Fn(Arc<Connection>) -> F) -> Result<T, Fault>
+    pub(crate) async fn write<T, F>(
+        &self,
+        deadline: Instant,
+        call: impl Fn(Arc<Connection>) -> F,
+    ) -> Result<T, Fault>
     where
         F: Future<Output = Result<T, etcd_client::Error>>,
     {
-        let deadline = Instant::now() + self.request_timeout;
         for started in 1.. {
             let member = self.preferred();
             let mut attempt = pin!(self.attempt(member, &call));
@@ -291,12 +300,11 @@ impl Members {
         std::future::pending().await
     }
 
-    /// These were asked well before another, which has answered.
-    fn suspect(&self, members: &[usize]) {
-        for member in members {
-            tracing::info!(member = %self.members[*member].endpoint.uri(), "an etcd member does not answer");
-            self.members[*member].suspicions.send_modify(|count| *count += 1);
-        }
+    /// This one was asked well before another, which has answered.
+    fn suspect(&self, member: usize) {
+        let member = &self.members[member];
+        tracing::info!(member = %member.endpoint.uri(), "an etcd member does not answer");
+        member.suspicions.send_modify(|count| *count += 1);
     }
 
     /// Makes the next member the preferred one, unless somebody has left this one already.
@@ -308,5 +316,33 @@ impl Members {
             let from = self.members[member].endpoint.uri();
             tracing::debug!(%from, to = %self.members[next].endpoint.uri(), "changing etcd member");
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Three members that take this long to answer. Nothing is sent to them.
+    async fn who_is_suspected(answer_after_ms: [u64; 3]) -> [bool; 3] {
+        let endpoints = [1, 2, 3].map(|port| format!("http://127.0.0.1:{port}"));
+        let members = Members::new(&EtcdOptions::new(endpoints)).unwrap();
+        let suspicions = [0, 1, 2].map(|member: usize| members.members[member].suspicions.subscribe());
+        let answer = members.read(|member| async move {
+            tokio::time::sleep(Duration::from_millis(answer_after_ms[member.number])).await;
+            Ok(())
+        });
+        answer.await.unwrap();
+        suspicions.map(|suspicions| suspicions.has_changed().unwrap())
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn only_a_member_that_was_overtaken_is_suspected() {
+        assert_eq!(who_is_suspected([1_900, 10, 10]).await, [false, false, false]);
+        assert_eq!(who_is_suspected([9_000, 10, 10]).await, [true, false, false]);
+        assert_eq!(who_is_suspected([9_000, 9_000, 10]).await, [true, true, false]);
+        // The first answers late, the second was asked only just now.
+        assert_eq!(who_is_suspected([2_050, 9_000, 10]).await, [false, false, false]);
+        assert_eq!(who_is_suspected([9_000, 2_050, 9_000]).await, [true, false, false]);
     }
 }

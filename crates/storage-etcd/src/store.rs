@@ -6,6 +6,7 @@
 use crate::{
     compact::{self, Learned},
     error::{ConnectError, Fault},
+    full::Sent,
     lease::Leases,
     members::{self, Members},
     options::EtcdOptions,
@@ -14,14 +15,19 @@ use crate::{
 use async_trait::async_trait;
 use bytes::Bytes;
 use etcd_client::{
-    Compare, CompareOp, GetOptions, PutOptions, Txn, TxnOp, TxnOpResponse, TxnResponse, proto::PbKeyValue,
+    Compare, CompareOp, GetOptions, GetResponse, PutOptions, Txn, TxnOp, TxnOpResponse, TxnResponse,
+    proto::PbKeyValue,
 };
 use keepwatch_apimachinery::ResourceVersion;
 use keepwatch_storage::{
     Backend, BackendWatch, Key, KeyValue, Range, RangeRequest, Scope, StorageError, Swap,
 };
 use std::{sync::Arc, time::Duration};
-use tokio::{sync::Mutex, task::JoinSet, time::Instant};
+use tokio::{
+    sync::Mutex,
+    task::JoinSet,
+    time::{Instant, timeout_at},
+};
 
 /// How often a read at a revision is tried that etcd calls a future one while it goes past that very revision.
 const FUTURE_READS_MAX: usize = 3;
@@ -89,9 +95,9 @@ impl Shared {
         Ok((current, item))
     }
 
-    pub(crate) async fn commit(&self, txn: Txn) -> Result<TxnResponse, Fault> {
+    pub(crate) async fn commit(&self, txn: Txn, deadline: Instant) -> Result<TxnResponse, Fault> {
         self.members
-            .write(|member| {
+            .write(deadline, |member| {
                 let (mut kv, txn) = (member.kv.clone(), txn.clone());
                 async move { kv.txn(txn).await }
             })
@@ -99,7 +105,11 @@ impl Shared {
     }
 
     /// A lease for one more key.
-    async fn lease(&self, ttl: Duration) -> Result<i64, Fault> {
+    async fn lease(&self, ttl: Duration, deadline: Instant) -> Result<i64, Fault> {
+        timeout_at(deadline, self.share_or_grant(ttl)).await.unwrap_or(Err(Fault::Timeout))
+    }
+
+    async fn share_or_grant(&self, ttl: Duration) -> Result<i64, Fault> {
         // Held while a lease is granted, so that writers who need the same one wait and share it.
         let mut leases = self.leases.lock().await;
         let now = Instant::now();
@@ -117,6 +127,13 @@ impl Shared {
             .await?;
         leases.granted(granted.id(), seconds, now);
         Ok(granted.id())
+    }
+
+    async fn forget_lease(&self, id: i64, deadline: Instant) {
+        // Whoever is given it next finds out again.
+        if let Ok(mut leases) = timeout_at(deadline, self.leases.lock()).await {
+            leases.forget(id);
+        }
     }
 
     pub(crate) async fn compact(&self, revision: ResourceVersion) -> Result<(), StorageError> {
@@ -158,20 +175,26 @@ impl Backend for EtcdBackend {
         ttl: Option<Duration>,
     ) -> Result<Swap, StorageError> {
         let doing = "writing to etcd";
-        let value = Vec::from(value);
+        // One for all that it takes, however many wait for the same lease.
+        let deadline = self.shared.members.deadline();
         for _ in 0..LEASE_TRIES_MAX {
             let lease = match ttl {
                 Some(ttl) => {
-                    self.shared.lease(ttl).await.map_err(|fault| fault.told("asking etcd for a lease"))?
+                    let lease = self.shared.lease(ttl, deadline).await;
+                    lease.map_err(|fault| fault.told("asking etcd for a lease"))?
                 }
                 None => 0,
             };
-            let put = TxnOp::put(key.as_str(), value.clone(), Some(PutOptions::new().with_lease(lease)));
-            match self.shared.commit(swap(key, expected, put)).await {
+            let put = TxnOp::put(key.as_str(), value.to_vec(), Some(PutOptions::new().with_lease(lease)));
+            match self.shared.commit(swap(key, expected, put), deadline).await {
                 Ok(answer) => return swapped(answer),
                 // Somebody revoked it, or we lost count of time; nothing was written.
                 Err(fault) if lease != 0 && fault.is_lease_not_found() => {
-                    self.shared.leases.lock().await.forget(lease);
+                    self.shared.forget_lease(lease, deadline).await;
+                }
+                Err(fault) if fault.is_no_space() => {
+                    let sent = Sent { key, expected, value: Some(value), doing };
+                    return sent.outcome(&self.shared, fault).await;
                 }
                 Err(fault) => return Err(fault.told(doing)),
             }
@@ -181,24 +204,19 @@ impl Backend for EtcdBackend {
 
     async fn delete_if(&self, key: &Key, expected: ResourceVersion) -> Result<Swap, StorageError> {
         let delete = TxnOp::delete(key.as_str(), None);
-        let answer = self.shared.commit(swap(key, Some(expected), delete)).await;
-        swapped(answer.map_err(|fault| fault.told("deleting from etcd"))?)
+        let deadline = self.shared.members.deadline();
+        let (doing, expected) = ("deleting from etcd", Some(expected));
+        match self.shared.commit(swap(key, expected, delete), deadline).await {
+            Ok(answer) => swapped(answer),
+            Err(fault) if fault.is_no_space() => {
+                Sent { key, expected, value: None, doing }.outcome(&self.shared, fault).await
+            }
+            Err(fault) => Err(fault.told(doing)),
+        }
     }
 
     async fn range(&self, request: RangeRequest) -> Result<Range, StorageError> {
-        let (start, end) = bounds(&request.scope);
-        let start = request.from.filter(|from| *from > start).unwrap_or(start);
-        if start >= end {
-            let current = self.current_revision().await?;
-            return Ok(Range { current, items: Vec::new(), more: false, count: request.count.then_some(0) });
-        }
-        let mut options = GetOptions::new().with_range(end);
-        if let Some(limit) = request.limit {
-            options = options.with_limit(i64::try_from(limit).unwrap_or(i64::MAX));
-        }
-        if let Some(at) = request.at {
-            options = options.with_revision(as_etcd(at));
-        }
+        let (start, options) = query(&request);
         for _ in 0..FUTURE_READS_MAX {
             let answer = self
                 .shared
@@ -209,18 +227,7 @@ impl Backend for EtcdBackend {
                 })
                 .await;
             match (answer, request.at) {
-                (Ok(mut answer), _) => {
-                    return Ok(Range {
-                        current: header_revision(answer.header())?,
-                        more: answer.more(),
-                        count: request.count.then(|| usize::try_from(answer.count()).unwrap_or(0)),
-                        items: answer
-                            .take_kvs()
-                            .into_iter()
-                            .map(|item| read_item(item.0))
-                            .collect::<Result<_, _>>()?,
-                    });
-                }
+                (Ok(answer), _) => return read_range(&request, answer),
                 (Err(fault), Some(requested)) if fault.is_future_revision() => {
                     match self.shared.too_large(requested).await? {
                         // Reached in between.
@@ -260,6 +267,38 @@ impl Backend for EtcdBackend {
     fn compacted_revision(&self) -> Option<ResourceVersion> {
         self.shared.compacted.get()
     }
+}
+
+/// Where to begin, and how to go on from there.
+fn query(request: &RangeRequest) -> (String, GetOptions) {
+    let (begin, end) = bounds(&request.scope);
+    let mut options = GetOptions::new();
+    if let Some(at) = request.at {
+        options = options.with_revision(as_etcd(at));
+    }
+    if begins_past_the_end(request) {
+        // There is nothing to read, but the revision is still to be checked. One key is the least to ask for.
+        return (begin, options.with_count_only());
+    }
+    options = match request.limit {
+        // To etcd this is no limit.
+        Some(0) => options.with_count_only(),
+        Some(limit) => options.with_limit(i64::try_from(limit).unwrap_or(i64::MAX)),
+        None => options,
+    };
+    let start = request.from.clone().filter(|from| *from > begin).unwrap_or(begin);
+    (start, options.with_range(end))
+}
+
+fn begins_past_the_end(request: &RangeRequest) -> bool {
+    request.from.as_ref().is_some_and(|from| *from >= request.scope.end())
+}
+
+fn read_range(request: &RangeRequest, mut answer: GetResponse) -> Result<Range, StorageError> {
+    let current = header_revision(answer.header())?;
+    let count = if begins_past_the_end(request) { 0 } else { usize::try_from(answer.count()).unwrap_or(0) };
+    let items = answer.take_kvs().into_iter().map(|item| read_item(item.0)).collect::<Result<Vec<_>, _>>()?;
+    Ok(Range { current, more: count > items.len(), count: request.count.then_some(count), items })
 }
 
 /// A transaction that does `operation` if the key's last write was at `expected`, and else reads the key.

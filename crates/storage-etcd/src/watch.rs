@@ -62,7 +62,7 @@ pub(crate) async fn start(
 struct Watch {
     shared: Arc<Shared>,
     scope: Scope,
-    /// Tells of requests for progress, if this watch is to tell progress.
+    /// Tells of requests for progress, if this watch is to tell progress; else progress is received, not told.
     progress: Option<tokio::sync::watch::Receiver<u64>>,
     received: Received,
     open: Option<Open>,
@@ -208,11 +208,14 @@ impl Watch {
 
     async fn open_from(&self, revision: i64) -> Result<Open, Fault> {
         let (start, end) = bounds(&self.scope);
-        let mut options =
-            WatchOptions::new().with_range(end).with_start_revision(revision).with_prev_key().with_fragment();
-        if self.progress.is_some() {
-            options = options.with_progress_notify();
-        }
+        // Progress moves the position of a watch on where little changes, so that the history it needs when it
+        // is opened again is still kept. That is of use even where it is not told.
+        let options = WatchOptions::new()
+            .with_range(end)
+            .with_start_revision(revision)
+            .with_prev_key()
+            .with_fragment()
+            .with_progress_notify();
         self.shared
             .members
             .read(|member| {

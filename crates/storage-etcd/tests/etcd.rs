@@ -11,7 +11,7 @@ use keepwatch_storage::{
 };
 use keepwatch_storage_etcd::{
     EtcdBackend, EtcdOptions, EtcdTls, EtcdUser, Pem,
-    testing::{EtcdServer, ServerOptions, ServerTls},
+    testing::{EtcdServer, Network, ServerOptions, ServerTls},
 };
 use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, ExtendedKeyUsagePurpose, IsCa, KeyPair};
 use std::{collections::BTreeSet, time::Duration};
@@ -431,6 +431,124 @@ async fn a_read_from_a_key_on_tells_what_remains() {
     assert_eq!(names, ["/registry/pods/b", "/registry/pods/c"]);
     assert_eq!((range.more, range.count), (true, Some(3)));
     assert_eq!(backend.range(RangeRequest::all(pods())).await.unwrap().items.len(), 4);
-    let past = RangeRequest { from: Some("/registry/pods1".into()), ..RangeRequest::all(pods()) };
-    assert!(backend.range(past).await.unwrap().items.is_empty());
+
+    let none = RangeRequest { limit: Some(0), ..RangeRequest::all(pods()) };
+    let range = backend.range(none.clone()).await.unwrap();
+    assert_eq!((range.items.len(), range.more, range.count), (0, true, None));
+    let range = backend.range(RangeRequest { count: true, ..none.clone() }).await.unwrap();
+    assert_eq!((range.items.len(), range.more, range.count), (0, true, Some(4)));
+    let empty = Scope::Children(Key::from_backend("/registry/empty/"));
+    assert!(!backend.range(RangeRequest { scope: empty, ..none.clone() }).await.unwrap().more);
+}
+
+/// Where there is nothing to read the revision is checked all the same.
+#[tokio::test]
+async fn a_read_past_the_end_still_checks_its_revision() {
+    let etcd = EtcdServer::start().await;
+    let backend = connect(&etcd).await;
+    let old = put(&backend, "a", "1").await;
+    let current = put(&backend, "a", "2").await;
+    backend.compact(current).await.unwrap();
+    let past =
+        RangeRequest { from: Some("/registry/pods1".into()), count: true, ..RangeRequest::all(pods()) };
+    let none = RangeRequest { limit: Some(0), ..RangeRequest::all(pods()) };
+    for (request, count) in [(past, Some(0)), (none, None)] {
+        let read = async |at| backend.range(RangeRequest { at, ..request.clone() }).await;
+        for at in [None, Some(current)] {
+            let range = read(at).await.unwrap();
+            assert_eq!((range.items.len(), range.count, range.current), (0, count, current));
+        }
+        let error = read(Some(old)).await.unwrap_err();
+        assert!(matches!(error, StorageError::Expired(ExpiredRead::List)), "{error:?}");
+        let error = read(Some(current.next())).await.unwrap_err();
+        assert!(matches!(error, StorageError::TooLarge { .. }), "{error:?}");
+    }
+}
+
+/// etcd says that it is full also after it has written, to those who write at the same time.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_is_told_not_to_fit_is_not_in_the_store() {
+    for _ in 0..3 {
+        let args = vec!["--quota-backend-bytes".to_owned(), (4 << 20).to_string()];
+        let etcd = EtcdServer::with(ServerOptions { args, ..ServerOptions::default() }).await;
+        let backend = connect(&etcd).await;
+        futures::future::join_all((0..96).map(|writer| write_until_full(&backend, writer))).await;
+
+        // Now it is full before a write begins. Who could not have written anyway hears of that.
+        let first = key("0-0");
+        let (_, item) = backend.get(&first).await.unwrap();
+        let modified = item.as_ref().map(|item| item.modified).expect("there was room for it");
+        let conflict = backend.put_if(&first, None, "other".into(), None).await.unwrap();
+        assert_eq!(conflict, Swap::Conflict(item));
+        let error = backend.put_if(&first, Some(modified), "other".into(), None).await.unwrap_err();
+        assert!(matches!(error, StorageError::Full { .. }), "{error:?}");
+        let deleted = backend.delete_if(&first, modified).await.unwrap();
+        assert!(matches!(deleted, Swap::Done(_)), "{deleted:?}");
+    }
+}
+
+/// Writes until something does not fit, and compares what is told with what is there.
+async fn write_until_full(backend: &EtcdBackend, writer: usize) {
+    for number in 0..100 {
+        let name = key(&format!("{writer}-{number}"));
+        let value = Bytes::from(name.repeat(500));
+        let answer = backend.put_if(&name, None, value.clone(), None).await;
+        let (_, item) = backend.get(&name).await.unwrap();
+        match answer {
+            Ok(Swap::Done(revision)) => {
+                let item = item.expect("what was acknowledged is there");
+                assert_eq!((item.modified, item.value), (revision, value));
+            }
+            Err(StorageError::Full { .. }) => {
+                assert!(item.is_none(), "{name} was told not to fit and is there");
+                return;
+            }
+            other => panic!("{name}: {other:?}"),
+        }
+    }
+    panic!("etcd takes everything");
+}
+
+/// A watch of what never changes is broken and opened again after everything around it was compacted away.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_quiet_watch_outlives_compaction_and_its_connection() {
+    let args = vec!["--experimental-watch-progress-notify-interval".to_owned(), "100ms".to_owned()];
+    let mut etcd = EtcdServer::with(ServerOptions { args, ..ServerOptions::default() }).await;
+    let backend = EtcdBackend::connect(EtcdOptions::new([etcd.member().url()])).await.unwrap();
+    let start = put(&backend, "a", "1").await;
+    let scope = Scope::Object(key("quiet"));
+    let mut watch = backend.watch(scope, start, false).await.unwrap();
+    let told = tokio::spawn(async move { next(&mut watch).await });
+    for count in 0..20 {
+        put(&backend, "a", count.to_string()).await;
+    }
+    // Long enough to be told of progress.
+    sleep(Duration::from_secs(1)).await;
+    backend.compact(backend.current_revision().await.unwrap()).await.unwrap();
+    etcd.member().set_network(Network::Cut);
+    sleep(Duration::from_millis(200)).await;
+    etcd.member().set_network(Network::Open);
+    let revision = put(&backend, "quiet", "1").await;
+    let told = told.await.unwrap();
+    assert!(matches!(&told, Ok(BackendEvent::Put { item, .. }) if item.modified == revision), "{told:?}");
+}
+
+/// They need the same lease, and so wait for one another; but none for longer than one request may take.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn writes_with_a_ttl_to_a_hung_etcd_fail_all_at_once() {
+    let mut etcd = EtcdServer::start().await;
+    let request_timeout = Duration::from_secs(1);
+    let options = EtcdOptions { request_timeout, ..EtcdOptions::new([etcd.url()]) };
+    let backend = EtcdBackend::connect(options).await.unwrap();
+    etcd.member().pause();
+    let start = Instant::now();
+    let hour = Some(Duration::from_secs(3_600));
+    let names: Vec<_> = (0..6).map(|number| key(&number.to_string())).collect();
+    let puts = names.iter().map(|name| backend.put_if(name, None, "1".into(), hour));
+    for answer in futures::future::join_all(puts).await {
+        assert!(matches!(answer, Err(StorageError::Timeout { .. })), "{answer:?}");
+    }
+    assert!(start.elapsed() < request_timeout * 2, "{:?}", start.elapsed());
+    etcd.member().resume();
+    put_for(&backend, "0", "2", hour).await;
 }

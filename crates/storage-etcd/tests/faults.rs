@@ -2,8 +2,9 @@
 //!
 //! Each test runs writers and watchers throughout its rounds of faults (one, or ten with `KEEPWATCH_LONG=1`).
 //! During each fault writes and watches must go on. Afterwards a watch through a member that was asked directly
-//! tells the whole history, and against it is checked: every acknowledged write is in it, nothing is in it that
-//! nobody wrote, and what each watcher was told is exactly it, in order, once.
+//! tells the whole history, and against it is checked: every acknowledged write is in it, none that was refused
+//! is, none is in it twice, nothing is in it that nobody wrote, and what each watcher was told is exactly it, in
+//! order, once.
 
 #![allow(clippy::unwrap_used, reason = "a panic is how a test says that something is wrong")]
 
@@ -83,12 +84,14 @@ async fn fault_all_members_are_restarted() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn fault_the_network_swallows_everything_to_one_member() {
+async fn fault_the_network_to_one_member_fails() {
     let run = Run::start(Target::Follower).await;
-    for round in 0..rounds() {
+    for round in 0..2 * rounds() {
         let member = (run.target + round) % run.cluster.members.len();
-        run.cluster.members[member].set_network(Network::BlackHole);
-        run.goes_on("one member is out of reach").await;
+        // Nothing arrives and nobody is told, then every connection is closed.
+        let network = if round % 2 == 0 { Network::BlackHole } else { Network::Cut };
+        run.cluster.members[member].set_network(network);
+        run.goes_on(&format!("one member is out of reach ({network:?})")).await;
         run.cluster.members[member].set_network(Network::Open);
         run.goes_on("the member is in reach again").await;
     }
@@ -179,6 +182,8 @@ struct Written {
     acknowledged: BTreeMap<u64, (String, Option<String>)>,
     /// Values that may have been written, and keys that may have been deleted.
     attempted: BTreeSet<(String, Option<String>)>,
+    /// Values that were refused. No value is tried twice.
+    refused: BTreeSet<(String, Option<String>)>,
     unknown: usize,
     longest_wait: Duration,
 }
@@ -285,10 +290,20 @@ impl Run {
         for (revision, change) in &written.acknowledged {
             assert_eq!(by_revision.get(revision), Some(change), "acknowledged at {revision} and lost");
         }
+        let mut seen = BTreeSet::new();
         for (revision, key, value) in &history {
-            let attempted = key == END || written.attempted.contains(&(key.clone(), value.clone()));
+            let change = (key.clone(), value.clone());
+            let attempted = key == END || written.attempted.contains(&change);
             assert!(attempted, "{key} at {revision}: nobody wrote {value:?}");
+            assert!(!written.refused.contains(&change), "{key} at {revision}: {value:?} was refused");
+            assert!(
+                value.is_none() || seen.insert(change),
+                "{key} at {revision}: {value:?} was written twice"
+            );
         }
+        // One more is the end. Deletions have no value to tell them apart, but can be counted.
+        let most = written.acknowledged.len() + written.unknown + 1;
+        assert!(history.len() <= most, "{} changes where {most} can be accounted for", history.len());
         let mut watchers = 0;
         while let Some(told) = timeout(GOES_ON, self.watchers.join_next()).await.expect("watchers end") {
             let told = told.unwrap();
@@ -338,7 +353,9 @@ async fn write(backend: Arc<EtcdBackend>, writer: u64, written: Arc<Mutex<Writte
                 let before = written.acknowledged.insert(revision.get(), change);
                 assert_eq!(before, None, "two writes were acknowledged at {revision}");
             }
-            Ok(Swap::Conflict(_)) => {}
+            // A deletion looks like any other of its key.
+            Ok(Swap::Conflict(_)) if delete => {}
+            Ok(Swap::Conflict(_)) => assert!(written.refused.insert(change), "no value is tried twice"),
             Err(StorageError::Unreachable { .. } | StorageError::Timeout { .. }) => written.unknown += 1,
             Err(error) => panic!("writing: {error:?}"),
         }
