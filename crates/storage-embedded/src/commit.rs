@@ -5,7 +5,7 @@
 //! changes nothing.
 //!
 //! With a disk, a thread writes, and everything that came in while it waited for the disk goes into the next batch.
-//! Handing a write over and waking up its writer takes half as long as a quick disk does, so a write that is alone is
+//! Handing a write over and waking up its writer costs a fifth of a write's CPU time, so a write that is alone is
 //! committed where it is made, as long as the disk is quick. Without a disk all are.
 
 use crate::{
