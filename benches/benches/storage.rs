@@ -78,6 +78,17 @@ impl Subject {
         Self { name: "embedded", backend: Arc::new(store), etcd: None, _directory: directory }
     }
 
+    /// A store that was closed and opened again: fjall then appends to its journal until it begins the next one.
+    async fn reopened() -> Self {
+        let directory = data_directory();
+        let store = Embedded::open(directory.path(), EmbeddedOptions::default()).expect("the store opens");
+        let first = store.put_if(&key(usize::MAX, 0), None, value(VALUE_BYTES), None).await;
+        assert!(matches!(first, Ok(Swap::Done(_))), "{first:?}");
+        drop(store);
+        let store = Embedded::open(directory.path(), EmbeddedOptions::default()).expect("the store opens");
+        Self { name: "reopened", backend: Arc::new(store), etcd: None, _directory: directory }
+    }
+
     async fn memory() -> Self {
         let backend = Arc::new(Embedded::memory(EmbeddedOptions::default()));
         Self { name: "memory", backend, etcd: None, _directory: data_directory() }
@@ -163,6 +174,7 @@ async fn creates() {
     for (writers, count) in [(1, 20_000), (16, 100_000), (256, 200_000)] {
         report_creates(Subject::embedded().await, writers, count).await;
     }
+    report_creates(Subject::reopened().await, 1, 20_000).await;
     for (writers, count) in [(1, 3_000), (16, 20_000), (256, 40_000)] {
         report_creates(Subject::etcd().await, writers, count).await;
     }

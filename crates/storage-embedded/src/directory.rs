@@ -117,6 +117,11 @@ impl Directory {
         &self.path
     }
 
+    /// Makes the names of the files in it durable.
+    pub(crate) fn sync(&self) -> io::Result<()> {
+        File::open(&self.path)?.sync_all()
+    }
+
     /// Whether a little can be written: asked before a log that failed for lack of room is opened again.
     pub(crate) fn probe_room(&self, bytes: usize) -> io::Result<()> {
         let probe = self.path.join("probe");

@@ -24,7 +24,7 @@ use parking_lot::RwLock;
 use std::{
     error::Error,
     fs, io,
-    path::Path,
+    path::{Path, PathBuf},
     sync::Arc,
     time::{Duration, Instant},
 };
@@ -75,8 +75,8 @@ impl OpenLog {
     /// Opens the log, without what was written after `last` if that is known.
     fn open(directory: &Directory, last: Option<ResourceVersion>) -> Result<Self, Rejection> {
         let path = directory.log_path();
-        if !path.exists() {
-            Self::make(directory)?;
+        if !path.exists() || unfinished_path(directory).exists() {
+            return Self::make(directory);
         }
         journal::trim(&path, last.map(ResourceVersion::get)).map_err(|error| match error {
             JournalError::Io(error) => error.into(),
@@ -88,17 +88,23 @@ impl OpenLog {
         Ok(Self::open_database(&path)?)
     }
 
-    /// Makes an empty log. fjall would leave one that cannot be opened if it were interrupted, so it is made aside
-    /// and moved into place when it is complete.
-    fn make(directory: &Directory) -> Result<(), Rejection> {
-        let unfinished = directory.path().join("log.new");
-        if unfinished.exists() {
-            fs::remove_dir_all(&unfinished)?;
+    /// Makes an empty log. fjall leaves one that cannot be opened if it is interrupted, so a file stands beside it
+    /// until it is complete, and a log with that file is made anew. It is not closed and opened again: fjall sets
+    /// the length of a journal that it makes, which can then be filled ahead, but appends to one that it finds.
+    fn make(directory: &Directory) -> Result<Self, Rejection> {
+        let path = directory.log_path();
+        let unfinished = unfinished_path(directory);
+        fs::File::create(&unfinished)?;
+        directory.sync()?;
+        if path.exists() {
+            fs::remove_dir_all(&path)?;
         }
-        make_private(&unfinished)?;
-        drop(Self::open_database(&unfinished)?);
-        fs::rename(&unfinished, directory.log_path())?;
-        Ok(fs::File::open(directory.path())?.sync_all()?)
+        make_private(&path)?;
+        let open = Self::open_database(&path)?;
+        directory.sync()?;
+        fs::remove_file(&unfinished)?;
+        directory.sync()?;
+        Ok(open)
     }
 
     fn open_database(path: &Path) -> fjall::Result<Self> {
@@ -123,6 +129,11 @@ impl OpenLog {
         let compacted = self.entries.get(COMPACTED_AT)?.and_then(|value| decode_revision(&value));
         Ok(compacted >= Some(last) || self.entries.contains_key(last.get().to_be_bytes())?)
     }
+}
+
+/// What stands beside a log as long as it is being made.
+fn unfinished_path(directory: &Directory) -> PathBuf {
+    directory.path().join("log.unfinished")
 }
 
 /// What a log held when it was opened.
@@ -537,12 +548,15 @@ mod tests {
     #[test]
     fn a_first_start_that_was_interrupted_is_begun_anew() {
         let root = tempfile::tempdir().unwrap();
-        let unfinished = root.path().join("log.new");
-        fs::create_dir(&unfinished).unwrap();
-        fs::write(unfinished.join("0.jnl"), "").unwrap();
-        let (mut log, _) = open(root.path());
+        let (log, directory) = (root.path().join("log"), root.path());
+        fs::create_dir(&log).unwrap();
+        fs::write(log.join("0.jnl"), "").unwrap();
+        fs::write(directory.join("format"), "1\n").unwrap();
+        fs::write(directory.join("log.unfinished"), "").unwrap();
+        let (mut log, _) = open(directory);
         log.append(&entries(2..=2)).unwrap();
-        assert!(!unfinished.exists());
+        drop(log);
+        assert_eq!(open(directory).1.revisions, [2]);
     }
 
     #[test]
