@@ -7,11 +7,13 @@
 use std::borrow::{Borrow, Cow};
 use std::collections::BTreeMap;
 use std::fmt;
-use std::marker::PhantomData;
+use std::io::Write;
 use std::ops::Deref;
 
 use serde::{Deserialize, Deserializer, Serialize, de};
 use serde_json::value::RawValue;
+
+use crate::ResourceVersion;
 
 /// A resource (`deployments`) or a kind (`Deployment`) together with its API group.
 ///
@@ -174,31 +176,6 @@ where
     Ok(Option::deserialize(deserializer)?.unwrap_or_default())
 }
 
-/// Reads a struct from nothing but a map: serde itself would take an array for one, too.
-fn map_or_null<'de, D, T>(deserializer: D) -> Result<T, D::Error>
-where
-    D: Deserializer<'de>,
-    T: Deserialize<'de> + Default,
-{
-    struct Visitor<T>(PhantomData<T>);
-    impl<'de, T: Deserialize<'de> + Default> de::Visitor<'de> for Visitor<T> {
-        type Value = T;
-
-        fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-            f.write_str("an object")
-        }
-
-        fn visit_map<A: de::MapAccess<'de>>(self, map: A) -> Result<T, A::Error> {
-            T::deserialize(de::value::MapAccessDeserializer::new(map))
-        }
-
-        fn visit_unit<E: de::Error>(self) -> Result<T, E> {
-            Ok(T::default())
-        }
-    }
-    deserializer.deserialize_any(Visitor(PhantomData))
-}
-
 /// What storage and watches need of an object, read from its JSON and nothing else built.
 ///
 /// ```
@@ -208,17 +185,16 @@ where
 /// let peek = Peek::at(object).expect("an object");
 /// assert_eq!((&*peek.kind, &*peek.metadata.name), ("Pod", "web-0"));
 /// ```
-#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
-#[serde(rename_all = "camelCase", default)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Peek<'a> {
     /// The group and version, as `apps/v1`.
-    #[serde(borrow)]
     pub api_version: Text<'a>,
     /// The kind, as `Deployment`.
     pub kind: Text<'a>,
     /// The needed part of the object's metadata.
-    #[serde(deserialize_with = "map_or_null")]
     pub metadata: PeekMeta<'a>,
+    /// Where [`write_versioned`] may put a version, if the object has metadata and none yet.
+    pub version_at: Option<u32>,
 }
 
 /// The metadata that a [`Peek`] sees.
@@ -249,9 +225,65 @@ impl<'a> Peek<'a> {
         if !object.trim_ascii_start().starts_with('{') {
             return Err(Undecodable(de::Error::custom("expected an object")));
         }
-        serde_json::from_str(object).map_err(Undecodable)
+        let outer: Outer<'a> = serde_json::from_str(object).map_err(Undecodable)?;
+        let raw = outer.metadata.map(RawValue::get).filter(|raw| *raw != "null");
+        let metadata: PeekMeta<'a> = match raw {
+            // serde itself would take an array for a struct, too.
+            Some(raw) if !raw.starts_with('{') => {
+                return Err(Undecodable(de::Error::custom("metadata must be an object")));
+            }
+            Some(raw) => serde_json::from_str(raw).map_err(Undecodable)?,
+            None => PeekMeta::default(),
+        };
+        let version_at = raw.filter(|_| metadata.resource_version.is_empty()).and_then(|raw| {
+            let after = match &metadata.uid.0 {
+                // Behind its closing quote.
+                Cow::Borrowed(uid) if !uid.is_empty() => uid.as_ptr().addr() + uid.len() + 1,
+                _ => raw.as_ptr().addr() + 1,
+            };
+            u32::try_from(after - object.as_ptr().addr()).ok()
+        });
+        Ok(Peek { api_version: outer.api_version, kind: outer.kind, metadata, version_at })
     }
 }
+
+#[derive(Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+struct Outer<'a> {
+    #[serde(borrow)]
+    api_version: Text<'a>,
+    kind: Text<'a>,
+    metadata: Option<&'a RawValue>,
+}
+
+/// Appends an object's JSON with its version, which goes where [`Peek::version_at`] said: behind the uid, where
+/// Kubernetes has it, or at the beginning of the metadata. Without a place the object is appended as it is.
+///
+/// ```
+/// use keepwatch_apimachinery::{ResourceVersion, meta::{Peek, write_versioned}};
+///
+/// let object = br#"{"metadata":{"name":"a","uid":"u"},"data":{}}"#;
+/// let mut out = Vec::new();
+/// let version_at = Peek::at(object).expect("an object").version_at;
+/// write_versioned(&mut out, object, version_at, ResourceVersion::new(7).expect("not zero"));
+/// assert_eq!(out, br#"{"metadata":{"name":"a","uid":"u","resourceVersion":"7"},"data":{}}"#);
+/// ```
+pub fn write_versioned(out: &mut Vec<u8>, object: &[u8], version_at: Option<u32>, version: ResourceVersion) {
+    let Some((before, after)) = version_at.and_then(|at| object.split_at_checked(at as usize)) else {
+        return out.extend_from_slice(object);
+    };
+    out.reserve(object.len() + VERSION_BYTES_MAX);
+    out.extend_from_slice(before);
+    let is_first = before.ends_with(b"{");
+    out.extend_from_slice(if is_first { b"\"resourceVersion\":\"" } else { b",\"resourceVersion\":\"" });
+    write!(out, "{version}").expect("writing to memory does not fail");
+    let is_alone = is_first && after.trim_ascii_start().starts_with(b"}");
+    out.extend_from_slice(if is_first && !is_alone { b"\"," } else { b"\"" });
+    out.extend_from_slice(after);
+}
+
+/// How many bytes a version adds to an object at the most.
+pub const VERSION_BYTES_MAX: usize = r#","resourceVersion":"18446744073709551615""#.len();
 
 /// The bytes are no JSON object with metadata. They cannot be served; storage that returns them is damaged.
 #[derive(Debug)]
@@ -384,7 +416,34 @@ mod tests {
             r#"{"kind":null,"metadata":{}}"#,
             r#"{"metadata":{"labels":null,"name":null}}"#,
         ] {
-            assert_eq!(Peek::at(object.as_bytes()).unwrap(), Peek::default(), "{object}");
+            let peek = Peek { version_at: None, ..Peek::at(object.as_bytes()).unwrap() };
+            assert_eq!(peek, Peek::default(), "{object}");
+        }
+    }
+
+    #[test]
+    fn a_version_is_put_where_kubernetes_has_it_or_at_the_beginning() {
+        for (object, versioned) in [
+            (r#"{"metadata":{}}"#, r#"{"metadata":{"resourceVersion":"9"}}"#),
+            (r#"{"metadata":{ } }"#, r#"{"metadata":{"resourceVersion":"9" } }"#),
+            (r#"{"metadata":{"name":"a"}}"#, r#"{"metadata":{"resourceVersion":"9","name":"a"}}"#),
+            (r#"{"metadata":{"uid":""}}"#, r#"{"metadata":{"resourceVersion":"9","uid":""}}"#),
+            (r#"{"metadata":{"uid":null}}"#, r#"{"metadata":{"resourceVersion":"9","uid":null}}"#),
+            (r#"{"metadata":{"uid":"\u0061"}}"#, r#"{"metadata":{"resourceVersion":"9","uid":"\u0061"}}"#),
+            (
+                r#" {"spec":{"metadata":{"uid":"x"}},"metadata":{"uid":"u","z":1}}"#,
+                r#" {"spec":{"metadata":{"uid":"x"}},"metadata":{"uid":"u","resourceVersion":"9","z":1}}"#,
+            ),
+            // Nowhere to put it, or there already.
+            (r#"{"metadata":null}"#, r#"{"metadata":null}"#),
+            (r#"{}"#, r#"{}"#),
+            (r#"{"metadata":{"resourceVersion":"1"}}"#, r#"{"metadata":{"resourceVersion":"1"}}"#),
+        ] {
+            let mut out = Vec::new();
+            let version_at = Peek::at(object.as_bytes()).unwrap().version_at;
+            write_versioned(&mut out, object.as_bytes(), version_at, ResourceVersion::new(9).unwrap());
+            assert_eq!(String::from_utf8(out).unwrap(), versioned);
+            serde_json::from_str::<serde_json::Value>(versioned).unwrap();
         }
     }
 

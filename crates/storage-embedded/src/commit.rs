@@ -126,6 +126,8 @@ impl Committer {
     }
 
     pub(crate) async fn write(&self, shared: &Shared, proposal: Proposal) -> Result<Swap, StorageError> {
+        // A write that is committed here never waits. Those whom it wakes must have their turn all the same.
+        tokio::task::consume_budget().await;
         match self {
             Self::InPlace => write_in_place(shared, proposal),
             Self::Disk(disk) => match disk.write_alone(shared, proposal) {

@@ -51,7 +51,8 @@ use async_trait::async_trait;
 use bytes::Bytes;
 use keepwatch_apimachinery::ResourceVersion;
 use keepwatch_storage::{
-    Backend, BackendWatch, ExpiredRead, Key, KeyValue, Range, RangeRequest, Scope, StorageError, Swap,
+    Backend, BackendWatch, ExpiredRead, Frontier, Key, KeyValue, Range, RangeRequest, Scope, StorageError,
+    Swap,
 };
 use std::{path::Path, sync::Arc, time::Duration};
 use tokio::task::AbortHandle;
@@ -223,5 +224,11 @@ impl Backend for Embedded {
 
     fn compacted_revision(&self) -> Option<ResourceVersion> {
         self.shared.state.read().mvcc.compacted()
+    }
+
+    fn frontier(&self, scope: &Scope) -> Option<Frontier> {
+        let state = self.shared.state.read();
+        let last_change = state.waiters.last_change(scope)?;
+        Some(Frontier { current: state.mvcc.current(), last_change })
     }
 }

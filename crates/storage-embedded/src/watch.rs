@@ -32,6 +32,8 @@ const BATCH_LOG_BYTES_MAX: usize = 1 << 20;
 pub(crate) struct Waiter {
     /// All changes in its scope before this one are told; 0 if all are.
     pending_from: AtomicU64,
+    /// No change in its scope is newer than this.
+    last_change: AtomicU64,
     progress_requested: AtomicBool,
     wants_progress: bool,
     bell: Notify,
@@ -64,6 +66,7 @@ impl Waiters {
         let prefixes = key.match_indices('/').map(|(slash, _)| &key[..=slash]);
         for watched in prefixes.chain([key]) {
             for waiter in self.by_key.get(watched).into_iter().flatten() {
+                waiter.last_change.store(revision.get(), Ordering::Release);
                 let idle = 0;
                 let first = waiter.pending_from.compare_exchange(
                     idle,
@@ -76,6 +79,13 @@ impl Waiters {
                 }
             }
         }
+    }
+
+    /// The revision of the last change of a scope that is watched, or a later one.
+    pub(crate) fn last_change(&self, scope: &Scope) -> Option<ResourceVersion> {
+        let waiters = self.by_key.get(scope.key())?;
+        let last = waiters.iter().map(|waiter| waiter.last_change.load(Ordering::Acquire)).min()?;
+        ResourceVersion::new(last)
     }
 
     pub(crate) fn wake_all(&self) {
@@ -121,7 +131,12 @@ pub(crate) fn start(
     let waiter = Arc::new(Waiter { wants_progress: progress.is_some(), ..Waiter::default() });
     // The first look at the history begins at `after`.
     waiter.pending_from.store(after.get().saturating_add(1), Ordering::Release);
-    shared.state.write().waiters.add(&scope, waiter.clone());
+    {
+        let mut state = shared.state.write();
+        // What was before is not known, but it was not after this.
+        waiter.last_change.store(state.mvcc.current().get(), Ordering::Release);
+        state.waiters.add(&scope, waiter.clone());
+    }
     let watcher = Watcher {
         shared: shared.clone(),
         scope,

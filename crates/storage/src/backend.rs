@@ -143,4 +143,18 @@ pub trait Backend: Send + Sync + 'static {
 
     /// Up to where the store is compacted, as far as this process knows.
     fn compacted_revision(&self) -> Option<ResourceVersion>;
+
+    /// How far one must have followed a scope to know all of it, if the backend can tell without asking anyone.
+    fn frontier(&self, _scope: &Scope) -> Option<Frontier> {
+        None
+    }
+}
+
+/// Where a store is, seen from one scope.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Frontier {
+    /// The store's revision.
+    pub current: ResourceVersion,
+    /// No change in the scope is newer than this. It may be a later revision than that of the last change.
+    pub last_change: ResourceVersion,
 }

@@ -47,6 +47,13 @@ pub enum StorageError {
     },
     /// What was asked for is compacted away. List again from the newest state.
     Expired(ExpiredRead),
+    /// The copy that would answer is not there yet, or not any more. Retry later.
+    Unready {
+        /// Why, in the words clients know.
+        message: String,
+        /// When a retry makes sense.
+        retry_after_seconds: u32,
+    },
     /// The stored value cannot be read. Nothing but writing the object anew helps.
     Corrupt {
         /// Whose value it is.
@@ -93,6 +100,13 @@ pub enum ExpiredRead {
     Continue(ContinueToken),
     /// A watch.
     Watch,
+    /// A watch of a copy that keeps less than the store does.
+    WatchAfter {
+        /// Where the watch was to begin.
+        requested: ResourceVersion,
+        /// The oldest place where one can.
+        oldest: ResourceVersion,
+    },
 }
 
 impl StorageError {
@@ -130,6 +144,10 @@ impl fmt::Display for StorageError {
             Self::Expired(ExpiredRead::List) => Status::expired_list().fmt(f),
             Self::Expired(ExpiredRead::Continue(fresh)) => Status::expired_continue(fresh).fmt(f),
             Self::Expired(ExpiredRead::Watch) => Status::expired_watch().fmt(f),
+            Self::Expired(ExpiredRead::WatchAfter { requested, oldest }) => {
+                Status::too_old_resource_version(*requested, *oldest).fmt(f)
+            }
+            Self::Unready { message, .. } => f.write_str(message),
             Self::Corrupt { key, .. } => {
                 numbered(f, "corrupt object", 7, key, "the stored value cannot be read")
             }

@@ -7,6 +7,7 @@
 //! initial state is told, and an error is its last item.
 
 use crate::{
+    backend::Frontier,
     error::{Rejection, StorageError},
     key::Key,
     predicate::{Attributes, Predicate},
@@ -18,11 +19,15 @@ use keepwatch_apimachinery::{
     ResourceVersion,
     list_options::{ContinueToken, ListAt, Position, WatchStart},
 };
-use std::{sync::Arc, time::Duration};
+use std::{fmt, ops::Deref, sync::Arc, time::Duration};
 
-/// One object at one revision. Cloning shares everything.
+/// One object at one revision. Cloning shares it, so that a list, an event and every watcher of it hold the same.
+#[derive(Clone, PartialEq, Eq)]
+pub struct Object(Arc<Version>);
+
+/// What an [`Object`] is made of.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Object {
+pub struct Version {
     /// Where it is stored.
     pub key: Key,
     /// Its value, without a resourceVersion: that is `revision`, and whoever hands the object on puts it in.
@@ -30,7 +35,43 @@ pub struct Object {
     /// The revision of its last write, or of its deletion.
     pub revision: ResourceVersion,
     /// What was found in the value.
-    pub attributes: Arc<Attributes>,
+    pub attributes: Attributes,
+}
+
+impl Object {
+    /// The same object at another revision: as it is told when it is gone.
+    pub fn at(&self, revision: ResourceVersion) -> Self {
+        Self(Arc::new(Version { revision, ..Version::clone(self) }))
+    }
+
+    /// Whether this is that very object, and not only one like it.
+    pub fn is(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.0, &other.0)
+    }
+
+    /// Tells objects in memory apart: no two that exist at the same time have the same.
+    pub fn address(&self) -> usize {
+        Arc::as_ptr(&self.0).addr()
+    }
+}
+
+impl From<Version> for Object {
+    fn from(version: Version) -> Self {
+        Self(Arc::new(version))
+    }
+}
+
+impl Deref for Object {
+    type Target = Version;
+    fn deref(&self) -> &Version {
+        &self.0
+    }
+}
+
+impl fmt::Debug for Object {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
 }
 
 /// What must be so for a write to go ahead.
@@ -156,12 +197,14 @@ pub struct WatchRequest {
     pub progress: bool,
     /// Which objects.
     pub predicate: Predicate,
+    /// After what time the watch ends by itself, without an error.
+    pub timeout: Option<Duration>,
 }
 
 impl WatchRequest {
     /// Everything below the key, from `start` on.
     pub fn from(start: WatchStart) -> Self {
-        Self { recursive: true, start, progress: false, predicate: Predicate::everything() }
+        Self { recursive: true, start, progress: false, predicate: Predicate::everything(), timeout: None }
     }
 }
 
@@ -239,4 +282,9 @@ pub trait Storage: Send + Sync + 'static {
 
     /// Up to where the store is compacted, as far as this process knows.
     fn compacted_revision(&self) -> Option<ResourceVersion>;
+
+    /// How far one must have followed the resource to know all of it, if that is known without asking anyone.
+    fn frontier(&self) -> Option<Frontier> {
+        None
+    }
 }

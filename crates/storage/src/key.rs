@@ -125,6 +125,11 @@ impl ResourcePrefix {
         Ok(Scope::Children(self.full(format!("{key}{slash}"))?))
     }
 
+    /// The key under which callers name all objects of the resource, such as `/pods/`.
+    pub fn resource(&self) -> &str {
+        &self.resource
+    }
+
     /// Every object of the resource.
     pub fn all(&self) -> Scope {
         Scope::Children(Key::from_backend(format!("{}{}", self.global, self.resource)))

@@ -24,13 +24,13 @@ mod store;
 #[cfg(feature = "testing")]
 pub mod testing;
 
-pub use backend::{Backend, BackendEvent, BackendWatch, KeyValue, Range, RangeRequest, Swap};
+pub use backend::{Backend, BackendEvent, BackendWatch, Frontier, KeyValue, Range, RangeRequest, Swap};
 pub use error::{ExpiredRead, Rejection, StorageError};
 pub use interface::{
     DeleteOptions, List, ListRequest, Object, Preconditions, Storage, TryUpdate, Update, UpdateOptions,
-    Validate, Watch, WatchEvent, WatchRequest,
+    Validate, Version, Watch, WatchEvent, WatchRequest,
 };
 pub use key::{InvalidKey, Key, ResourcePrefix, Scope};
-pub use predicate::{Attributes, Inspector, Predicate, Undecodable};
+pub use predicate::{Attributes, Inspector, Pairs, Predicate, Undecodable};
 pub use store::{Store, StoreOptions};
 pub use transform::{Identity, Plain, Transformer};

@@ -3,20 +3,98 @@
 //! Kept true: a value is inspected once per read of it, and its [`Attributes`] travel with the object.
 
 use crate::key::Key;
-use keepwatch_apimachinery::selector::{FieldSelector, LabelSelector};
-use std::{collections::BTreeMap, error::Error, fmt};
+use keepwatch_apimachinery::selector::{FieldSelector, LabelSelector, Lookup};
+use std::{error::Error, fmt};
 
 /// What storage and its readers may know of an object without knowing its kind.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Attributes {
     /// `metadata.uid`.
-    pub uid: Option<String>,
+    pub uid: Option<Box<str>>,
     /// `metadata.labels`.
-    pub labels: BTreeMap<String, String>,
+    pub labels: Pairs,
     /// The fields that field selectors may name, with their values.
-    pub fields: BTreeMap<String, String>,
+    pub fields: Pairs,
+    /// Where in the value a reader may put the object's version, if the kind has a place for it.
+    pub version_at: Option<u32>,
     /// Whether the value carries a resourceVersion of its own, which a stored value must not.
     pub has_version: bool,
+}
+
+/// Names and texts, in one piece of memory: many objects are kept, and most have only a few short ones.
+///
+/// ```
+/// use keepwatch_storage::Pairs;
+///
+/// let labels: Pairs = [("app", "web"), ("tier", "")].into_iter().collect();
+/// assert_eq!((labels.get("app"), labels.get("tier"), labels.get("x")), (Some("web"), Some(""), None));
+/// ```
+#[derive(Clone, Default, PartialEq, Eq)]
+pub struct Pairs(Box<[u8]>);
+
+/// Before each pair: how long its name and its text are.
+type Lengths = [u8; 8];
+
+impl Pairs {
+    /// The text of a name. Of two pairs with one name the first counts.
+    pub fn get(&self, name: &str) -> Option<&str> {
+        self.raw().find(|(own, _)| *own == name.as_bytes()).map(|(_, value)| text(value))
+    }
+
+    /// All pairs in the order they were given.
+    pub fn iter(&self) -> impl Iterator<Item = (&str, &str)> {
+        self.raw().map(|(name, value)| (text(name), text(value)))
+    }
+
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    fn raw(&self) -> impl Iterator<Item = (&[u8], &[u8])> {
+        let mut rest = &*self.0;
+        std::iter::from_fn(move || {
+            let (lengths, more) = rest.split_first_chunk::<8>()?;
+            let [a, b, c, d, e, f, g, h] = *lengths;
+            let (name, more) = more.split_at(u32::from_le_bytes([a, b, c, d]) as usize);
+            let (value, more) = more.split_at(u32::from_le_bytes([e, f, g, h]) as usize);
+            rest = more;
+            Some((name, value))
+        })
+    }
+}
+
+fn text(bytes: &[u8]) -> &str {
+    std::str::from_utf8(bytes).expect("only text was put in, and it comes out where it was put in")
+}
+
+impl<N: AsRef<str>, V: AsRef<str>> FromIterator<(N, V)> for Pairs {
+    fn from_iter<I: IntoIterator<Item = (N, V)>>(pairs: I) -> Self {
+        let mut bytes = Vec::new();
+        for (name, value) in pairs {
+            let (name, value) = (name.as_ref(), value.as_ref());
+            let length = |text: &str| u32::try_from(text.len()).expect("texts are short").to_le_bytes();
+            let mut lengths = Lengths::default();
+            lengths[..4].copy_from_slice(&length(name));
+            lengths[4..].copy_from_slice(&length(value));
+            bytes.extend_from_slice(&lengths);
+            bytes.extend_from_slice(name.as_bytes());
+            bytes.extend_from_slice(value.as_bytes());
+        }
+        Self(bytes.into())
+    }
+}
+
+impl Lookup for Pairs {
+    fn lookup(&self, name: &str) -> Option<&str> {
+        self.get(name)
+    }
+}
+
+impl fmt::Debug for Pairs {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_map().entries(self.iter()).finish()
+    }
 }
 
 /// Reads [`Attributes`] out of a value. One per resource, from whoever knows the kind.

@@ -10,11 +10,11 @@ mod list;
 mod watch;
 
 use crate::{
-    backend::{Backend, KeyValue, Swap},
+    backend::{Backend, Frontier, KeyValue, Swap},
     error::StorageError,
     interface::{
-        DeleteOptions, List, ListRequest, Object, Storage, TryUpdate, Update, UpdateOptions, Validate, Watch,
-        WatchRequest,
+        DeleteOptions, List, ListRequest, Object, Storage, TryUpdate, Update, UpdateOptions, Validate,
+        Version, Watch, WatchRequest,
     },
     key::{Key, ResourcePrefix},
     predicate::Inspector,
@@ -22,6 +22,7 @@ use crate::{
 };
 use async_trait::async_trait;
 use bytes::Bytes;
+use futures::StreamExt;
 use keepwatch_apimachinery::{ResourceVersion, list_options::Position};
 use std::{future, sync::Arc, task::Poll, time::Duration};
 
@@ -100,13 +101,8 @@ impl Values {
         let corrupt = |source| StorageError::Corrupt { key: item.key.clone(), source };
         let plain = self.transformer.unseal(&item.key, item.value.clone()).map_err(corrupt)?;
         let attributes = self.inspector.inspect(&item.key, &plain.value).map_err(|e| corrupt(e.into()))?;
-        let object = Object {
-            key: item.key,
-            value: plain.value,
-            revision: item.modified,
-            attributes: Arc::new(attributes),
-        };
-        Ok((object, plain.stale))
+        let version = Version { key: item.key, value: plain.value, revision: item.modified, attributes };
+        Ok((version.into(), plain.stale))
     }
 
     /// What to store for a new value, and what to call it once its revision is known.
@@ -122,8 +118,7 @@ impl Values {
             .transformer
             .seal(key, value.clone())
             .map_err(|source| StorageError::backend("transforming a value for storage", source))?;
-        let written =
-            move |key: Key, revision| Object { key, value, revision, attributes: Arc::new(attributes) };
+        let written = move |key: Key, revision| Version { key, value, revision, attributes }.into();
         Ok((stored, Box::new(written)))
     }
 }
@@ -212,7 +207,7 @@ impl Storage for Store {
                 continue;
             }
             match self.backend.delete_if(&key, current.object.revision).await? {
-                Swap::Done(revision) => return Ok(Object { revision, ..current.object }),
+                Swap::Done(revision) => return Ok(current.object.at(revision)),
                 Swap::Conflict(None) => return Err(StorageError::NotFound { key }),
                 Swap::Conflict(Some(item)) => current = Current::live(&self.values, item)?,
             }
@@ -267,7 +262,12 @@ impl Storage for Store {
 
     async fn watch(&self, key: &str, request: WatchRequest) -> Result<Watch, StorageError> {
         let scope = self.prefix.scope(key, request.recursive)?;
-        watch::start(self.clone(), scope, request).await
+        let timeout = request.timeout;
+        let watch = watch::start(self.clone(), scope, request).await?;
+        Ok(match timeout {
+            Some(timeout) => watch.take_until(tokio::time::sleep(timeout)).boxed(),
+            None => watch,
+        })
     }
 
     async fn request_progress(&self) -> Result<(), StorageError> {
@@ -280,6 +280,10 @@ impl Storage for Store {
 
     fn compacted_revision(&self) -> Option<ResourceVersion> {
         self.backend.compacted_revision()
+    }
+
+    fn frontier(&self) -> Option<Frontier> {
+        self.backend.frontier(&self.prefix.all())
     }
 }
 

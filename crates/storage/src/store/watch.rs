@@ -168,7 +168,7 @@ impl View {
                 match (seen(&previous), seen(&object)) {
                     (true, true) => Some(WatchEvent::Modified(object)),
                     (false, true) => Some(WatchEvent::Added(object)),
-                    (true, false) => Some(WatchEvent::Deleted(Object { revision, ..previous })),
+                    (true, false) => Some(WatchEvent::Deleted(previous.at(revision))),
                     (false, false) => None,
                 }
             }
@@ -176,7 +176,7 @@ impl View {
                 let previous = self.decode(known(previous)?)?;
                 self.predicate
                     .matches(&previous.attributes)
-                    .then_some(WatchEvent::Deleted(Object { revision, ..previous }))
+                    .then_some(WatchEvent::Deleted(previous.at(revision)))
             }
         })
     }

@@ -4,7 +4,8 @@
 //! what the inner backend told) and nothing is torn (a write happens or does not, whatever its caller hears).
 
 use crate::{
-    Backend, BackendEvent, BackendWatch, Key, KeyValue, Range, RangeRequest, Scope, StorageError, Swap,
+    Backend, BackendEvent, BackendWatch, Frontier, Key, KeyValue, Range, RangeRequest, Scope, StorageError,
+    Swap,
 };
 use async_trait::async_trait;
 use bytes::Bytes;
@@ -313,6 +314,10 @@ impl Backend for Faulty {
     fn compacted_revision(&self) -> Option<ResourceVersion> {
         self.inner.compacted_revision()
     }
+
+    fn frontier(&self, scope: &Scope) -> Option<Frontier> {
+        self.inner.frontier(scope)
+    }
 }
 
 #[cfg(test)]
@@ -394,7 +399,7 @@ mod tests {
     #[tokio::test]
     async fn through_faults_nothing_acknowledged_is_lost_and_a_watch_can_be_resumed() {
         use crate::{
-            Object, Storage, Store, StoreOptions, Update, UpdateOptions, WatchRequest,
+            Object, Storage, Store, StoreOptions, Update, UpdateOptions, Version, WatchRequest,
             testing::{
                 Pod, PodInspector,
                 guarantees::{Change, History, Recorded, Start, everything, resumable},
@@ -447,7 +452,9 @@ mod tests {
         assert!(parts.len() > 5, "it was cut often");
         let writes = (1..=written).map(|data| Change {
             revision: created.revision.get() + data as u64,
-            ..Change::write(&Object { value: pod("a").data(data).value(), ..created.clone() })
+            ..Change::write(
+                &Version { value: pod("a").data(data).value(), ..Version::clone(&created) }.into(),
+            )
         });
         let history = History::new([Change::write(&created)].into_iter().chain(writes));
         resumable(&parts, &history, &everything).unwrap();

@@ -10,8 +10,8 @@ use super::{
     labels, pod,
 };
 use crate::{
-    DeleteOptions, List, ListRequest, Object, Predicate, StorageError, Update, UpdateOptions, WatchEvent,
-    WatchRequest, testing::Pod,
+    DeleteOptions, List, ListRequest, Object, Predicate, StorageError, Update, UpdateOptions, Version,
+    WatchEvent, WatchRequest, testing::Pod,
 };
 use keepwatch_apimachinery::{
     ResourceVersion,
@@ -230,7 +230,7 @@ impl Model {
         let (key, value) = (self.fixture.full_key(pod), bytes::Bytes::from(value));
         let attributes =
             crate::Inspector::inspect(&super::PodInspector, &key, &value).expect("it was stored");
-        Some(Object { key, value, revision: version(revision), attributes: attributes.into() })
+        Some(Version { key, value, revision: version(revision), attributes }.into())
     }
 
     fn wrote(&mut self, object: &Object, value: &[u8]) -> Result<(), String> {

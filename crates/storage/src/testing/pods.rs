@@ -1,8 +1,11 @@
 //! The objects the cases work with: small JSON documents shaped like pods.
 
-use crate::{Attributes, Inspector, Key, List, Predicate, ResourcePrefix, Undecodable};
+use crate::{Attributes, Inspector, Key, List, Pairs, Predicate, ResourcePrefix, Undecodable};
 use bytes::Bytes;
-use keepwatch_apimachinery::selector::{FieldSelector, LabelSelector};
+use keepwatch_apimachinery::{
+    meta::Peek,
+    selector::{FieldSelector, LabelSelector},
+};
 use serde_json::{Map, Value, json};
 use std::collections::BTreeMap;
 
@@ -109,22 +112,24 @@ impl Inspector for PodInspector {
         };
         let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
         let labels = metadata.get("labels").and_then(Value::as_object).map(texts).unwrap_or_default();
+        let has_version = metadata.get("resourceVersion").is_some_and(|version| !text(version).is_empty());
         let fields = [
             ("metadata.name", &document["metadata"]["name"]),
             ("metadata.namespace", &document["metadata"]["namespace"]),
             ("spec.nodeName", &document["spec"]["nodeName"]),
         ];
         Ok(Attributes {
-            uid: metadata.get("uid").map(text),
+            uid: metadata.get("uid").map(|uid| text(uid).into()),
             labels,
-            fields: fields.map(|(name, value)| (name.to_owned(), text(value))).into(),
-            has_version: metadata.get("resourceVersion").is_some_and(|version| !text(version).is_empty()),
+            fields: fields.map(|(name, value)| (name, text(value))).into_iter().collect(),
+            version_at: Peek::at(value).ok().and_then(|peek| peek.version_at),
+            has_version,
         })
     }
 }
 
-fn texts(map: &Map<String, Value>) -> BTreeMap<String, String> {
-    map.iter().map(|(key, value)| (key.clone(), value.as_str().unwrap_or_default().to_owned())).collect()
+fn texts(map: &Map<String, Value>) -> Pairs {
+    map.iter().map(|(key, value)| (key, value.as_str().unwrap_or_default())).collect()
 }
 
 /// The predicate of a label selector.

@@ -15,7 +15,7 @@ pub async fn a_created_object_carries_the_revision_of_its_write(fixture: &Fixtur
     assert_eq!(created.key.as_str(), "/registry/pods/ns/a");
     assert_eq!(created.value, a.value());
     assert_eq!(created.attributes.uid.as_deref(), Some("uid-a"));
-    assert_eq!(created.attributes.labels["app"], "web");
+    assert_eq!(created.attributes.labels.get("app"), Some("web"));
     assert_eq!(fixture.get(&a).await, Some(created.clone()));
     assert_eq!(fixture.list(super::ListRequest::all()).await.items, std::slice::from_ref(&created));
     assert_eq!(watch.event().await, WatchEvent::Added(created));

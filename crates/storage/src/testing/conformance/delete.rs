@@ -20,7 +20,7 @@ pub async fn a_deletion_returns_the_last_content_with_its_own_revision(fixture: 
     let mut watch = fixture.watch(WatchStart::now()).await;
     let deleted = fixture.delete(&pod("a")).await;
     assert!(deleted.revision > last.revision);
-    assert_eq!(deleted, Object { revision: deleted.revision, ..last });
+    assert_eq!(deleted, last.at(deleted.revision));
     assert_eq!(fixture.get(&pod("a")).await, None);
     assert_eq!(watch.event().await, WatchEvent::Deleted(deleted));
 }
@@ -93,7 +93,7 @@ pub async fn a_stale_hint_costs_a_retry_never_a_wrong_deletion(fixture: &Fixture
     };
     let deleted = fixture.storage.delete("/pods/ns/a", options, &mut validate).await.expect("B is stored");
     assert_eq!(asked, [live.revision], "the hint failed the precondition before");
-    assert_eq!(deleted, Object { revision: deleted.revision, ..live });
+    assert_eq!(deleted, live.at(deleted.revision));
 }
 
 /// The same where it is the caller's check that the hint fails, or passes wrongly.

@@ -96,7 +96,7 @@ pub async fn a_value_that_cannot_be_decrypted_fails_every_reader(fixture: &Fixtu
     let (a, b) = (pod("a"), pod("b"));
     let storage = fixture.transformed(Xor::new("k1", 7)).await;
     let first = storage.create(&a.key(), a.value(), None).await.expect("a creation");
-    let unreadable = lost.create(&b.key(), b.value(), None).await.expect("a creation").key;
+    let unreadable = lost.create(&b.key(), b.value(), None).await.expect("a creation").key.clone();
 
     assert_corrupt(storage.get(&b.key(), Position::MostRecent).await.unwrap_err(), &unreadable);
     assert_corrupt(storage.get_list("/pods", ListRequest::all()).await.unwrap_err(), &unreadable);

@@ -17,7 +17,7 @@ pub async fn expiry_is_an_ordinary_deletion(fixture: &Fixture) {
     let WatchEvent::Deleted(expired) = watch.event().await else { panic!("an expiry was due") };
     assert!(begun.elapsed() >= ttl, "it lived for {:?} of {ttl:?}", begun.elapsed());
     assert!(expired.revision > a.revision);
-    assert_eq!(expired, Object { revision: expired.revision, ..a });
+    assert_eq!(expired, a.at(expired.revision));
     assert_eq!(fixture.get(&pod("a")).await, None);
     assert!(fixture.revision().await >= expired.revision);
     let again = fixture.create(&pod("a")).await;
@@ -34,7 +34,7 @@ pub async fn an_update_applies_the_ttl_in_full_again(fixture: &Fixture) {
     let mut watch = fixture.watch(WatchStart::after(updated.revision)).await;
     let WatchEvent::Deleted(expired) = watch.event().await else { panic!("an expiry was due") };
     assert!(updating.elapsed() >= ttl, "it lived for {:?} of {ttl:?}", updating.elapsed());
-    assert_eq!(expired, Object { revision: expired.revision, ..updated });
+    assert_eq!(expired, updated.at(expired.revision));
 }
 
 /// An update without one takes it away.

@@ -37,7 +37,10 @@ fn short(event: &WatchEvent, revisions: &[ResourceVersion]) -> String {
         WatchEvent::Deleted(object) => ("DELETED", object),
         WatchEvent::Bookmark { .. } => return "BOOKMARK".to_owned(),
     };
-    let (name, app) = (&object.attributes.fields["metadata.name"], &object.attributes.labels["app"]);
+    let (name, app) = (
+        object.attributes.fields.get("metadata.name").unwrap(),
+        object.attributes.labels.get("app").unwrap(),
+    );
     let step = revisions.iter().position(|revision| *revision == object.revision).map(|index| index + 1);
     format!("{kind} {name} {app}#{} @{}", Pod::data_of(&object.value), step.unwrap_or(0))
 }

@@ -1,0 +1,59 @@
+//! Compares the cache with storage from time to time: what is kept twice can come to differ.
+
+use crate::shared::Shared;
+use keepwatch_apimachinery::list_options::ListAt;
+use keepwatch_storage::{ListRequest, Object, StorageError};
+use std::{
+    sync::{Arc, atomic::Ordering},
+    time::Duration,
+};
+use tokio::time::sleep;
+
+/// How often, at the least; half as long again at the most.
+const CHECK_INTERVAL: Duration = Duration::from_secs(5 * 60);
+
+/// Compares until the task is dropped.
+pub(crate) async fn check_regularly(shared: Arc<Shared>) {
+    loop {
+        sleep(shared.jittered(CHECK_INTERVAL)).await;
+        if shared.state.read().ready.is_ready() {
+            check(&shared).await;
+        }
+    }
+}
+
+/// Compares once. After a difference the past is read from storage alone, until a later comparison finds none.
+pub(crate) async fn check(shared: &Shared) {
+    let (revision, ours) = {
+        let state = shared.state.read();
+        (state.revision, state.store.clone())
+    };
+    let status = match digest_of_storage(shared, ListAt::Exact(revision)).await {
+        Ok(theirs) => {
+            let same = digest(ours.iter()) == theirs;
+            shared.past_is_trusted.store(same, Ordering::Release);
+            if same { "success" } else { "failure" }
+        }
+        Err(_) => "error",
+    };
+    if status == "failure" {
+        tracing::error!(resource = %shared.name, %revision, "the watch cache differs from storage");
+    }
+    shared.metrics.checked(status);
+}
+
+async fn digest_of_storage(shared: &Shared, at: ListAt) -> Result<u64, StorageError> {
+    let request = ListRequest { at, ..ListRequest::all() };
+    Ok(digest(shared.storage.get_list(&shared.prefix, request).await?.items.iter()))
+}
+
+/// FNV-1a with 64 bits over each object's key and revision, in order.
+fn digest<'a>(objects: impl Iterator<Item = &'a Object>) -> u64 {
+    const BASIS: u64 = 0xcbf2_9ce4_8422_2325;
+    const PRIME: u64 = 0x0000_0100_0000_01b3;
+    objects.fold(BASIS, |digest, object| {
+        let revision = object.revision.get().to_be_bytes();
+        let bytes = object.key.bytes().chain([b'/']).chain(revision);
+        bytes.fold(digest, |digest, byte| (digest ^ u64::from(byte)).wrapping_mul(PRIME))
+    })
+}

@@ -1,0 +1,122 @@
+//! What is sent of an event, made once for all who want it in the same form.
+//!
+//! Kept true: as long as the cache has room for it, one form of one event of one object is made once, even if many ask
+//! at the same time, and all get the same bytes, whether they watch live, resume or begin with the state. What was not
+//! asked for lately is forgotten when the bytes kept reach the limit.
+//!
+//! Not here: forms other than JSON. Who knows them (tables, protobuf) names them by a [`Format`] and makes them.
+
+use bytes::Bytes;
+use keepwatch_apimachinery::{
+    meta::{VERSION_BYTES_MAX, write_versioned},
+    watch::EventType,
+};
+use keepwatch_storage::Object;
+use quick_cache::{Weighter, sync::Cache};
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// A form in which events are sent. Who makes up a new one gives it a number that nobody else uses.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Format(pub u32);
+
+impl Format {
+    /// One JSON object on one line.
+    pub const JSON: Self = Self(0);
+}
+
+/// The forms of recent events. One serves all resources of a server.
+pub struct Encodings {
+    cache: Cache<Form, Bytes, Bytewise>,
+    made: AtomicU64,
+}
+
+/// What was made. It holds its object, so that no other can be mistaken for it.
+#[derive(Clone)]
+struct Form {
+    object: Object,
+    event: EventType,
+    format: Format,
+}
+
+impl PartialEq for Form {
+    fn eq(&self, other: &Self) -> bool {
+        self.object.is(&other.object) && self.event == other.event && self.format == other.format
+    }
+}
+
+impl Eq for Form {}
+
+impl std::hash::Hash for Form {
+    fn hash<H: std::hash::Hasher>(&self, state: &mut H) {
+        self.object.address().hash(state);
+        self.event.hash(state);
+        self.format.hash(state);
+    }
+}
+
+#[derive(Clone)]
+struct Bytewise;
+
+impl Weighter<Form, Bytes> for Bytewise {
+    fn weight(&self, form: &Form, bytes: &Bytes) -> u64 {
+        (bytes.len() + form.object.value.len() + FORM_BYTES) as u64
+    }
+}
+
+/// What a form costs beside its bytes and its object's value.
+const FORM_BYTES: usize = 128;
+/// What an event of an ordinary object takes, to guess how many there will be.
+const EVENT_BYTES_USUAL: usize = 4096;
+
+impl Encodings {
+    /// Keeps up to `bytes_max` bytes, the values of the objects included.
+    pub fn new(bytes_max: usize) -> Self {
+        let events = (bytes_max / EVENT_BYTES_USUAL).max(1);
+        Self { cache: Cache::with_weighter(events, bytes_max as u64, Bytewise), made: AtomicU64::new(0) }
+    }
+
+    /// An event of an object in some form. `make` is called if it is not at hand.
+    pub fn get(
+        &self,
+        object: &Object,
+        event: EventType,
+        format: Format,
+        make: impl FnOnce(&Object) -> Bytes,
+    ) -> Bytes {
+        let form = Form { object: object.clone(), event, format };
+        let made = self.cache.get_or_insert_with(&form, || {
+            self.made.fetch_add(1, Ordering::Relaxed);
+            Ok::<_, std::convert::Infallible>(make(object))
+        });
+        match made {
+            Ok(bytes) => bytes,
+            Err(never) => match never {},
+        }
+    }
+
+    /// An event of an object as a line of JSON.
+    pub fn json(&self, object: &Object, event: EventType) -> Bytes {
+        self.get(object, event, Format::JSON, |object| json_line(object, event))
+    }
+
+    /// How many forms were made so far.
+    pub fn made(&self) -> u64 {
+        self.made.load(Ordering::Relaxed)
+    }
+}
+
+/// Appends an object's JSON, its version in place.
+pub fn write_json(out: &mut Vec<u8>, object: &Object) {
+    write_versioned(out, &object.value, object.attributes.version_at, object.revision);
+}
+
+fn json_line(object: &Object, event: EventType) -> Bytes {
+    const AROUND: usize = r#"{"type":"MODIFIED","object":}"#.len() + 1;
+    let mut line = Vec::with_capacity(AROUND + object.value.len() + VERSION_BYTES_MAX);
+    line.extend_from_slice(b"{\"type\":\"");
+    line.extend_from_slice(event.as_str().as_bytes());
+    line.extend_from_slice(b"\",\"object\":");
+    write_json(&mut line, object);
+    line.extend_from_slice(b"}\n");
+    line.into()
+}

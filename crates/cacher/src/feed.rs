@@ -1,0 +1,242 @@
+//! Follows storage and keeps the state up with it: list, then watch; list again only if storage says that the place
+//! where the watch would go on is gone.
+//!
+//! Kept true: changes are taken in one after the other, in the order storage tells them, and those of one revision
+//! together; the cache is ready only while the state is complete up to the revision that storage had when filling began.
+
+use crate::{
+    history::Resized,
+    shared::{Shared, Waiting},
+    state::{Applied, Change, State},
+};
+use futures::{FutureExt, StreamExt};
+use keepwatch_apimachinery::{
+    ResourceVersion,
+    list_options::{ListAt, WatchStart},
+};
+use keepwatch_storage::{ListRequest, StorageError, Watch, WatchEvent, WatchRequest};
+use std::{sync::Arc, task::Waker, time::Duration};
+use tokio::time::{Instant, sleep};
+
+/// How many changes are taken in at a time while the state is held.
+const CHANGES_AT_A_TIME_MAX: usize = 64;
+/// To how many watchers changes are offered while the state is held, one change being the least.
+const OFFERS_AT_A_TIME_MAX: usize = 4096;
+/// How long a broken watch of storage is tried again before the cache is filled anew.
+const BROKEN_WATCH_TOLERATED: Duration = Duration::from_secs(30);
+/// How long the clients' watches go on when the cache is about to be filled anew.
+const WATCHES_END_AFTER: Duration = Duration::from_secs(1);
+/// How long to wait before storage is tried again, at first and at last.
+const BACK_OFF_MIN: Duration = Duration::from_millis(800);
+const BACK_OFF_MAX: Duration = Duration::from_secs(30);
+
+/// Follows storage until the task is dropped.
+pub(crate) async fn follow(shared: Arc<Shared>) {
+    let mut back_off = BackOff::default();
+    loop {
+        match fill(&shared).await {
+            Ok(goal) => {
+                back_off = BackOff::default();
+                let why = keep_up(&shared, goal).await;
+                tracing::warn!(resource = %shared.name, error = %why, "the watch cache is filled anew");
+                shared.state.write().ready.pending(Some(why.to_string()), Instant::now());
+                sleep(WATCHES_END_AFTER).await;
+                shared.end_watches();
+            }
+            Err(error) => {
+                tracing::warn!(resource = %shared.name, %error, "the watch cache cannot be filled");
+                shared.state.write().ready.pending(Some(error.to_string()), Instant::now());
+                back_off.wait(&shared).await;
+            }
+        }
+    }
+}
+
+/// Fills the cache with a list. Returns the revision that it must reach before it is ready.
+async fn fill(shared: &Shared) -> Result<ResourceVersion, StorageError> {
+    shared.metrics.initializations.inc();
+    let goal = shared.storage.current_revision().await?;
+    let list = match oldest_state(shared, goal) {
+        Some(oldest) => {
+            let request = ListRequest { at: ListAt::Exact(oldest), ..ListRequest::all() };
+            match shared.storage.get_list(&shared.prefix, request).await {
+                // It was compacted just now. The newest will do.
+                Err(error) if error.is_expired() => {
+                    shared.storage.get_list(&shared.prefix, ListRequest::all()).await?
+                }
+                list => list?,
+            }
+        }
+        None => shared.storage.get_list(&shared.prefix, ListRequest::all()).await?,
+    };
+    {
+        let mut state = shared.state.write();
+        state.replace(list.items, list.revision);
+        shared.metrics.capacity.set(state.history.capacity() as i64);
+    }
+    shared.reached(list.revision);
+    Ok(goal)
+}
+
+/// Where the events begin that storage still has, if the history is to be made from those.
+fn oldest_state(shared: &Shared, current: ResourceVersion) -> Option<ResourceVersion> {
+    let oldest = if shared.options.history_from_storage {
+        Some(shared.storage.compacted_revision().unwrap_or(BEFORE_ALL))
+    } else {
+        None
+    };
+    oldest.filter(|oldest| *oldest <= current)
+}
+
+/// The revision of a store that nobody has written to.
+const BEFORE_ALL: ResourceVersion = ResourceVersion::new(1).expect("one is not zero");
+
+/// Watches storage until that is no longer possible. Returns why.
+async fn keep_up(shared: &Shared, goal: ResourceVersion) -> StorageError {
+    let mut broken_since = None;
+    let mut back_off = BackOff::default();
+    // Until the goal is reached, storage is asked how far it is.
+    let mut filling = Some((goal, shared.waiting()));
+    loop {
+        let position = shared.state.read().revision;
+        let request = WatchRequest { progress: true, ..WatchRequest::from(WatchStart::after(position)) };
+        let error = match shared.storage.watch(&shared.prefix, request).await {
+            Ok(watch) => take_in(shared, watch, &mut filling).await,
+            Err(error) => Some(error),
+        };
+        if shared.state.read().revision > position {
+            (broken_since, back_off) = (None, BackOff::default());
+        }
+        match error {
+            // It ended without a reason, or storage cannot be reached: go on where it was.
+            None | Some(StorageError::Unready { .. } | StorageError::Unreachable { .. }) => {}
+            Some(
+                error @ (StorageError::WatchFailed(_)
+                | StorageError::Backend { .. }
+                | StorageError::Timeout { .. }
+                | StorageError::Corrupt { .. }),
+            ) => {
+                let since = *broken_since.get_or_insert_with(Instant::now);
+                if since.elapsed() >= BROKEN_WATCH_TOLERATED {
+                    return error;
+                }
+            }
+            Some(error) => return error,
+        }
+        back_off.wait(shared).await;
+    }
+}
+
+/// Takes in what a watch of storage tells, until it ends.
+async fn take_in(
+    shared: &Shared,
+    mut watch: Watch,
+    filling: &mut Option<(ResourceVersion, Waiting<'_>)>,
+) -> Option<StorageError> {
+    let mut events = Vec::with_capacity(CHANGES_AT_A_TIME_MAX);
+    let mut wakers = Vec::new();
+    let mut item = None;
+    loop {
+        shared.become_ready(filling);
+        let mut next = match item.take() {
+            Some(item) => item,
+            None => watch.next().await,
+        };
+        // What is there already is taken in together, and events of one revision never apart.
+        let end = loop {
+            match next {
+                Some(Ok(event)) if is_next_batch(&events, &event) => {
+                    item = Some(Some(Ok(event)));
+                    break None;
+                }
+                Some(Ok(event)) => events.push(event),
+                Some(Err(error)) => break Some(Some(error)),
+                None => break Some(None),
+            }
+            match watch.next().now_or_never() {
+                Some(more) => next = more,
+                None => break None,
+            }
+        };
+        apply(shared, &mut events, &mut wakers);
+        if let Some(end) = end {
+            shared.become_ready(filling);
+            return end;
+        }
+    }
+}
+
+fn is_next_batch(batch: &[WatchEvent], event: &WatchEvent) -> bool {
+    batch.len() >= CHANGES_AT_A_TIME_MAX
+        && batch.last().is_some_and(|last| last.revision() != event.revision())
+}
+
+/// Takes in changes, and wakes those who wait for them when the state is let go of.
+fn apply(shared: &Shared, changes: &mut Vec<WatchEvent>, wakers: &mut Vec<Waker>) {
+    let mut changes = changes.drain(..).peekable();
+    let now = Instant::now();
+    while changes.peek().is_some() {
+        let revision = {
+            let mut state = shared.state.write();
+            let mut offered = 0;
+            while let Some(event) = changes.next() {
+                let revision = event.revision();
+                offered += apply_one(shared, &mut state, event, now, wakers);
+                let revision_goes_on = changes.peek().is_some_and(|next| next.revision() == revision);
+                if offered >= OFFERS_AT_A_TIME_MAX && !revision_goes_on {
+                    break;
+                }
+            }
+            state.revision
+        };
+        wakers.drain(..).for_each(Waker::wake);
+        shared.reached(revision);
+    }
+}
+
+fn apply_one(
+    shared: &Shared,
+    state: &mut State,
+    event: WatchEvent,
+    now: Instant,
+    wakers: &mut Vec<Waker>,
+) -> usize {
+    shared.metrics.events_dispatched.inc();
+    let change = match event {
+        WatchEvent::Added(object) | WatchEvent::Modified(object) => Change::Put(object),
+        WatchEvent::Deleted(object) => Change::Deleted { key: object.key.clone(), revision: object.revision },
+        WatchEvent::Bookmark { revision, .. } => {
+            state.progress(revision);
+            return 0;
+        }
+    };
+    shared.metrics.events_received.inc();
+    let Applied { resized, offered } = state.apply(change, now, wakers);
+    match resized {
+        Resized::No => {}
+        Resized::Grown => shared.metrics.capacity_increases.inc(),
+        Resized::Shrunk => shared.metrics.capacity_decreases.inc(),
+    }
+    if resized != Resized::No {
+        shared.metrics.capacity.set(state.history.capacity() as i64);
+    }
+    offered
+}
+
+/// Longer and longer waits between attempts, so that storage in trouble is left in peace.
+#[derive(Default)]
+struct BackOff {
+    attempts: u32,
+}
+
+impl BackOff {
+    /// The first time it goes on at once.
+    async fn wait(&mut self, shared: &Shared) {
+        self.attempts += 1;
+        if self.attempts == 1 {
+            return tokio::task::yield_now().await;
+        }
+        let longest = BACK_OFF_MIN.saturating_mul(2_u32.saturating_pow(self.attempts - 2)).min(BACK_OFF_MAX);
+        sleep(shared.jittered(longest).min(BACK_OFF_MAX)).await;
+    }
+}

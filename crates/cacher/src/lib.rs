@@ -1,0 +1,491 @@
+//! The watch cache: follows storage once for each resource, and serves every list and watch of it from memory.
+//!
+//! A [`Cacher`] is a [`Storage`] in front of another one. Writes pass through. What is read comes from its copy, which
+//! is as fresh as the reader asks for: a list of the most recent state waits until the copy has seen all that was
+//! committed before. Every object is there once, shared by the lists, events and watchers that show it.
+//!
+//! Without a cache, a [`keepwatch_storage::Store`] gives the same answers, each at the price of a read of storage.
+//!
+//! Of what is in here only the state matters, and that is plain data behind one lock: objects (`store`), recent events
+//! (`history`), watchers (`interest`, `watcher`) and who is due for a bookmark (`bookmark`). `feed` changes it, readers
+//! look at it, and nothing waits while holding it.
+
+mod sync;
+mod store;
+mod history;
+mod interest;
+mod watcher;
+mod bookmark;
+mod ready;
+mod state;
+mod shared;
+mod feed;
+mod list;
+mod check;
+mod metrics;
+mod encode;
+
+pub use encode::{Encodings, Format, write_json};
+pub use metrics::CacheMetrics;
+
+use crate::{
+    history::{FRESH_DURATION_MIN, Limits},
+    list::Listing,
+    shared::{Inconsistent, Shared},
+    state::State,
+    store::Store,
+    sync::RwLock,
+    watcher::{Reader, Start, Watcher},
+};
+use async_trait::async_trait;
+use bytes::Bytes;
+use futures::{Stream, StreamExt, future, stream};
+use keepwatch_apimachinery::{
+    ResourceVersion,
+    list_options::{ContinueAt, ListAt, Position, WatchStart},
+    meta::Qualified,
+};
+use keepwatch_storage::{
+    DeleteOptions, ExpiredRead, Frontier, List, ListRequest, Object, ResourcePrefix, Scope, Storage,
+    StorageError, TryUpdate, UpdateOptions, Validate, Watch, WatchEvent, WatchRequest,
+};
+use parking_lot::Mutex;
+use rand::{SeedableRng, rngs::SmallRng};
+use std::{
+    future::Future,
+    pin::Pin,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, AtomicUsize, Ordering},
+    },
+    task::{Context, Poll},
+    time::Duration,
+};
+use tokio::{
+    sync::Notify,
+    task::AbortHandle,
+    time::{Instant, Sleep, sleep_until},
+};
+
+/// How a cache behaves.
+#[derive(Clone, Debug)]
+pub struct CacherOptions {
+    /// The fields by whose value lists find objects without looking at the others.
+    pub indexed_fields: &'static [&'static str],
+    /// For how long events are to be kept, if there is room; 75 seconds at the least.
+    pub fresh_for: Duration,
+    /// How many bytes of values the history may keep that are no longer current.
+    pub history_bytes_max: usize,
+    /// Whether the history is made from the events that storage still has, so that watches can be resumed that began
+    /// before this process did. Worth it where storage is near.
+    pub history_from_storage: bool,
+    /// Where randomness comes from; if absent, from the operating system.
+    pub seed: Option<u64>,
+}
+
+impl Default for CacherOptions {
+    fn default() -> Self {
+        Self {
+            indexed_fields: &[],
+            fresh_for: FRESH_DURATION_MIN,
+            history_bytes_max: 32 << 20,
+            history_from_storage: false,
+            seed: None,
+        }
+    }
+}
+
+/// The watch cache of one resource. Dropping it ends its watches.
+pub struct Cacher {
+    shared: Arc<Shared>,
+    tasks: Vec<AbortHandle>,
+}
+
+impl Cacher {
+    /// Begins to follow the objects that `storage` has under `keys`. Must be called inside a tokio runtime. The cache
+    /// answers at once, by asking storage or by asking its client to come back, until it is filled.
+    pub fn new(
+        storage: Arc<dyn Storage>,
+        keys: ResourcePrefix,
+        resource: Qualified<'_>,
+        options: CacherOptions,
+        metrics: &CacheMetrics,
+    ) -> Self {
+        let limits = Limits::new(options.fresh_for, options.history_bytes_max);
+        let state = State::new(options.indexed_fields, limits, Instant::now());
+        let random = options.seed.map_or_else(SmallRng::from_os_rng, SmallRng::seed_from_u64);
+        let shared = Arc::new(Shared {
+            storage,
+            name: resource.to_string(),
+            prefix: keys.resource().to_owned(),
+            keys,
+            options,
+            state: RwLock::new(state),
+            metrics: metrics.of(resource),
+            random: Mutex::new(random),
+            past_is_trusted: AtomicBool::new(true),
+            fresh: Notify::new(),
+            waiting: AtomicUsize::new(0),
+            progress_wanted: Notify::new(),
+            bookmarks_changed: Notify::new(),
+        });
+        let tasks = [
+            tokio::spawn(feed::follow(shared.clone())),
+            tokio::spawn(shared::ask_for_progress(shared.clone())),
+            tokio::spawn(shared::send_bookmarks(shared.clone())),
+            tokio::spawn(check::check_regularly(shared.clone())),
+        ];
+        Self { shared, tasks: tasks.map(|task| task.abort_handle()).into() }
+    }
+
+    /// Waits until the cache is filled.
+    pub async fn until_ready(&self) {
+        self.shared.until_ready().await;
+    }
+
+    /// Whether the cache is filled.
+    pub fn is_ready(&self) -> bool {
+        self.shared.state.read().ready.is_ready()
+    }
+
+    /// How many watches are open.
+    pub fn watcher_count(&self) -> usize {
+        self.shared.state.read().watchers.len()
+    }
+
+    /// Compares the cache with storage now, as it does by itself every few minutes.
+    pub async fn check(&self) {
+        check::check(&self.shared).await;
+    }
+
+    /// What the cache holds under a key, however old.
+    fn cached(&self, key: &str) -> Option<Object> {
+        let key = self.shared.keys.object(key).ok()?;
+        let state = self.shared.state.read();
+        state.ready.is_ready().then(|| state.store.get(&key).cloned()).flatten()
+    }
+
+    /// Everything that is known now, and at which revision.
+    fn present(&self) -> Result<(Store, ResourceVersion), StorageError> {
+        let state = self.shared.state.read();
+        state.ready.check(Instant::now())?;
+        Ok((state.store.clone(), state.revision))
+    }
+
+    /// The same, for a list that may not be the last page: the next ones will ask for this state again.
+    fn present_for(&self, request: &ListRequest) -> Result<(Store, ResourceVersion), StorageError> {
+        if request.limit.is_none() {
+            return self.present();
+        }
+        let mut state = self.shared.state.write();
+        state.ready.check(Instant::now())?;
+        state.put_aside();
+        Ok((state.store.clone(), state.revision))
+    }
+
+    /// The state at a revision, if the cache still knows it.
+    fn past(&self, revision: ResourceVersion) -> Option<Store> {
+        let compacted = self.shared.storage.compacted_revision();
+        if compacted.is_some_and(|compacted| revision < compacted)
+            || !self.shared.past_is_trusted.load(Ordering::Acquire)
+        {
+            return None;
+        }
+        let state = self.shared.state.read();
+        (state.ready.is_ready() && revision <= state.revision).then(|| state.at(revision).ok()).flatten()
+    }
+}
+
+impl Drop for Cacher {
+    fn drop(&mut self) {
+        for task in &self.tasks {
+            task.abort();
+        }
+        self.shared.state.write().ready.stop(Instant::now());
+        self.shared.end_watches();
+    }
+}
+
+/// From where a list is read.
+enum Source {
+    Storage,
+    Cache { store: Store, revision: ResourceVersion, from: Option<String>, limit: Option<usize> },
+}
+
+impl Cacher {
+    /// Decides from where a list is read, and waits until the cache is as fresh as it has to be.
+    async fn source(&self, scope: &Scope, request: &ListRequest) -> Result<Source, StorageError> {
+        let can_do_without_cache = request.limit.is_some() && request.predicate.is_everything();
+        if !self.is_ready() && can_do_without_cache {
+            return Ok(Source::Storage);
+        }
+        match &request.at {
+            ListAt::Any => {
+                let (store, revision) = self.present()?;
+                Ok(Source::Cache { store, revision, from: None, limit: None })
+            }
+            ListAt::NotOlderThan(wanted) => {
+                self.present()?;
+                self.shared.until_fresh(*wanted).await?;
+                self.source_now(request, None)
+            }
+            ListAt::MostRecent => self.consistent_source(request, None).await,
+            ListAt::Continue(token) => {
+                let from = Some(token.start_key(scope.key()));
+                match token.at() {
+                    ContinueAt::Newest => self.consistent_source(request, from).await,
+                    ContinueAt::Exact(revision) => self.exact_source(scope, request, revision, from).await,
+                }
+            }
+            ListAt::Exact(revision) => self.exact_source(scope, request, *revision, None).await,
+        }
+    }
+
+    fn source_now(&self, request: &ListRequest, from: Option<String>) -> Result<Source, StorageError> {
+        let (store, revision) = self.present_for(request)?;
+        Ok(Source::Cache { store, revision, from, limit: request.limit })
+    }
+
+    /// Everything that was committed before the request: from the cache once it has that, else from storage.
+    async fn consistent_source(
+        &self,
+        request: &ListRequest,
+        from: Option<String>,
+    ) -> Result<Source, StorageError> {
+        self.present()?;
+        match self.shared.until_consistent().await {
+            Ok(_) => {
+                self.shared.metrics.consistent_reads.inc();
+                self.source_now(request, from)
+            }
+            Err(Inconsistent::Stale(_)) => Ok(Source::Storage),
+            Err(Inconsistent::Unknown(error)) => Err(error),
+        }
+    }
+
+    async fn exact_source(
+        &self,
+        scope: &Scope,
+        request: &ListRequest,
+        revision: ResourceVersion,
+        from: Option<String>,
+    ) -> Result<Source, StorageError> {
+        if matches!(scope, Scope::Object(_)) || !self.is_ready() {
+            return Ok(Source::Storage);
+        }
+        self.shared.until_fresh(revision).await?;
+        Ok(match self.past(revision) {
+            Some(store) => Source::Cache { store, revision, from, limit: request.limit },
+            None => Source::Storage,
+        })
+    }
+
+    /// A list of the most recent state that the cache could not give in time.
+    async fn fall_back(&self, key: &str, request: ListRequest) -> Result<List, StorageError> {
+        let is_consistent_read = match &request.at {
+            ListAt::MostRecent => true,
+            ListAt::Continue(token) => token.at() == ContinueAt::Newest,
+            _ => false,
+        };
+        let list = self.shared.storage.get_list(key, request).await;
+        if is_consistent_read && self.is_ready() {
+            let metrics = &self.shared.metrics;
+            let count = match list {
+                Ok(_) => &metrics.consistent_reads_from_storage,
+                Err(_) => &metrics.consistent_reads_failed,
+            };
+            count.inc();
+        }
+        list
+    }
+}
+
+#[async_trait]
+impl Storage for Cacher {
+    async fn create(&self, key: &str, value: Bytes, ttl: Option<Duration>) -> Result<Object, StorageError> {
+        self.shared.storage.create(key, value, ttl).await
+    }
+
+    async fn get(&self, key: &str, position: Position) -> Result<Option<Object>, StorageError> {
+        let shared = &self.shared;
+        let full = shared.keys.object(key)?;
+        if !self.is_ready() {
+            return shared.storage.get(key, position).await;
+        }
+        match position {
+            Position::Any => {}
+            Position::At(revision) => shared.until_fresh(revision).await?,
+            // Only if that is known here: asking storage for its revision would take as long as asking for the object.
+            Position::MostRecent => match shared.storage.frontier() {
+                Some(frontier) if shared.state.read().revision >= frontier.last_change => {}
+                _ => return shared.storage.get(key, position).await,
+            },
+        }
+        let found = {
+            let state = shared.state.read();
+            state.ready.is_ready().then(|| state.store.get(&full).cloned())
+        };
+        match found {
+            Some(object) => Ok(object),
+            None => shared.storage.get(key, position).await,
+        }
+    }
+
+    async fn delete(
+        &self,
+        key: &str,
+        mut options: DeleteOptions,
+        validate: Validate<'_>,
+    ) -> Result<Object, StorageError> {
+        options.hint = options.hint.or_else(|| self.cached(key));
+        self.shared.storage.delete(key, options, validate).await
+    }
+
+    async fn guaranteed_update(
+        &self,
+        key: &str,
+        mut options: UpdateOptions,
+        try_update: TryUpdate<'_>,
+    ) -> Result<Object, StorageError> {
+        options.hint = options.hint.or_else(|| self.cached(key));
+        self.shared.storage.guaranteed_update(key, options, try_update).await
+    }
+
+    async fn get_list(&self, key: &str, request: ListRequest) -> Result<List, StorageError> {
+        let scope = self.shared.keys.scope(key, request.recursive)?;
+        match self.source(&scope, &request).await? {
+            Source::Storage => self.fall_back(key, request).await,
+            Source::Cache { store, revision, from, limit } => {
+                let predicate = &request.predicate;
+                Listing { scope: &scope, from, limit, predicate, revision }
+                    .of(&store, &self.shared.metrics)
+                    .await
+            }
+        }
+    }
+
+    async fn watch(&self, key: &str, request: WatchRequest) -> Result<Watch, StorageError> {
+        let scope = self.shared.keys.scope(key, request.recursive)?;
+        self.shared.state.read().ready.check(Instant::now())?;
+        // From here on, what goes wrong is told in the stream.
+        match self.begin_watch(scope, request).await {
+            Err(error) => Ok(stream::once(future::ready(Err(error))).boxed()),
+            Ok(watching) => Ok(watching.map_or_else(|| stream::empty().boxed(), StreamExt::boxed)),
+        }
+    }
+
+    async fn request_progress(&self) -> Result<(), StorageError> {
+        self.shared.until_consistent().await?;
+        let mut wakers = Vec::new();
+        {
+            let state = self.shared.state.read();
+            let revision = state.revision;
+            state.watchers.for_each(|watcher| watcher.offer_bookmark(revision, &mut wakers));
+        }
+        wakers.into_iter().for_each(std::task::Waker::wake);
+        Ok(())
+    }
+
+    async fn current_revision(&self) -> Result<ResourceVersion, StorageError> {
+        self.shared.storage.current_revision().await
+    }
+
+    fn compacted_revision(&self) -> Option<ResourceVersion> {
+        self.shared.storage.compacted_revision()
+    }
+
+    fn frontier(&self) -> Option<Frontier> {
+        self.shared.storage.frontier()
+    }
+}
+
+impl Cacher {
+    /// Begins a watch; nothing if the cache is being filled anew, so that the watch is over at once.
+    async fn begin_watch(
+        &self,
+        scope: Scope,
+        request: WatchRequest,
+    ) -> Result<Option<Watching>, StorageError> {
+        let shared = &self.shared;
+        let begun = Instant::now();
+        let deadline = request.timeout.map(|timeout| begun + timeout);
+        let after = match request.start {
+            WatchStart::InitialEvents { position, .. } => {
+                match position {
+                    Position::Any => {}
+                    Position::MostRecent => drop(shared.until_consistent().await?),
+                    Position::At(revision) => shared.until_fresh(revision).await?,
+                }
+                None
+            }
+            WatchStart::Changes { position: Position::At(revision) } => Some(revision),
+            WatchStart::Changes { position: Position::MostRecent } => {
+                Some(shared.storage.current_revision().await?)
+            }
+            WatchStart::Changes { position: Position::Any } => Some(shared.state.read().revision),
+        };
+        let reader = {
+            let mut state = shared.state.write();
+            if !state.ready.is_ready() {
+                return Ok(None);
+            }
+            let start = match (after, request.start) {
+                (Some(revision), _) => Start::After(revision),
+                (None, WatchStart::InitialEvents { end_bookmark, .. }) => {
+                    Start::State { revision: state.revision, end_bookmark }
+                }
+                (None, WatchStart::Changes { .. }) => Start::After(state.revision),
+            };
+            let (watcher, reader) =
+                Watcher::add(&mut state, scope, request.predicate, start, deadline, request.progress)
+                    .map_err(|too_old| {
+                        let requested = after.unwrap_or(state.revision);
+                        StorageError::Expired(ExpiredRead::WatchAfter { requested, oldest: too_old.0 })
+                    })?;
+            if request.progress {
+                state.bookmarks.schedule(&watcher, begun);
+            }
+            reader
+        };
+        if request.progress {
+            shared.bookmarks_changed.notify_one();
+        }
+        let deadline = deadline.map(|deadline| Box::pin(sleep_until(deadline)));
+        Ok(Some(Watching { shared: shared.clone(), reader, deadline }))
+    }
+}
+
+/// A watch, as its client reads it.
+struct Watching {
+    shared: Arc<Shared>,
+    reader: Reader,
+    deadline: Option<Pin<Box<Sleep>>>,
+}
+
+impl Stream for Watching {
+    type Item = Result<WatchEvent, StorageError>;
+
+    fn poll_next(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Self::Item>> {
+        let this = &mut *self;
+        if let Some(deadline) = &mut this.deadline
+            && deadline.as_mut().poll(context).is_ready()
+        {
+            return Poll::Ready(None);
+        }
+        let next = this.reader.poll_next(&this.shared.state, context);
+        let initial = this.reader.take_initial_count();
+        if initial > 0 {
+            this.shared.metrics.init_events.inc_by(initial as u64);
+        }
+        if let Poll::Ready(Some(Err(StorageError::Expired(_)))) = &next {
+            this.shared.metrics.terminated_watchers.inc();
+        }
+        next
+    }
+}
+
+impl Drop for Watching {
+    fn drop(&mut self) {
+        self.shared.state.write().watchers.remove(self.reader.watcher());
+    }
+}

@@ -1,0 +1,66 @@
+//! Lists from a snapshot: a page of a scope, with selectors applied while walking.
+
+use crate::{metrics::Metrics, store::Store};
+use keepwatch_apimachinery::{
+    ResourceVersion,
+    list_options::{ContinueAt, ContinueToken},
+};
+use keepwatch_storage::{InvalidKey, List, Object, Predicate, Scope, StorageError};
+
+/// How many objects are looked at before other tasks have their turn.
+const LOOKED_AT_IN_A_ROW_MAX: usize = 4096;
+
+/// What to list of a snapshot.
+pub(crate) struct Listing<'a> {
+    pub(crate) scope: &'a Scope,
+    /// The key to begin at; the scope's beginning if absent.
+    pub(crate) from: Option<String>,
+    pub(crate) limit: Option<usize>,
+    pub(crate) predicate: &'a Predicate,
+    /// What the list says it was read at.
+    pub(crate) revision: ResourceVersion,
+}
+
+impl Listing<'_> {
+    pub(crate) async fn of(self, store: &Store, metrics: &Metrics) -> Result<List, StorageError> {
+        let limit = self.limit.filter(|limit| *limit > 0);
+        let everything = self.predicate.is_everything();
+        let (mut items, mut looked_at, mut from) = (Vec::new(), 0, self.from);
+        if everything && limit.is_none() && matches!(self.scope, Scope::Children(_)) {
+            items.reserve(if from.is_none() { store.len() } else { 0 });
+        }
+        let mut found = store.find(self.scope, from.as_deref(), self.predicate);
+        let index = found.index;
+        while let Some(object) = found.objects.next() {
+            if limit == Some(items.len()) {
+                let next = Some(token(self.scope, items.last(), self.revision)?);
+                // Those that remain are counted where all of them match.
+                let remaining = everything.then(|| 1 + found.objects.count());
+                metrics.listed(index, looked_at, items.len());
+                return Ok(List { items, revision: self.revision, next, remaining });
+            }
+            looked_at += 1;
+            if everything || self.predicate.matches(&object.attributes) {
+                items.push(object.clone());
+            }
+            if looked_at.is_multiple_of(LOOKED_AT_IN_A_ROW_MAX) {
+                from = Some(format!("{}\0", object.key));
+                drop(found);
+                tokio::task::yield_now().await;
+                found = store.find(self.scope, from.as_deref(), self.predicate);
+            }
+        }
+        metrics.listed(index, looked_at, items.len());
+        Ok(List { items, revision: self.revision, next: None, remaining: None })
+    }
+}
+
+fn token(
+    scope: &Scope,
+    last: Option<&Object>,
+    revision: ResourceVersion,
+) -> Result<ContinueToken, StorageError> {
+    let last = last.map_or(scope.key(), |last| &last.key);
+    ContinueToken::after(last, scope.key(), ContinueAt::Exact(revision))
+        .ok_or_else(|| InvalidKey::Element(last.to_string()).into())
+}

@@ -1,0 +1,193 @@
+//! What a cache counts, under the names that kube-apiserver has for it.
+
+use keepwatch_apimachinery::{ResourceVersion, meta::Qualified};
+use prometheus::{
+    Histogram, HistogramOpts, HistogramVec, IntCounter, IntCounterVec, IntGauge, IntGaugeVec, Opts, Registry,
+};
+
+/// Versions are shown modulo this, so that they fit into what Prometheus can hold exactly.
+const VERSION_MODULUS: u64 = 1_000_000_000_000_000;
+/// Upper bounds for how long a read waits: no longer than three seconds.
+const READ_WAIT_SECONDS: [f64; 16] =
+    [0.005, 0.025, 0.05, 0.1, 0.2, 0.4, 0.6, 0.8, 1.0, 1.25, 1.5, 1.75, 2.0, 2.25, 2.5, 3.0];
+
+/// The metrics of all caches of a server. Each cache counts under its own resource.
+#[derive(Clone)]
+pub struct CacheMetrics {
+    events_received: IntCounterVec,
+    events_dispatched: IntCounterVec,
+    initializations: IntCounterVec,
+    resource_version: IntGaugeVec,
+    read_wait: HistogramVec,
+    consistent_reads: IntCounterVec,
+    capacity: IntGaugeVec,
+    capacity_increases: IntCounterVec,
+    capacity_decreases: IntCounterVec,
+    init_events: IntCounterVec,
+    terminated_watchers: IntCounterVec,
+    lists: IntCounterVec,
+    fetched_objects: IntCounterVec,
+    returned_objects: IntCounterVec,
+    consistency_checks: IntCounterVec,
+}
+
+impl CacheMetrics {
+    /// Registers them. Fails if the registry has some of these names already.
+    pub fn register(registry: &Registry) -> prometheus::Result<Self> {
+        const RESOURCE: [&str; 2] = ["group", "resource"];
+        let counter = |name: &str, help: &str, labels: &[&str]| {
+            let counter = IntCounterVec::new(Opts::new(name, help), labels)?;
+            registry.register(Box::new(counter.clone()))?;
+            Ok::<_, prometheus::Error>(counter)
+        };
+        let gauge = |name: &str, help: &str| {
+            let gauge = IntGaugeVec::new(Opts::new(name, help), &RESOURCE)?;
+            registry.register(Box::new(gauge.clone()))?;
+            Ok::<_, prometheus::Error>(gauge)
+        };
+        let read_wait = HistogramVec::new(
+            HistogramOpts::new(
+                "apiserver_watch_cache_read_wait_seconds",
+                "How long reads waited for the watch cache to become fresh.",
+            )
+            .buckets(READ_WAIT_SECONDS.to_vec()),
+            &RESOURCE,
+        )?;
+        registry.register(Box::new(read_wait.clone()))?;
+        Ok(Self {
+            read_wait,
+            events_received: counter(
+                "apiserver_watch_cache_events_received_total",
+                "Events that watch caches received from storage.",
+                &RESOURCE,
+            )?,
+            events_dispatched: counter(
+                "apiserver_watch_cache_events_dispatched_total",
+                "Events and storage bookmarks that watch caches dispatched.",
+                &RESOURCE,
+            )?,
+            initializations: counter(
+                "apiserver_watch_cache_initializations_total",
+                "How often watch caches were filled from storage.",
+                &RESOURCE,
+            )?,
+            resource_version: gauge(
+                "apiserver_watch_cache_resource_version",
+                "The version that the watch cache has reached.",
+            )?,
+            consistent_reads: counter(
+                "apiserver_watch_cache_consistent_read_total",
+                "Consistent reads from the watch cache, by whether they succeeded and fell back to storage.",
+                &["group", "resource", "success", "fallback"],
+            )?,
+            capacity: gauge("watch_cache_capacity", "How many events the watch cache keeps.")?,
+            capacity_increases: counter(
+                "watch_cache_capacity_increase_total",
+                "How often watch caches began to keep more events.",
+                &RESOURCE,
+            )?,
+            capacity_decreases: counter(
+                "watch_cache_capacity_decrease_total",
+                "How often watch caches began to keep fewer events.",
+                &RESOURCE,
+            )?,
+            init_events: counter(
+                "apiserver_init_events_total",
+                "Events that watches began with.",
+                &RESOURCE,
+            )?,
+            terminated_watchers: counter(
+                "apiserver_terminated_watchers_total",
+                "Watches that were ended because the events they had yet to read are gone.",
+                &RESOURCE,
+            )?,
+            lists: counter(
+                "apiserver_cache_list_total",
+                "Lists served from the watch cache, by the index that was used.",
+                &["group", "resource", "index"],
+            )?,
+            fetched_objects: counter(
+                "apiserver_cache_list_fetched_objects_total",
+                "Objects looked at for lists served from the watch cache, by the index that was used.",
+                &["group", "resource", "index"],
+            )?,
+            returned_objects: counter(
+                "apiserver_cache_list_returned_objects_total",
+                "Objects returned by lists served from the watch cache.",
+                &RESOURCE,
+            )?,
+            consistency_checks: counter(
+                "apiserver_storage_consistency_checks_total",
+                "Comparisons of the watch cache with storage, by their outcome.",
+                &["group", "resource", "status"],
+            )?,
+        })
+    }
+
+    /// Those of one resource.
+    pub(crate) fn of(&self, resource: Qualified<'_>) -> Metrics {
+        let labels = [resource.group, resource.kind];
+        let read = |success, fallback| {
+            self.consistent_reads.with_label_values(&[resource.group, resource.kind, success, fallback])
+        };
+        Metrics {
+            events_received: self.events_received.with_label_values(&labels),
+            events_dispatched: self.events_dispatched.with_label_values(&labels),
+            initializations: self.initializations.with_label_values(&labels),
+            resource_version: self.resource_version.with_label_values(&labels),
+            read_wait: self.read_wait.with_label_values(&labels),
+            consistent_reads: read("true", "false"),
+            consistent_reads_from_storage: read("true", "true"),
+            consistent_reads_failed: read("false", "true"),
+            capacity: self.capacity.with_label_values(&labels),
+            capacity_increases: self.capacity_increases.with_label_values(&labels),
+            capacity_decreases: self.capacity_decreases.with_label_values(&labels),
+            init_events: self.init_events.with_label_values(&labels),
+            terminated_watchers: self.terminated_watchers.with_label_values(&labels),
+            returned_objects: self.returned_objects.with_label_values(&labels),
+            all: self.clone(),
+            labels: labels.map(str::to_owned),
+        }
+    }
+}
+
+/// The metrics of one cache.
+pub(crate) struct Metrics {
+    pub(crate) events_received: IntCounter,
+    pub(crate) events_dispatched: IntCounter,
+    pub(crate) initializations: IntCounter,
+    pub(crate) read_wait: Histogram,
+    pub(crate) consistent_reads: IntCounter,
+    pub(crate) consistent_reads_from_storage: IntCounter,
+    pub(crate) consistent_reads_failed: IntCounter,
+    pub(crate) capacity: IntGauge,
+    pub(crate) capacity_increases: IntCounter,
+    pub(crate) capacity_decreases: IntCounter,
+    pub(crate) init_events: IntCounter,
+    pub(crate) terminated_watchers: IntCounter,
+    returned_objects: IntCounter,
+    resource_version: IntGauge,
+    all: CacheMetrics,
+    labels: [String; 2],
+}
+
+impl Metrics {
+    pub(crate) fn reached(&self, revision: ResourceVersion) {
+        self.resource_version.set((revision.get() % VERSION_MODULUS) as i64);
+    }
+
+    pub(crate) fn listed(&self, index: Option<&str>, fetched: usize, returned: usize) {
+        let [group, resource] = &self.labels;
+        // Kubernetes calls the index over a field `f:<field>`.
+        let index = index.map(|field| format!("f:{field}")).unwrap_or_default();
+        let labels = [group, resource, &index];
+        self.all.lists.with_label_values(&labels).inc();
+        self.all.fetched_objects.with_label_values(&labels).inc_by(fetched as u64);
+        self.returned_objects.inc_by(returned as u64);
+    }
+
+    pub(crate) fn checked(&self, status: &str) {
+        let [group, resource] = &self.labels;
+        self.all.consistency_checks.with_label_values(&[group, resource, status]).inc();
+    }
+}

@@ -1,0 +1,115 @@
+//! Whether the cache can answer, and what its clients hear while it cannot.
+//!
+//! Pending, then ready, pending again while the cache is filled anew, and stopped for good when the cacher is dropped.
+
+use keepwatch_apimachinery::status::Status;
+use keepwatch_storage::StorageError;
+use std::time::Duration;
+use tokio::time::Instant;
+
+/// How soon clients are told to come back: sooner while the cache has not been unready for long.
+const RETRY_SECONDS_MIN: f64 = 1.0;
+const RETRY_SECONDS_MAX: f64 = 30.0;
+/// How fast that grows, per second.
+const RETRY_GROWTH: f64 = 0.06;
+
+pub(crate) struct Readiness {
+    phase: Phase,
+    since: Instant,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Phase {
+    Pending { last_error: Option<String> },
+    Ready,
+    Stopped,
+}
+
+impl Readiness {
+    pub(crate) fn new(now: Instant) -> Self {
+        Self { phase: Phase::Pending { last_error: None }, since: now }
+    }
+
+    pub(crate) fn ready(&mut self, now: Instant) {
+        self.change(Phase::Ready, now);
+    }
+
+    /// Not ready any more, or still not, and why.
+    pub(crate) fn pending(&mut self, last_error: Option<String>, now: Instant) {
+        match &mut self.phase {
+            Phase::Pending { last_error: reason } => *reason = last_error.or(reason.take()),
+            _ => self.change(Phase::Pending { last_error }, now),
+        }
+    }
+
+    pub(crate) fn stop(&mut self, now: Instant) {
+        self.change(Phase::Stopped, now);
+    }
+
+    fn change(&mut self, phase: Phase, now: Instant) {
+        if self.phase != Phase::Stopped {
+            (self.phase, self.since) = (phase, now);
+        }
+    }
+
+    pub(crate) fn is_ready(&self) -> bool {
+        self.phase == Phase::Ready
+    }
+
+    /// Fails with what a client is to be told.
+    pub(crate) fn check(&self, now: Instant) -> Result<(), StorageError> {
+        let retry_after_seconds = retry_after_seconds(now.saturating_duration_since(self.since));
+        let message = match &self.phase {
+            Phase::Ready => return Ok(()),
+            Phase::Pending { last_error } => {
+                Status::unready(last_error.as_deref(), retry_after_seconds).message
+            }
+            Phase::Stopped => "apiserver cacher is stopped".to_owned(),
+        };
+        Err(StorageError::Unready { message, retry_after_seconds })
+    }
+}
+
+fn retry_after_seconds(unready_for: Duration) -> u32 {
+    let seconds = (RETRY_GROWTH * unready_for.as_secs_f64()).exp();
+    seconds.clamp(RETRY_SECONDS_MIN, RETRY_SECONDS_MAX) as u32
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_longer_it_takes_the_later_clients_come_back() {
+        for (seconds, retry) in [
+            (0, 1),
+            (10, 1),
+            (14, 2),
+            (20, 3),
+            (30, 6),
+            (40, 11),
+            (56, 28),
+            (57, 30),
+            (540, 30),
+            (u64::MAX / 4, 30),
+        ] {
+            assert_eq!(retry_after_seconds(Duration::from_secs(seconds)), retry, "{seconds}");
+        }
+    }
+
+    #[test]
+    fn a_client_hears_why_and_a_stopped_cache_stays_so() {
+        let now = Instant::now();
+        let mut readiness = Readiness::new(now);
+        let message = |readiness: &Readiness| readiness.check(now).map_err(|error| error.to_string());
+        assert_eq!(message(&readiness).unwrap_err(), "storage is (re)initializing");
+        readiness.ready(now);
+        assert!(readiness.is_ready() && message(&readiness).is_ok());
+        readiness.pending(Some("no leader".to_owned()), now);
+        readiness.pending(None, now);
+        assert_eq!(message(&readiness).unwrap_err(), "storage is (re)initializing: no leader");
+        readiness.stop(now);
+        readiness.ready(now);
+        assert_eq!(message(&readiness).unwrap_err(), "apiserver cacher is stopped");
+    }
+}

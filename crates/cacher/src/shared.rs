@@ -1,0 +1,224 @@
+//! What the feed, the readers and the keepers of one cache share, and how they wait for one another.
+//!
+//! Kept true: the state's lock is never held across an await; whoever waits for a revision is counted in `waiting`
+//! before looking at the state, so that the feed, which looks at the count after changing the state, cannot miss them.
+
+use crate::{CacherOptions, metrics::Metrics, state::State, sync::RwLock};
+use keepwatch_apimachinery::ResourceVersion;
+use keepwatch_storage::{Frontier, ResourcePrefix, Storage, StorageError};
+use parking_lot::Mutex;
+use rand::{Rng, rngs::SmallRng};
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicBool, AtomicUsize, Ordering},
+    },
+    task::Waker,
+    time::Duration,
+};
+use tokio::{
+    sync::Notify,
+    time::{Instant, sleep, timeout_at},
+};
+
+/// How long a read waits for the cache to become as fresh as it has to be.
+const FRESH_WITHIN: Duration = Duration::from_secs(3);
+/// What a client that waited in vain is told to wait before it tries again.
+const TOO_LARGE_RETRY_SECONDS: u32 = 1;
+/// How often storage is asked how far it is while somebody waits.
+const PROGRESS_INTERVAL: Duration = Duration::from_millis(100);
+
+pub(crate) struct Shared {
+    pub(crate) storage: Arc<dyn Storage>,
+    pub(crate) name: String,
+    pub(crate) keys: ResourcePrefix,
+    /// The key under which storage knows all objects of the resource.
+    pub(crate) prefix: String,
+    pub(crate) options: CacherOptions,
+    pub(crate) state: RwLock<State>,
+    pub(crate) metrics: Metrics,
+    pub(crate) random: Mutex<SmallRng>,
+    /// Whether the past is read from the cache.
+    pub(crate) past_is_trusted: AtomicBool,
+    /// Rung when a revision is reached that somebody waits for.
+    pub(crate) fresh: Notify,
+    /// How many wait for a revision.
+    pub(crate) waiting: AtomicUsize,
+    /// Rung when somebody begins to wait.
+    pub(crate) progress_wanted: Notify,
+    /// Rung when a bookmark is due earlier than the keeper thinks.
+    pub(crate) bookmarks_changed: Notify,
+}
+
+/// Somebody waits for a revision, as long as this lives.
+pub(crate) struct Waiting<'a>(&'a Shared);
+
+impl Drop for Waiting<'_> {
+    fn drop(&mut self) {
+        self.0.waiting.fetch_sub(1, Ordering::AcqRel);
+    }
+}
+
+impl Shared {
+    pub(crate) fn waiting(&self) -> Waiting<'_> {
+        self.waiting.fetch_add(1, Ordering::AcqRel);
+        self.progress_wanted.notify_one();
+        Waiting(self)
+    }
+
+    /// The state has reached a revision: wakes those who wait for it.
+    pub(crate) fn reached(&self, revision: ResourceVersion) {
+        self.metrics.reached(revision);
+        if self.waiting.load(Ordering::Acquire) > 0 {
+            self.fresh.notify_waiters();
+        }
+    }
+
+    /// Ready from when the revision is reached that storage had when filling began.
+    pub(crate) fn become_ready(&self, filling: &mut Option<(ResourceVersion, Waiting<'_>)>) {
+        if let Some((goal, _)) = filling
+            && self.state.read().revision >= *goal
+        {
+            self.state.write().ready.ready(Instant::now());
+            *filling = None;
+            self.fresh.notify_waiters();
+        }
+    }
+
+    pub(crate) fn end_watches(&self) {
+        let mut wakers = Vec::new();
+        self.state.write().end_watches(&mut wakers);
+        wakers.into_iter().for_each(Waker::wake);
+    }
+
+    /// Waits until the cache is ready to serve.
+    pub(crate) async fn until_ready(&self) {
+        loop {
+            let changed = self.fresh.notified();
+            tokio::pin!(changed);
+            changed.as_mut().enable();
+            if self.state.read().ready.is_ready() {
+                return;
+            }
+            changed.await;
+        }
+    }
+
+    /// Waits until the state is at `revision` or later.
+    pub(crate) async fn until_fresh(&self, revision: ResourceVersion) -> Result<(), StorageError> {
+        if self.state.read().revision >= revision {
+            return Ok(());
+        }
+        let _waiting = self.waiting();
+        let begun = Instant::now();
+        let fresh = async {
+            loop {
+                let changed = self.fresh.notified();
+                tokio::pin!(changed);
+                changed.as_mut().enable();
+                if self.state.read().revision >= revision {
+                    return;
+                }
+                changed.await;
+            }
+        };
+        let waited = timeout_at(begun + FRESH_WITHIN, fresh).await;
+        self.metrics.read_wait.observe(begun.elapsed().as_secs_f64());
+        waited.map_err(|_| StorageError::TooLarge {
+            requested: revision,
+            current: self.state.read().revision,
+            retry_after_seconds: Some(TOO_LARGE_RETRY_SECONDS),
+        })
+    }
+
+    /// Waits until the state holds everything that was committed when this was called.
+    pub(crate) async fn until_consistent(&self) -> Result<ResourceVersion, Inconsistent> {
+        let frontier = match self.storage.frontier() {
+            Some(frontier) => frontier,
+            None => {
+                let current = self.storage.current_revision().await.map_err(Inconsistent::Unknown)?;
+                Frontier { current, last_change: current }
+            }
+        };
+        self.until_fresh(frontier.last_change).await.map_err(Inconsistent::Stale)?;
+        self.take_in(frontier);
+        Ok(frontier.current)
+    }
+
+    /// Takes in where storage is.
+    pub(crate) fn take_in(&self, frontier: Frontier) {
+        if self.state.read().revision < frontier.current {
+            let revision = {
+                let mut state = self.state.write();
+                state.reach(frontier);
+                state.revision
+            };
+            self.reached(revision);
+        }
+    }
+
+    /// A bit longer, so that not everybody does the same at the same time.
+    pub(crate) fn jittered(&self, duration: Duration) -> Duration {
+        duration.mul_f64(self.random.lock().random_range(1.0..1.5))
+    }
+}
+
+/// Why the cache does not hold everything that is committed.
+pub(crate) enum Inconsistent {
+    /// Storage does not say how far it is.
+    Unknown(StorageError),
+    /// The cache did not get there in time.
+    Stale(StorageError),
+}
+
+impl From<Inconsistent> for StorageError {
+    fn from(inconsistent: Inconsistent) -> Self {
+        match inconsistent {
+            Inconsistent::Unknown(error) | Inconsistent::Stale(error) => error,
+        }
+    }
+}
+
+/// Asks storage how far it is, as long as somebody waits.
+pub(crate) async fn ask_for_progress(shared: Arc<Shared>) {
+    loop {
+        while shared.waiting.load(Ordering::Acquire) > 0 {
+            if let Err(error) = shared.storage.request_progress().await {
+                tracing::debug!(resource = %shared.name, %error, "storage was not asked how far it is");
+            }
+            sleep(PROGRESS_INTERVAL).await;
+        }
+        shared.progress_wanted.notified().await;
+    }
+}
+
+/// Sends bookmarks to the watchers that are due for one.
+pub(crate) async fn send_bookmarks(shared: Arc<Shared>) {
+    loop {
+        let next = shared.state.read().bookmarks.next();
+        let changed = shared.bookmarks_changed.notified();
+        let due = match next {
+            Some(next) => timeout_at(next, changed).await.is_err(),
+            None => {
+                changed.await;
+                false
+            }
+        };
+        if due {
+            // Where that costs nothing, tell of what happened elsewhere too.
+            if let Some(frontier) = shared.storage.frontier() {
+                shared.take_in(frontier);
+            }
+            let (now, mut wakers) = (Instant::now(), Vec::new());
+            {
+                let mut state = shared.state.write();
+                let revision = state.revision;
+                for watcher in state.bookmarks.take_due(now) {
+                    watcher.offer_bookmark(revision, &mut wakers);
+                    state.bookmarks.schedule(&watcher, now);
+                }
+            }
+            wakers.into_iter().for_each(Waker::wake);
+        }
+    }
+}

@@ -1,0 +1,362 @@
+//! One watcher: the half that events are offered to, and the half that is read.
+//!
+//! A watcher that keeps up is *live*: events wait in its inbox, as pointers. When the inbox is full it is emptied, and
+//! the watcher is *behind*: it reads the shared history at its own pace, until it has found everything there and is live
+//! again. So a reader that stops costs its inbox and nothing else, and delays nobody; it ends with an error only if the
+//! history has moved past it.
+//!
+//! Kept true:
+//! - everything up to the reader's `position` was told or is in its hands; the inbox of a live watcher holds all that
+//!   comes after that, that of a watcher that is behind nothing;
+//! - a watcher turns live only while nobody can offer it an event, which takes the state's lock for writing.
+
+use crate::{
+    history::{Event, TooOld},
+    interest::Interested,
+    state::State,
+    sync::{Mutex, RwLock},
+};
+use keepwatch_apimachinery::ResourceVersion;
+use keepwatch_storage::{ExpiredRead, Predicate, Scope, StorageError, WatchEvent};
+use std::{
+    collections::VecDeque,
+    sync::{Arc, atomic::AtomicUsize},
+    task::{Context, Poll, Waker},
+};
+use tokio::time::Instant;
+
+/// How many events may wait for one watcher before it reads from the history instead. Pointers: 16 bytes each.
+pub(crate) const INBOX_EVENTS_MAX: usize = 128;
+/// How many bytes of values may wait for one watcher, one event being the least. The values are shared with the
+/// history and the store, but may outlive both in an inbox that nobody reads.
+const INBOX_BYTES_MAX: usize = 256 << 10;
+/// How many events or objects a reader takes into its hands at a time, and how many bytes of values.
+const TAKEN_MAX: usize = 100;
+const TAKEN_BYTES_MAX: usize = 256 << 10;
+/// For how many events a watcher that has nothing to tell keeps room, twice.
+const IDLE_ROOM_EVENTS: usize = 8;
+/// How many events or objects a reader looks at before others have their turn.
+const LOOKED_AT_MAX: usize = 2000;
+
+/// The half that events are offered to.
+pub(crate) struct Watcher {
+    scope: Scope,
+    predicate: Predicate,
+    place: AtomicUsize,
+    /// Whether bookmarks are wanted. They are told only if they say more than `start`.
+    bookmarks: bool,
+    start: ResourceVersion,
+    /// When its watch ends.
+    pub(crate) deadline: Option<Instant>,
+    inbox: Mutex<Inbox>,
+}
+
+struct Inbox {
+    mode: Mode,
+    waiting: VecDeque<WatchEvent>,
+    waiting_bytes: usize,
+    /// The revision of what was put in last.
+    last: Option<ResourceVersion>,
+    ended: bool,
+    reader: Option<Waker>,
+}
+
+enum Mode {
+    /// Offered events are for the inbox, if they come after this revision.
+    Live {
+        after: ResourceVersion,
+    },
+    Behind,
+}
+
+/// Where a watch begins.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Start {
+    /// With the state at this revision, which is the present one.
+    State { revision: ResourceVersion, end_bookmark: bool },
+    /// With what comes after this revision, which may be in the history or in the future.
+    After(ResourceVersion),
+}
+
+impl Watcher {
+    /// Adds a watcher to the state, from which on it misses nothing.
+    pub(crate) fn add(
+        state: &mut State,
+        scope: Scope,
+        predicate: Predicate,
+        start: Start,
+        deadline: Option<Instant>,
+        bookmarks: bool,
+    ) -> Result<(Arc<Self>, Reader), TooOld> {
+        let (after, stage) = match start {
+            Start::State { revision, end_bookmark } => {
+                state.put_aside();
+                (revision, Stage::State { revision, from: None, end_bookmark })
+            }
+            Start::After(revision) => {
+                state.history.reaches(revision)?;
+                (revision, Stage::Changes)
+            }
+        };
+        let mode = if after < state.revision { Mode::Behind } else { Mode::Live { after } };
+        let inbox = Inbox {
+            mode,
+            waiting: VecDeque::new(),
+            waiting_bytes: 0,
+            last: None,
+            ended: false,
+            reader: None,
+        };
+        let watcher = Arc::new(Self {
+            scope,
+            predicate,
+            place: AtomicUsize::new(0),
+            start: after,
+            bookmarks,
+            deadline,
+            inbox: Mutex::new(inbox),
+        });
+        state.watchers.add(watcher.clone());
+        let reader = Reader {
+            watcher: watcher.clone(),
+            stage,
+            taken: VecDeque::new(),
+            position: after,
+            begun_at: state.revision,
+            initial_count: 0,
+        };
+        Ok((watcher, reader))
+    }
+
+    /// Offers an event that the watcher may care for.
+    pub(crate) fn offer(&self, event: &Arc<Event>, wakers: &mut Vec<Waker>) {
+        let Some(seen) = event.seen_through(&self.predicate) else { return };
+        let mut inbox = self.inbox.lock();
+        match inbox.mode {
+            Mode::Live { after } if event.revision > after && !inbox.ended => {}
+            _ => return,
+        }
+        let bytes = event.object().value.len();
+        let is_full = inbox.waiting.len() >= INBOX_EVENTS_MAX
+            || (inbox.waiting_bytes + bytes > INBOX_BYTES_MAX && !inbox.waiting.is_empty());
+        // Events of one revision stay together: nobody can resume between them.
+        if is_full && inbox.last != Some(event.revision) {
+            // All of it is in the history.
+            inbox.mode = Mode::Behind;
+            inbox.waiting = VecDeque::new();
+            inbox.waiting_bytes = 0;
+        } else {
+            inbox.waiting.push_back(seen);
+            inbox.waiting_bytes += bytes;
+            inbox.last = Some(event.revision);
+        }
+        wakers.extend(inbox.reader.take());
+    }
+
+    /// Tells that everything up to a revision is told, if there is anything new in that and room for it.
+    pub(crate) fn offer_bookmark(&self, revision: ResourceVersion, wakers: &mut Vec<Waker>) {
+        if !self.bookmarks {
+            return;
+        }
+        let mut inbox = self.inbox.lock();
+        match inbox.mode {
+            Mode::Live { after } if revision >= after && revision > self.start && !inbox.ended => {}
+            _ => return,
+        }
+        if inbox.waiting.len() < INBOX_EVENTS_MAX {
+            inbox.waiting.push_back(WatchEvent::Bookmark { revision, initial_state_end: false });
+            wakers.extend(inbox.reader.take());
+        }
+    }
+
+    /// Ends the watch: what is in the inbox is still told.
+    pub(crate) fn end(&self, wakers: &mut Vec<Waker>) {
+        let mut inbox = self.inbox.lock();
+        inbox.ended = true;
+        wakers.extend(inbox.reader.take());
+    }
+}
+
+impl Interested for Watcher {
+    fn scope(&self) -> &Scope {
+        &self.scope
+    }
+
+    fn predicate(&self) -> &Predicate {
+        &self.predicate
+    }
+
+    fn place(&self) -> &AtomicUsize {
+        &self.place
+    }
+}
+
+/// The half that is read.
+pub(crate) struct Reader {
+    watcher: Arc<Watcher>,
+    stage: Stage,
+    /// In the reader's hands: told next.
+    taken: VecDeque<WatchEvent>,
+    /// Everything up to here was told or is in the reader's hands, once the state is.
+    position: ResourceVersion,
+    /// Up to where events were there before the watch began.
+    begun_at: ResourceVersion,
+    initial_count: usize,
+}
+
+enum Stage {
+    /// The state is being told, from this key on.
+    State {
+        revision: ResourceVersion,
+        from: Option<String>,
+        end_bookmark: bool,
+    },
+    Changes,
+    Ended,
+}
+
+/// What a look for more gave.
+enum Look {
+    /// Perhaps something is in the reader's hands now; if not, there may be more to look at.
+    Looked,
+    Nothing,
+    Ended,
+    Failed(StorageError),
+}
+
+impl Reader {
+    pub(crate) fn watcher(&self) -> &Arc<Watcher> {
+        &self.watcher
+    }
+
+    /// How many events were taken, since this was last asked, that were there before the watch began.
+    pub(crate) fn take_initial_count(&mut self) -> usize {
+        std::mem::take(&mut self.initial_count)
+    }
+
+    /// The next event; nothing when the watch has ended.
+    pub(crate) fn poll_next(
+        &mut self,
+        state: &RwLock<State>,
+        context: &mut Context<'_>,
+    ) -> Poll<Option<Result<WatchEvent, StorageError>>> {
+        if let Some(event) = self.taken.pop_front() {
+            return Poll::Ready(Some(Ok(event)));
+        }
+        let look = match &self.stage {
+            Stage::State { .. } => self.look_at_state(state),
+            Stage::Changes => self.look_at_changes(state, context),
+            Stage::Ended => Look::Ended,
+        };
+        match (self.taken.pop_front(), look) {
+            (Some(event), _) => Poll::Ready(Some(Ok(event))),
+            (None, Look::Looked) => {
+                // Others have their turn.
+                context.waker().wake_by_ref();
+                Poll::Pending
+            }
+            (None, Look::Nothing) => Poll::Pending,
+            (None, Look::Ended) => Poll::Ready(None),
+            (None, Look::Failed(error)) => {
+                self.stage = Stage::Ended;
+                Poll::Ready(Some(Err(error)))
+            }
+        }
+    }
+
+    /// Takes the next few objects of the state.
+    fn look_at_state(&mut self, state: &RwLock<State>) -> Look {
+        let Stage::State { revision, from, end_bookmark } = &mut self.stage else { return Look::Ended };
+        let (revision, end_bookmark) = (*revision, *end_bookmark);
+        let at = state.read().at(revision);
+        let store = match at {
+            Ok(store) => store,
+            Err(_) if self.watcher.inbox.lock().ended => return Look::Ended,
+            Err(TooOld(oldest)) => return Look::Failed(too_old(revision, oldest)),
+        };
+        let watcher = &self.watcher;
+        let mut objects = store.find(&watcher.scope, from.as_deref(), &watcher.predicate).objects.peekable();
+        let (mut looked_at, mut bytes) = (0, 0);
+        for object in objects.by_ref() {
+            looked_at += 1;
+            if watcher.predicate.is_everything() || watcher.predicate.matches(&object.attributes) {
+                bytes += object.value.len();
+                self.taken.push_back(WatchEvent::Added(object.clone()));
+            }
+            if self.taken.len() >= TAKEN_MAX || bytes >= TAKEN_BYTES_MAX || looked_at >= LOOKED_AT_MAX {
+                break;
+            }
+        }
+        self.initial_count += self.taken.len();
+        match objects.peek() {
+            Some(next) => *from = Some(next.key.to_string()),
+            None => {
+                self.stage = Stage::Changes;
+                if end_bookmark {
+                    self.taken.push_back(WatchEvent::Bookmark { revision, initial_state_end: true });
+                }
+            }
+        }
+        Look::Looked
+    }
+
+    /// Takes what is in the inbox, or the next few events of the history.
+    fn look_at_changes(&mut self, state: &RwLock<State>, context: &Context<'_>) -> Look {
+        {
+            let mut inbox = self.watcher.inbox.lock();
+            if let Some(last) = inbox.waiting.back() {
+                self.position = last.revision();
+                std::mem::swap(&mut self.taken, &mut inbox.waiting);
+                inbox.waiting_bytes = 0;
+                return Look::Looked;
+            }
+            if inbox.ended {
+                return Look::Ended;
+            }
+            if let Mode::Live { .. } = inbox.mode {
+                // An idle watcher does not keep what a burst made it need.
+                self.taken.shrink_to(IDLE_ROOM_EVENTS);
+                inbox.waiting.shrink_to(IDLE_ROOM_EVENTS);
+                if !inbox.reader.as_ref().is_some_and(|reader| reader.will_wake(context.waker())) {
+                    inbox.reader = Some(context.waker().clone());
+                }
+                return Look::Nothing;
+            }
+        }
+        self.catch_up(&state.read())
+    }
+
+    /// Takes the next few events of the history, and turns live at its end: while the state is held, nobody can offer
+    /// an event.
+    fn catch_up(&mut self, state: &State) -> Look {
+        let events = match state.history.after(self.position) {
+            Ok(events) => events,
+            Err(_) if self.watcher.inbox.lock().ended => return Look::Ended,
+            Err(TooOld(oldest)) => return Look::Failed(too_old(self.position, oldest)),
+        };
+        let mut bytes = 0;
+        for (looked_at, event) in events.enumerate() {
+            // Events of one revision are taken together, too.
+            let is_enough =
+                self.taken.len() >= TAKEN_MAX || bytes >= TAKEN_BYTES_MAX || looked_at >= LOOKED_AT_MAX;
+            if is_enough && event.revision > self.position {
+                return Look::Looked;
+            }
+            self.position = event.revision;
+            if self.watcher.scope.contains(&event.object().key)
+                && let Some(seen) = event.seen_through(&self.watcher.predicate)
+            {
+                bytes += event.object().value.len();
+                self.taken.push_back(seen);
+                self.initial_count += usize::from(event.revision <= self.begun_at);
+            }
+        }
+        self.position = self.position.max(state.revision);
+        self.watcher.inbox.lock().mode = Mode::Live { after: self.position };
+        Look::Looked
+    }
+}
+
+fn too_old(requested: ResourceVersion, oldest: ResourceVersion) -> StorageError {
+    StorageError::Expired(ExpiredRead::WatchAfter { requested, oldest })
+}

@@ -1,0 +1,105 @@
+//! The storage suite and the model on the cacher, over each store.
+
+use keepwatch_apimachinery::meta::Qualified;
+use keepwatch_cacher::{CacheMetrics, Cacher, CacherOptions};
+use keepwatch_storage::{
+    Backend, Storage, Store, StoreOptions,
+    testing::{Capabilities, Fixture, model},
+};
+use keepwatch_storage_embedded::{Embedded, EmbeddedOptions, OpenError};
+use keepwatch_storage_etcd::{EtcdBackend, EtcdOptions, testing::EtcdServer};
+use std::{path::Path, sync::Arc, time::Duration};
+
+/// A cacher over a store, filled.
+async fn cacher(
+    backend: Arc<dyn Backend>,
+    options: StoreOptions,
+    cacher_options: CacherOptions,
+) -> Arc<dyn Storage> {
+    let metrics = CacheMetrics::register(&prometheus::Registry::new()).expect("a fresh registry");
+    let keys = options.prefix.clone();
+    let store = Arc::new(Store::new(backend, options));
+    let cacher = Cacher::new(store, keys, Qualified::core("pods"), cacher_options, &metrics);
+    // One over values that cannot be read is never filled, and refuses to list and watch.
+    let _ = tokio::time::timeout(Duration::from_secs(2), cacher.until_ready()).await;
+    Arc::new(cacher)
+}
+
+async fn fixture(backend: Arc<dyn Backend>, cacher_options: CacherOptions) -> Fixture {
+    let build = move |backend, options| cacher(backend, options, cacher_options.clone());
+    Fixture::over(backend, build)
+        .await
+        .capabilities(Capabilities { shortest_ttl: Duration::from_millis(300), cached: true })
+}
+
+/// As it is used over the embedded store: with an index, and history from the log.
+fn near() -> CacherOptions {
+    CacherOptions {
+        indexed_fields: &["spec.nodeName"],
+        history_from_storage: true,
+        ..CacherOptions::default()
+    }
+}
+
+async fn in_memory() -> Fixture {
+    fixture(Arc::new(Embedded::memory(EmbeddedOptions::default())), near()).await
+}
+
+/// Opens a store. The tasks of a cacher that had it before may still be about to let go of it.
+async fn open(directory: &Path) -> Arc<dyn Backend> {
+    loop {
+        match Embedded::open(directory, EmbeddedOptions::default()) {
+            Ok(store) => return Arc::new(store),
+            Err(OpenError::InUse { .. }) => tokio::time::sleep(Duration::from_millis(1)).await,
+            Err(error) => panic!("the store opens: {error}"),
+        }
+    }
+}
+
+async fn on_disk() -> Fixture {
+    let directory = tempfile::tempdir().expect("a directory");
+    let path = directory.path().to_owned();
+    let reopen = move || {
+        let path = path.clone();
+        async move { open(&path).await }
+    };
+    fixture(open(directory.path()).await, near()).await.reopening(reopen).guard(directory)
+}
+
+async fn on_etcd() -> Fixture {
+    let etcd = EtcdServer::start().await;
+    let backend = EtcdBackend::connect(EtcdOptions::new([etcd.url()])).await.expect("connect to etcd");
+    // etcd does not grant leases shorter than its election timeouts.
+    let capabilities = Capabilities { shortest_ttl: Duration::from_secs(2), cached: true };
+    fixture(Arc::new(backend), CacherOptions::default()).await.capabilities(capabilities).guard(etcd)
+}
+
+mod memory {
+    use super::*;
+    keepwatch_storage::testing::conformance!(in_memory().await);
+
+    #[test]
+    fn model_of_the_cache_over_memory() {
+        model::check_model(64, in_memory);
+    }
+}
+
+mod disk {
+    use super::*;
+    keepwatch_storage::testing::conformance!(on_disk().await);
+
+    #[test]
+    fn model_of_the_cache_over_a_disk() {
+        model::check_model(32, on_disk);
+    }
+}
+
+mod etcd {
+    use super::*;
+    keepwatch_storage::testing::conformance!(on_etcd().await);
+
+    #[test]
+    fn model_of_the_cache_over_etcd() {
+        model::check_model(8, on_etcd);
+    }
+}
