@@ -52,3 +52,115 @@ impl Bookmarks {
         due.into_values().flatten().filter_map(|watcher| watcher.upgrade()).collect()
     }
 }
+
+#[cfg(test)]
+#[cfg(not(feature = "loom"))]
+mod tests {
+    use super::*;
+    use crate::{
+        history::{FRESH_DURATION_MIN, Limits},
+        state::State,
+        watcher::Start,
+    };
+    use keepwatch_storage::{Key, Predicate, Scope};
+
+    /// Watchers that come at some time, and when they are due.
+    struct Watch {
+        bookmarks: Bookmarks,
+        state: State,
+        begun: Instant,
+    }
+
+    impl Watch {
+        fn new() -> Self {
+            let begun = Instant::now();
+            let state = State::new(&[], Limits::new(FRESH_DURATION_MIN, usize::MAX), begun);
+            Self { bookmarks: Bookmarks::default(), state, begun }
+        }
+
+        fn at(&self, seconds: f64) -> Instant {
+            self.begun + Duration::from_secs_f64(seconds)
+        }
+
+        /// A watcher that comes at one second and ends at another.
+        fn add(&mut self, now: f64, deadline: Option<f64>) -> Arc<Watcher> {
+            let scope = Scope::Children(Key::from_backend("/r/pods/"));
+            let start = Start::After(self.state.revision);
+            let deadline = deadline.map(|seconds| self.at(seconds));
+            let added = Watcher::add(&mut self.state, scope, Predicate::everything(), start, deadline, true);
+            let (watcher, _) = added.unwrap();
+            self.state.watchers.remove(&watcher);
+            self.bookmarks.schedule(&watcher, self.at(now));
+            watcher
+        }
+
+        /// The second at which the next bookmark is due.
+        fn next(&self) -> Option<f64> {
+            self.bookmarks.next().map(|next| (next - self.begun).as_secs_f64())
+        }
+
+        /// Sends bookmarks as they become due, and tells when that was.
+        fn send_all(&mut self, until: f64) -> Vec<f64> {
+            let mut sent = Vec::new();
+            while let Some(next) = self.next().filter(|next| *next <= until) {
+                let now = self.at(next);
+                for watcher in self.bookmarks.take_due(now) {
+                    sent.push(next);
+                    self.bookmarks.schedule(&watcher, now);
+                }
+            }
+            sent
+        }
+    }
+
+    #[test]
+    fn bookmarks_come_every_minute_and_two_seconds_before_the_end() {
+        for (deadline, sent) in [
+            (None, &[60.0, 120.0, 180.0, 240.0][..]),
+            (Some(1.0), &[]),
+            (Some(2.0), &[]),
+            (Some(3.0), &[1.0]),
+            (Some(61.0), &[59.0]),
+            (Some(62.0), &[60.0]),
+            (Some(63.0), &[60.0, 61.0]),
+            (Some(200.0), &[60.0, 120.0, 180.0, 198.0]),
+        ] {
+            let mut watch = Watch::new();
+            let _watcher = watch.add(0.0, deadline);
+            assert_eq!(watch.send_all(250.0), sent, "until {deadline:?}");
+        }
+    }
+
+    #[test]
+    fn a_deadline_that_has_passed_needs_no_bookmark() {
+        let mut watch = Watch::new();
+        let _watcher = watch.add(10.0, Some(5.0));
+        assert_eq!(watch.next(), None);
+    }
+
+    #[test]
+    fn watchers_of_one_second_are_due_together_and_none_is_due_early() {
+        let mut watch = Watch::new();
+        let _watchers =
+            [(0.9, 60.9), (0.0, 60.9), (0.5, 60.9), (1.0, 60.9), (1.95, 60.9)].map(|(now, due)| {
+                let watcher = watch.add(now, None);
+                assert_eq!(watch.next(), Some(due));
+                watcher
+            });
+        assert_eq!(watch.bookmarks.take_due(watch.at(60.89)).len(), 0);
+        assert_eq!(watch.bookmarks.take_due(watch.at(60.9)).len(), 3);
+        // Those that came later than the first by up to a second share the next bucket.
+        assert_eq!(watch.next(), Some(61.0));
+        assert_eq!(watch.bookmarks.take_due(watch.at(62.0)).len(), 2);
+        assert_eq!(watch.next(), None);
+    }
+
+    #[test]
+    fn a_watcher_that_is_gone_is_forgotten() {
+        let mut watch = Watch::new();
+        let watcher = watch.add(0.0, None);
+        drop(watcher);
+        assert_eq!(watch.send_all(300.0), [0.0; 0]);
+        assert_eq!(watch.next(), None);
+    }
+}

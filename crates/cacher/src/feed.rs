@@ -8,6 +8,7 @@ use crate::{
     history::Resized,
     shared::{Shared, Waiting},
     state::{Applied, Change, State},
+    store::Store,
 };
 use futures::{FutureExt, StreamExt};
 use keepwatch_apimachinery::{
@@ -18,12 +19,16 @@ use keepwatch_storage::{ListRequest, StorageError, Watch, WatchEvent, WatchReque
 use std::{sync::Arc, task::Waker, time::Duration};
 use tokio::time::{Instant, sleep};
 
+/// How many objects are put into the store before other tasks have their turn.
+const PUT_IN_A_ROW_MAX: usize = 1024;
 /// How many changes are taken in at a time while the state is held.
 const CHANGES_AT_A_TIME_MAX: usize = 64;
 /// To how many watchers changes are offered while the state is held, one change being the least.
 const OFFERS_AT_A_TIME_MAX: usize = 4096;
 /// How long a broken watch of storage is tried again before the cache is filled anew.
 const BROKEN_WATCH_TOLERATED: Duration = Duration::from_secs(30);
+/// A watch of storage that lasts this long is a good one: whatever was wrong before it is over.
+const GOOD_WATCH_LASTS: Duration = Duration::from_secs(30);
 /// How long the clients' watches go on when the cache is about to be filled anew.
 const WATCHES_END_AFTER: Duration = Duration::from_secs(1);
 /// How long to wait before storage is tried again, at first and at last.
@@ -54,7 +59,6 @@ pub(crate) async fn follow(shared: Arc<Shared>) {
 
 /// Fills the cache with a list. Returns the revision that it must reach before it is ready.
 async fn fill(shared: &Shared) -> Result<ResourceVersion, StorageError> {
-    shared.metrics.initializations.inc();
     let goal = shared.storage.current_revision().await?;
     let list = match oldest_state(shared, goal) {
         Some(oldest) => {
@@ -69,11 +73,21 @@ async fn fill(shared: &Shared) -> Result<ResourceVersion, StorageError> {
         }
         None => shared.storage.get_list(&shared.prefix, ListRequest::all()).await?,
     };
-    {
-        let mut state = shared.state.write();
-        state.replace(list.items, list.revision);
-        shared.metrics.capacity.set(state.history.capacity() as i64);
+    // Made aside: reads of single objects go on meanwhile.
+    let mut store = Store::new(shared.options.indexed_fields);
+    for (count, object) in list.items.into_iter().enumerate() {
+        store.put(object);
+        if count % PUT_IN_A_ROW_MAX == PUT_IN_A_ROW_MAX - 1 {
+            tokio::task::yield_now().await;
+        }
     }
+    let before = {
+        let mut state = shared.state.write();
+        shared.metrics.capacity.set(state.history.capacity() as i64);
+        shared.metrics.initializations.inc();
+        state.replace(store, list.revision)
+    };
+    drop(before);
     shared.reached(list.revision);
     Ok(goal)
 }
@@ -100,11 +114,14 @@ async fn keep_up(shared: &Shared, goal: ResourceVersion) -> StorageError {
     loop {
         let position = shared.state.read().revision;
         let request = WatchRequest { progress: true, ..WatchRequest::from(WatchStart::after(position)) };
-        let error = match shared.storage.watch(&shared.prefix, request).await {
-            Ok(watch) => take_in(shared, watch, &mut filling).await,
-            Err(error) => Some(error),
+        let (error, lasted) = match shared.storage.watch(&shared.prefix, request).await {
+            Ok(watch) => {
+                let begun = Instant::now();
+                (take_in(shared, watch, &mut filling).await, begun.elapsed())
+            }
+            Err(error) => (Some(error), Duration::ZERO),
         };
-        if shared.state.read().revision > position {
+        if shared.state.read().revision > position || lasted >= GOOD_WATCH_LASTS {
             (broken_since, back_off) = (None, BackOff::default());
         }
         match error {

@@ -202,3 +202,212 @@ impl History {
         Ok(self.events.range(begin..))
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use keepwatch_storage::{Attributes, Key, Version};
+    use proptest::{collection::vec, prelude::*};
+
+    /// Kept for the shortest time there is.
+    const F: Duration = FRESH_DURATION_MIN;
+
+    fn version(number: u64) -> ResourceVersion {
+        ResourceVersion::new(number).unwrap()
+    }
+
+    fn object(revision: u64, bytes: usize) -> Object {
+        let (key, value) = (Key::from_backend("/r/pods/n/a"), vec![b' '; bytes].into());
+        let attributes = Attributes::default();
+        Version { key, value, revision: version(revision), attributes }.into()
+    }
+
+    /// An update at this revision, whose old value has so many bytes.
+    fn update(revision: u64, old_bytes: usize, arrived: Instant) -> Arc<Event> {
+        let (old, new) = (object(revision - 1, old_bytes), object(revision, 0));
+        Arc::new(Event::new(version(revision), Some(old), Some(new), arrived))
+    }
+
+    fn within(lower: usize, upper: usize) -> Limits {
+        Limits { fresh: F, lower, upper, bytes_max: usize::MAX }
+    }
+
+    /// The revisions after one, or the oldest that can be asked for.
+    fn after(history: &History, revision: u64) -> Result<Vec<u64>, u64> {
+        match history.after(version(revision)) {
+            Ok(events) => Ok(events.map(|event| event.revision.get()).collect()),
+            Err(TooOld(oldest)) => Err(oldest.get()),
+        }
+    }
+
+    /// Pushes one event more than fit, so far apart. What becomes of the capacity, and which events are left of 1 to 9?
+    fn check_spacing(capacity: usize, spacing: Duration, resized: Resized, left: (usize, &[u64])) {
+        let mut history = History::new(version(10), within(4, 16));
+        history.capacity = capacity;
+        let mut now = Instant::now();
+        for revision in 11..11 + capacity as u64 {
+            assert_eq!(history.push(update(revision, 0, now)), Resized::No);
+            now += spacing;
+        }
+        assert_eq!(history.push(update(11 + capacity as u64, 0, now)), resized, "{spacing:?}");
+        let events: Vec<u64> = history.events.iter().map(|event| event.revision.get() - 10).collect();
+        assert_eq!((history.capacity(), &*events), left, "{spacing:?}");
+    }
+
+    #[test]
+    fn a_full_history_grows_while_its_oldest_event_is_fresh() {
+        check_spacing(8, F / 9, Resized::Grown, (16, &[1, 2, 3, 4, 5, 6, 7, 8, 9]));
+    }
+
+    #[test]
+    fn a_full_history_whose_oldest_event_is_no_longer_fresh_lets_go_of_it() {
+        check_spacing(8, F / 8, Resized::No, (8, &[2, 3, 4, 5, 6, 7, 8, 9]));
+    }
+
+    #[test]
+    fn a_full_history_shrinks_when_only_a_quarter_of_it_is_fresh() {
+        check_spacing(8, F / 2 + Duration::from_secs(1), Resized::Shrunk, (4, &[6, 7, 8, 9]));
+    }
+
+    #[test]
+    fn the_capacity_stays_within_its_bounds() {
+        check_spacing(
+            16,
+            F / 100,
+            Resized::No,
+            (16, &[2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 17]),
+        );
+        check_spacing(4, F * 2, Resized::No, (4, &[2, 3, 4, 5]));
+    }
+
+    #[test]
+    fn a_history_begins_small() {
+        let limits = Limits::new(F, usize::MAX);
+        assert_eq!(History::new(version(1), limits).capacity(), 100);
+        assert_eq!((limits.lower, limits.upper, limits.fresh), (100, 102_400, F));
+    }
+
+    #[test]
+    fn to_keep_events_longer_more_of_them_may_be_kept() {
+        for (seconds, kept_seconds, times) in [
+            (0, 75, 1),
+            (75, 75, 1),
+            (76, 76, 2),
+            (150, 150, 2),
+            (151, 151, 4),
+            (600, 600, 8),
+            (75 << 14, 75 << 14, 1 << 14),
+            (75 << 20, 75 << 20, 1 << 14),
+        ] {
+            let limits = Limits::new(Duration::from_secs(seconds), 0);
+            let expected = (Duration::from_secs(kept_seconds), 102_400 * times);
+            assert_eq!((limits.fresh, limits.upper), expected, "{seconds}");
+        }
+    }
+
+    #[test]
+    fn until_something_is_forgotten_a_watch_can_begin_where_the_list_was_read() {
+        let mut history = History::new(version(1), within(4, 4));
+        history.reset(version(10));
+        assert_eq!((after(&history, 10), after(&history, 9)), (Ok(vec![]), Err(10)));
+        for revision in 15..=17 {
+            history.push(update(revision, 0, Instant::now()));
+        }
+        assert_eq!((after(&history, 10), after(&history, 9)), (Ok(vec![15, 16, 17]), Err(10)));
+        assert_eq!(after(&history, 16), Ok(vec![17]));
+        assert_eq!((after(&history, 17), after(&history, 1000)), (Ok(vec![]), Ok(vec![])));
+    }
+
+    #[test]
+    fn when_something_is_forgotten_a_watch_can_begin_right_after_it() {
+        let mut history = History::new(version(10), within(4, 4));
+        for revision in 11..=16 {
+            history.push(update(revision, 0, Instant::now()));
+        }
+        assert_eq!((after(&history, 12), after(&history, 11)), (Ok(vec![13, 14, 15, 16]), Err(12)));
+        history.reset(version(20));
+        assert_eq!((after(&history, 20), after(&history, 19)), (Ok(vec![]), Err(20)));
+    }
+
+    #[test]
+    fn between_the_event_that_was_forgotten_and_the_next_any_revision_will_do() {
+        let mut history = History::new(version(10), within(2, 2));
+        for revision in [11, 20, 30] {
+            history.push(update(revision, 0, Instant::now()));
+        }
+        assert_eq!(after(&history, 10), Err(11));
+        for revision in 11..20 {
+            assert_eq!(after(&history, revision), Ok(vec![20, 30]), "{revision}");
+        }
+    }
+
+    #[test]
+    fn nobody_begins_between_two_events_of_one_revision() {
+        let mut history = History::new(version(10), within(2, 2));
+        for revision in [11, 11, 12] {
+            history.push(update(revision, 0, Instant::now()));
+        }
+        assert_eq!((after(&history, 10), after(&history, 11)), (Err(11), Ok(vec![12])));
+    }
+
+    #[test]
+    fn old_values_are_forgotten_when_they_take_too_many_bytes() {
+        let room_for_three = 3 * (EVENT_BYTES + 1000);
+        let mut history = History::new(version(10), Limits { bytes_max: room_for_three, ..within(100, 100) });
+        for revision in 11..=15 {
+            history.push(update(revision, 1000, Instant::now()));
+        }
+        assert_eq!((after(&history, 12), after(&history, 11)), (Ok(vec![13, 14, 15]), Err(12)));
+        history.push(update(16, room_for_three, Instant::now()));
+        assert_eq!((after(&history, 15), after(&history, 14)), (Ok(vec![16]), Err(15)));
+    }
+
+    #[test]
+    fn all_who_lose_sight_of_an_object_are_told_of_the_same_one() {
+        let event = Event::new(version(12), Some(object(11, 0)), None, Instant::now());
+        let told = || match event.seen_through(&Predicate::everything()) {
+            Some(WatchEvent::Deleted(gone)) => gone,
+            other => panic!("{other:?}"),
+        };
+        assert_eq!(told().revision, version(12));
+        assert!(told().is(&told()));
+    }
+
+    proptest! {
+        /// However fast events come and however large they are, those that are left are the newest, as many as may be,
+        /// and whoever asks for one that is gone hears so.
+        #[test]
+        fn a_history_is_the_newest_part_of_all_events(
+            events in vec((0_u64..3, 0_u64..40, 0_usize..2000), 1..120),
+            bytes_max in 0_usize..60_000,
+        ) {
+            let limits = Limits { bytes_max, ..within(4, 32) };
+            let mut history = History::new(version(10), limits);
+            let (mut all, mut revision, mut now) = (Vec::new(), 10, Instant::now());
+            for (step, seconds, bytes) in events {
+                revision += step.max(u64::from(revision == 10));
+                now += Duration::from_secs(seconds);
+                let event = update(revision, bytes, now);
+                all.push(event.clone());
+                let (before, resized) = (history.capacity(), history.push(event));
+                prop_assert_eq!(resized == Resized::Grown, history.capacity() > before);
+                prop_assert_eq!(resized == Resized::Shrunk, history.capacity() < before);
+
+                let left = history.events.len();
+                prop_assert!((1..=history.capacity()).contains(&left));
+                prop_assert!((4..=32).contains(&history.capacity()));
+                let bytes: usize = history.events.iter().map(|event| event.bytes()).sum();
+                prop_assert_eq!(history.bytes, bytes);
+                prop_assert!(left == 1 || bytes <= bytes_max);
+                prop_assert!(all.iter().rev().zip(history.events.iter().rev()).all(|(a, b)| Arc::ptr_eq(a, b)));
+
+                let forgotten = all[..all.len() - left].last().map_or(10, |event| event.revision.get());
+                for asked in 9..=revision + 1 {
+                    let newer = all.iter().map(|event| event.revision.get()).filter(|newer| *newer > asked);
+                    let expected = if asked < forgotten { Err(forgotten) } else { Ok(newer.collect()) };
+                    prop_assert_eq!(after(&history, asked), expected, "after {}", asked);
+                }
+            }
+        }
+    }
+}

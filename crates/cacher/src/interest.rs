@@ -10,7 +10,7 @@
 
 use keepwatch_storage::{Attributes, Object, Predicate, Scope};
 use std::{
-    collections::HashMap,
+    collections::{BTreeMap, HashMap},
     sync::{
         Arc,
         atomic::{AtomicUsize, Ordering},
@@ -35,7 +35,8 @@ pub(crate) struct Interest<W> {
 struct ByValue<W> {
     anything: Place<W>,
     labels: HashMap<Box<str>, HashMap<Box<str>, Place<W>>>,
-    fields: HashMap<Box<str>, HashMap<Box<str>, Place<W>>>,
+    /// In order, as they are walked through.
+    fields: BTreeMap<Box<str>, HashMap<Box<str>, Place<W>>>,
 }
 
 type Place<W> = Vec<Arc<W>>;
@@ -70,7 +71,7 @@ impl<'a> Term<'a> {
 
 impl<W> Default for ByValue<W> {
     fn default() -> Self {
-        Self { anything: Vec::new(), labels: HashMap::new(), fields: HashMap::new() }
+        Self { anything: Vec::new(), labels: HashMap::new(), fields: BTreeMap::new() }
     }
 }
 
@@ -90,15 +91,16 @@ impl<W: Interested> Interest<W> {
             Some(by_value) => by_value,
             None => self.scopes.entry(watcher.scope().key().as_str().into()).or_default(),
         };
-        let under = |names: &mut HashMap<Box<str>, HashMap<Box<str>, Place<W>>>, name: &str, value: &str| {
-            let place = names.entry(name.into()).or_default().entry(value.into()).or_default();
-            push(place, watcher.clone());
+        let place = match Term::of(watcher.predicate()) {
+            Term::Anything => &mut by_value.anything,
+            Term::Label(name, value) => {
+                by_value.labels.entry(name.into()).or_default().entry(value.into()).or_default()
+            }
+            Term::Field(name, value) => {
+                by_value.fields.entry(name.into()).or_default().entry(value.into()).or_default()
+            }
         };
-        match Term::of(watcher.predicate()) {
-            Term::Anything => push(&mut by_value.anything, watcher.clone()),
-            Term::Label(name, value) => under(&mut by_value.labels, name, value),
-            Term::Field(name, value) => under(&mut by_value.fields, name, value),
-        }
+        push(place, watcher.clone());
         self.len += 1;
     }
 
@@ -108,8 +110,22 @@ impl<W: Interested> Interest<W> {
         let Some(by_value) = self.scopes.get_mut(scope) else { return };
         let removed = match Term::of(watcher.predicate()) {
             Term::Anything => swap_remove(&mut by_value.anything, watcher),
-            Term::Label(name, value) => remove_under(&mut by_value.labels, name, value, watcher),
-            Term::Field(name, value) => remove_under(&mut by_value.fields, name, value, watcher),
+            Term::Label(name, value) => {
+                let Some(values) = by_value.labels.get_mut(name) else { return };
+                let removed = remove_under(values, value, watcher);
+                if values.is_empty() {
+                    by_value.labels.remove(name);
+                }
+                removed
+            }
+            Term::Field(name, value) => {
+                let Some(values) = by_value.fields.get_mut(name) else { return };
+                let removed = remove_under(values, value, watcher);
+                if values.is_empty() {
+                    by_value.fields.remove(name);
+                }
+                removed
+            }
         };
         if by_value.anything.is_empty() && by_value.labels.is_empty() && by_value.fields.is_empty() {
             self.scopes.remove(scope);
@@ -131,14 +147,12 @@ impl<W: Interested> Interest<W> {
         }
     }
 
-    /// Everyone.
-    pub(crate) fn for_each(&self, mut visit: impl FnMut(&Arc<W>)) {
-        for by_value in self.scopes.values() {
+    /// Everyone, in no order.
+    pub(crate) fn iter(&self) -> impl Iterator<Item = &Arc<W>> {
+        self.scopes.values().flat_map(|by_value| {
             let named = by_value.labels.values().chain(by_value.fields.values()).flat_map(HashMap::values);
-            for watcher in [&by_value.anything].into_iter().chain(named).flatten() {
-                visit(watcher);
-            }
-        }
+            [&by_value.anything].into_iter().chain(named).flatten()
+        })
     }
 }
 
@@ -198,19 +212,199 @@ fn swap_remove<W: Interested>(place: &mut Place<W>, watcher: &Arc<W>) -> bool {
 }
 
 fn remove_under<W: Interested>(
-    names: &mut HashMap<Box<str>, HashMap<Box<str>, Place<W>>>,
-    name: &str,
+    values: &mut HashMap<Box<str>, Place<W>>,
     value: &str,
     watcher: &Arc<W>,
 ) -> bool {
-    let Some(values) = names.get_mut(name) else { return false };
     let Some(place) = values.get_mut(value) else { return false };
     let removed = swap_remove(place, watcher);
     if place.is_empty() {
         values.remove(value);
     }
-    if values.is_empty() {
-        names.remove(name);
-    }
     removed
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::history::Event;
+    use keepwatch_apimachinery::{
+        ResourceVersion,
+        selector::{FieldSelector, LabelSelector},
+    };
+    use keepwatch_storage::{Key, Version, WatchEvent};
+    use proptest::{collection::vec, option, prelude::*, sample::select};
+    use tokio::time::Instant;
+
+    #[derive(Debug)]
+    struct Wants {
+        scope: Scope,
+        predicate: Predicate,
+        place: AtomicUsize,
+    }
+
+    impl Interested for Wants {
+        fn scope(&self) -> &Scope {
+            &self.scope
+        }
+
+        fn predicate(&self) -> &Predicate {
+            &self.predicate
+        }
+
+        fn place(&self) -> &AtomicUsize {
+            &self.place
+        }
+    }
+
+    fn wants(scope: &str, labels: &str, fields: &str) -> Arc<Wants> {
+        let key = Key::from_backend(scope);
+        Arc::new(Wants {
+            scope: if scope.ends_with('/') { Scope::Children(key) } else { Scope::Object(key) },
+            predicate: Predicate {
+                labels: LabelSelector::parse(labels).unwrap(),
+                fields: FieldSelector::parse(fields).unwrap(),
+            },
+            place: AtomicUsize::new(usize::MAX),
+        })
+    }
+
+    fn object(key: &str, labels: &[(&str, &str)], node: Option<&str>) -> Object {
+        let [.., namespace, name] = key.split('/').collect::<Vec<_>>()[..] else { panic!("{key}") };
+        let fields = [("metadata.name", name), ("metadata.namespace", namespace)];
+        let fields = fields.into_iter().chain(node.map(|node| ("spec.nodeName", node)));
+        let attributes = Attributes {
+            labels: labels.iter().copied().collect(),
+            fields: fields.collect(),
+            ..Attributes::default()
+        };
+        let revision = ResourceVersion::new(7).unwrap();
+        Version { key: Key::from_backend(key), value: "{}".into(), revision, attributes }.into()
+    }
+
+    fn met(interest: &Interest<Wants>, old: Option<&Object>, new: Option<&Object>) -> Vec<Arc<Wants>> {
+        let mut met = Vec::new();
+        interest.meet(old, new, |watcher| met.push(watcher.clone()));
+        met
+    }
+
+    const KEYS: [&str; 4] = ["/r/pods/n/a", "/r/pods/n/b", "/r/pods/m/a", "/r/pods/nn/a"];
+
+    fn any_watcher() -> impl Strategy<Value = Arc<Wants>> {
+        let scopes = ["/r/pods/", "/r/pods/n/", "/r/pods/m/", "/r/pods/n/a", "/r/pods/m/a"];
+        let labels = [
+            "",
+            "app=web",
+            "app=db",
+            "app=",
+            "app in (web)",
+            "app in (web,db)",
+            "app!=web",
+            "app",
+            "!app",
+            "app=web,tier=x",
+            "tier=x",
+            "tier notin (x)",
+            "app=web,app=db",
+            "rank>1",
+        ];
+        let fields = [
+            "",
+            "spec.nodeName=n1",
+            "spec.nodeName=",
+            "spec.nodeName!=n1",
+            "metadata.name=a",
+            "metadata.namespace=n",
+            "metadata.name=a,spec.nodeName=n2",
+            "metadata.namespace=m,spec.nodeName!=n1",
+        ];
+        (select(scopes.to_vec()), select(labels.to_vec()), select(fields.to_vec()))
+            .prop_map(|(scope, labels, fields)| wants(scope, labels, fields))
+    }
+
+    fn any_object(key: &'static str) -> impl Strategy<Value = Option<Object>> {
+        let app = option::of(select(&["web", "db", ""]));
+        let tier = option::of(select(&["x", "y"]));
+        let rank = option::of(select(&["1", "2"]));
+        let node = option::of(select(&["n1", "n2", ""]));
+        option::of((app, tier, rank, node).prop_map(move |(app, tier, rank, node)| {
+            let labels = [("app", app), ("tier", tier), ("rank", rank)];
+            let labels: Vec<_> = labels.into_iter().filter_map(|(key, value)| Some((key, value?))).collect();
+            object(key, &labels, node)
+        }))
+    }
+
+    proptest! {
+        /// With any selectors and events, every watcher sees exactly what a look at all watchers would give it.
+        #[test]
+        fn the_index_leaves_nobody_out_and_nobody_is_met_twice(
+            watchers in vec(any_watcher(), 0..24),
+            leaving in vec(any::<prop::sample::Index>(), 0..12),
+            events in vec(select(&KEYS).prop_flat_map(|key| (any_object(key), any_object(key))), 1..24),
+        ) {
+            let mut interest = Interest::default();
+            for watcher in &watchers {
+                interest.add(watcher.clone());
+            }
+            let mut here = watchers;
+            for at in leaving {
+                if !here.is_empty() {
+                    let gone = here.swap_remove(at.index(here.len()));
+                    interest.remove(&gone);
+                    interest.remove(&gone);
+                }
+            }
+            prop_assert_eq!(interest.len(), here.len());
+            for (old, new) in events {
+                if old.is_none() && new.is_none() {
+                    continue;
+                }
+                let event = Event::new(ResourceVersion::new(9).unwrap(), old, new, Instant::now());
+                let met = met(&interest, event.old.as_ref(), event.new.as_ref());
+                let sees = |watcher: &Arc<Wants>| event.seen_through(&watcher.predicate);
+                for watcher in &here {
+                    let times = met.iter().filter(|other| Arc::ptr_eq(other, watcher)).count();
+                    prop_assert!(times <= 1, "met {} times", times);
+                    let naive = sees(watcher).filter(|_| watcher.scope.contains(&event.object().key));
+                    let found = if times == 1 { sees(watcher) } else { None };
+                    prop_assert_eq!(found, naive);
+                }
+                prop_assert!(met.iter().all(|met| here.iter().any(|here| Arc::ptr_eq(here, met))));
+            }
+            here.iter().for_each(|watcher| interest.remove(watcher));
+            prop_assert!(interest.scopes.is_empty());
+        }
+    }
+
+    #[test]
+    fn an_event_meets_only_watchers_of_its_values() {
+        let mut interest = Interest::default();
+        for node in 0..1000 {
+            interest.add(wants("/r/pods/", "", &format!("spec.nodeName=node-{node}")));
+            interest.add(wants("/r/pods/", &format!("app=app-{node}"), ""));
+            interest.add(wants(&format!("/r/pods/namespace-{node}/"), "", ""));
+            interest.add(wants(&format!("/r/pods/n/pod-{node}"), "", ""));
+        }
+        let old = object("/r/pods/n/pod-5", &[("app", "app-1")], Some("node-1"));
+        let new = object("/r/pods/n/pod-5", &[("app", "app-2")], Some("node-2"));
+        // Those of two nodes, of two apps, and of the object.
+        assert_eq!(met(&interest, Some(&old), Some(&new)).len(), 5);
+        assert_eq!(met(&interest, Some(&old), None).len(), 3);
+    }
+
+    #[test]
+    fn an_object_that_leaves_a_value_is_told_to_those_who_had_it() {
+        let mut interest = Interest::default();
+        interest.add(wants("/r/pods/", "app=web", ""));
+        let old = object("/r/pods/n/a", &[("app", "web")], None);
+        let new = object("/r/pods/n/a", &[("app", "db")], None);
+        let event = Event::new(ResourceVersion::new(9).unwrap(), Some(old), Some(new), Instant::now());
+        let [watcher] = &met(&interest, event.old.as_ref(), event.new.as_ref())[..] else {
+            panic!("one is met")
+        };
+        let Some(WatchEvent::Deleted(gone)) = event.seen_through(&watcher.predicate) else {
+            panic!("it is gone")
+        };
+        assert_eq!((gone.revision.get(), gone.attributes.labels.get("app")), (9, Some("web")));
+    }
 }

@@ -6,6 +6,31 @@
 //!
 //! Without a cache, a [`keepwatch_storage::Store`] gives the same answers, each at the price of a read of storage.
 //!
+//! ```
+//! # tokio::runtime::Builder::new_multi_thread().enable_all().build()?.block_on(async {
+//! use futures::StreamExt;
+//! use keepwatch_apimachinery::{list_options::WatchStart, meta::Qualified};
+//! use keepwatch_cacher::{CacheMetrics, Cacher, CacherOptions};
+//! use keepwatch_storage::{Storage, Store, StoreOptions, WatchEvent, WatchRequest};
+//! use keepwatch_storage::testing::{PodInspector, pod, pods_prefix};
+//! use keepwatch_storage_embedded::{Embedded, EmbeddedOptions};
+//! use std::sync::Arc;
+//!
+//! let backend = Arc::new(Embedded::memory(EmbeddedOptions::default()));
+//! let store = Store::new(backend, StoreOptions::new(pods_prefix(), Arc::new(PodInspector)));
+//! let metrics = CacheMetrics::register(&prometheus::Registry::new())?;
+//! let options = CacherOptions { history_from_storage: true, ..CacherOptions::default() };
+//! let pods = Cacher::new(Arc::new(store), pods_prefix(), Qualified::core("pods"), options, &metrics);
+//! pods.until_ready().await;
+//!
+//! let mut watch = pods.watch("/pods", WatchRequest::from(WatchStart::state())).await?;
+//! let created = pods.create("/pods/ns/a", pod("a").value(), None).await?;
+//! assert_eq!(watch.next().await.expect("it goes on")?, WatchEvent::Added(created));
+//! # Ok::<_, Box<dyn std::error::Error>>(())
+//! # })?;
+//! # Ok::<_, Box<dyn std::error::Error>>(())
+//! ```
+//!
 //! Of what is in here only the state matters, and that is plain data behind one lock: objects (`store`), recent events
 //! (`history`), watchers (`interest`, `watcher`) and who is due for a bookmark (`bookmark`). `feed` changes it, readers
 //! look at it, and nothing waits while holding it.
@@ -24,6 +49,8 @@ mod list;
 mod check;
 mod metrics;
 mod encode;
+#[cfg(all(test, feature = "loom"))]
+mod handover;
 
 pub use encode::{Encodings, Format, write_json};
 pub use metrics::CacheMetrics;
@@ -379,8 +406,9 @@ impl Storage for Cacher {
         let mut wakers = Vec::new();
         {
             let state = self.shared.state.read();
-            let revision = state.revision;
-            state.watchers.for_each(|watcher| watcher.offer_bookmark(revision, &mut wakers));
+            for watcher in state.watchers_in_order() {
+                watcher.offer_bookmark(state.revision, &mut wakers);
+            }
         }
         wakers.into_iter().for_each(std::task::Waker::wake);
         Ok(())

@@ -34,6 +34,7 @@ pub(crate) struct State {
     pub(crate) bookmarks: Bookmarks,
     snapshots: BTreeMap<ResourceVersion, Store>,
     events_since_snapshot: usize,
+    watchers_so_far: u64,
 }
 
 /// What storage told of one object.
@@ -61,19 +62,18 @@ impl State {
             bookmarks: Bookmarks::default(),
             snapshots: BTreeMap::new(),
             events_since_snapshot: 0,
+            watchers_so_far: 0,
         }
     }
 
-    /// Takes in a list: nothing is known of what was before it.
-    pub(crate) fn replace(&mut self, objects: impl IntoIterator<Item = Object>, revision: ResourceVersion) {
-        self.store = self.store.emptied();
-        for object in objects {
-            self.store.put(object);
-        }
+    /// Takes in a list: nothing is known of what was before it. Returns what was there, which takes its time to drop.
+    #[must_use]
+    pub(crate) fn replace(&mut self, store: Store, revision: ResourceVersion) -> Store {
         self.revision = revision;
         self.history.reset(revision);
         self.snapshots.clear();
         self.events_since_snapshot = 0;
+        std::mem::replace(&mut self.store, store)
     }
 
     /// Takes in the next change and offers it to the watchers that may care. Who is to be woken for it is added to
@@ -145,11 +145,212 @@ impl State {
         Ok(store)
     }
 
+    /// All watchers, in the order in which they came.
+    pub(crate) fn watchers_in_order(&self) -> Vec<&Arc<Watcher>> {
+        let mut watchers: Vec<_> = self.watchers.iter().collect();
+        watchers.sort_unstable_by_key(|watcher| watcher.number);
+        watchers
+    }
+
     /// Ends all watches.
     pub(crate) fn end_watches(&mut self, wakers: &mut Vec<Waker>) {
-        self.watchers.for_each(|watcher| watcher.end(wakers));
+        self.watchers_in_order().into_iter().for_each(|watcher| watcher.end(wakers));
+    }
+
+    /// A number that no other watcher has.
+    pub(crate) fn next_number(&mut self) -> u64 {
+        self.watchers_so_far += 1;
+        self.watchers_so_far
     }
 }
 
 /// The revision of a store that nobody has written to.
 const BEFORE_ALL: ResourceVersion = ResourceVersion::new(1).expect("one is not zero");
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use keepwatch_storage::{Attributes, Version};
+    use proptest::{collection::vec, prelude::*, sample::select};
+    use std::time::Duration;
+
+    const KEYS: [&str; 5] = ["/r/pods/n/a", "/r/pods/n/b", "/r/pods/n/c", "/r/pods/m/a", "/r/pods/m/b"];
+
+    fn version(number: u64) -> ResourceVersion {
+        ResourceVersion::new(number).unwrap()
+    }
+
+    fn object(key: &str, revision: ResourceVersion) -> Object {
+        let (key, attributes) = (Key::from_backend(key), Attributes::default());
+        Version { key, value: "{}".into(), revision, attributes }.into()
+    }
+
+    /// A state whose history holds so many events.
+    fn state(events: usize) -> State {
+        let limits =
+            Limits { fresh: Duration::from_secs(75), lower: events, upper: events, bytes_max: usize::MAX };
+        State::new(&[], limits, Instant::now())
+    }
+
+    /// Takes in a list at a revision, with objects that were last written then.
+    fn fill(state: &mut State, keys: &[&str], revision: u64) {
+        let mut store = Store::new(&[]);
+        for key in keys {
+            store.put(object(key, version(revision)));
+        }
+        drop(state.replace(store, version(revision)));
+    }
+
+    /// The objects in a store, by the revisions of their last writes.
+    fn content(store: &Store) -> BTreeMap<Key, ResourceVersion> {
+        store.iter().map(|object| (object.key.clone(), object.revision)).collect()
+    }
+
+    #[derive(Clone, Copy, Debug)]
+    enum Step {
+        Put(&'static str),
+        Delete(&'static str),
+        /// Nothing happened but elsewhere.
+        Progress,
+        /// Somebody reads a page.
+        PutAside,
+    }
+
+    fn steps() -> impl Strategy<Value = Vec<(Step, u64)>> {
+        let step = prop_oneof![
+            4 => select(&KEYS).prop_map(Step::Put),
+            2 => select(&KEYS).prop_map(Step::Delete),
+            1 => Just(Step::Progress),
+            1 => Just(Step::PutAside),
+        ];
+        vec((step, 1_u64..4), 0..120)
+    }
+
+    proptest! {
+        /// Whatever is written and whoever reads pages, an earlier state is the one that was there, or is known to be
+        /// too old.
+        #[test]
+        fn an_earlier_state_is_what_was_there_then(steps in steps(), events in 1_usize..40) {
+            let mut state = state(events);
+            fill(&mut state, &KEYS[..2], 7);
+            let mut past = vec![(state.revision, content(&state.store))];
+            for (step, gap) in steps {
+                let revision = version(state.revision.get() + gap);
+                let change = match step {
+                    Step::Put(key) => Change::Put(object(key, revision)),
+                    Step::Delete(key) => Change::Deleted { key: Key::from_backend(key), revision },
+                    Step::Progress => {
+                        state.progress(revision);
+                        continue;
+                    }
+                    Step::PutAside => {
+                        state.put_aside();
+                        continue;
+                    }
+                };
+                state.apply(change, Instant::now(), &mut Vec::new());
+                prop_assert_eq!(state.revision, revision);
+                past.push((revision, content(&state.store)));
+            }
+            let oldest = state.history.begins_after();
+            for revision in (6..=state.revision.get()).map(version) {
+                let found = state.at(revision).map(|store| content(&store));
+                let expected = past.iter().rfind(|(then, _)| *then <= revision).map(|(_, content)| content);
+                match expected.filter(|_| revision >= oldest) {
+                    Some(expected) => prop_assert_eq!(found.as_ref(), Ok(expected), "at {}", revision),
+                    None => prop_assert_eq!(found, Err(TooOld(oldest)), "at {}", revision),
+                }
+            }
+        }
+    }
+
+    /// So many that states are put aside without being asked for, and forgotten with the events that lead up to them.
+    #[test]
+    fn earlier_states_are_right_however_many_events_lie_between() {
+        let mut state = state(4096);
+        for revision in 2..=9000 {
+            let key = KEYS[revision as usize % KEYS.len()];
+            state.apply(Change::Put(object(key, version(revision))), Instant::now(), &mut Vec::new());
+        }
+        let oldest = 9000 - 4096;
+        assert_eq!(state.at(version(oldest - 1)).err(), Some(TooOld(version(oldest))));
+        assert!((2..=SNAPSHOTS_MAX).contains(&state.snapshots.len()));
+        for revision in (oldest..=9000).step_by(61) {
+            let newest =
+                (revision - 4..=revision).map(|at| (Key::from_backend(KEYS[at as usize % 5]), version(at)));
+            assert_eq!(content(&state.at(version(revision)).unwrap()), newest.collect(), "at {revision}");
+        }
+    }
+
+    /// etcd deletes at one revision what expires together, and readers look while that is being taken in. One that has
+    /// taken the first of those events, and then stops until its inbox is too small, still has to be told the others.
+    #[cfg(not(feature = "loom"))]
+    #[test]
+    fn events_of_one_revision_are_all_told_to_a_reader_that_takes_one_of_them_early() {
+        use crate::{
+            sync::RwLock,
+            watcher::{INBOX_EVENTS_MAX, Start},
+        };
+        use keepwatch_storage::{Predicate, Scope};
+        use std::task::{Context, Poll};
+
+        let state = RwLock::new(state(10_000));
+        fill(&mut state.write(), &KEYS, 7);
+        let scope = Scope::Children(Key::from_backend("/r/pods/"));
+        let start = Start::After(version(7));
+        let added = Watcher::add(&mut state.write(), scope, Predicate::everything(), start, None, false);
+        let (_, mut reader) = added.unwrap();
+        let mut next = || loop {
+            if let Poll::Ready(item) = reader.poll_next(&state, &mut Context::from_waker(Waker::noop())) {
+                return item.unwrap().unwrap().revision().get();
+            }
+        };
+        let apply = |change| {
+            state.write().apply(change, Instant::now(), &mut Vec::new());
+        };
+        let deleted = |key| Change::Deleted { key: Key::from_backend(key), revision: version(8) };
+
+        apply(deleted(KEYS[0]));
+        let mut told = vec![next()];
+        apply(deleted(KEYS[1]));
+        let last = 9 + INBOX_EVENTS_MAX as u64;
+        (9..=last).for_each(|revision| apply(Change::Put(object(KEYS[2], version(revision)))));
+        while told.last() != Some(&last) {
+            told.push(next());
+        }
+        assert_eq!((told.iter().filter(|revision| **revision == 8).count(), told.len()), (2, 131));
+    }
+
+    #[test]
+    fn a_list_takes_the_place_of_everything_known() {
+        let mut state = state(100);
+        for revision in 2..=9 {
+            state.apply(Change::Put(object(KEYS[0], version(revision))), Instant::now(), &mut Vec::new());
+            state.put_aside();
+        }
+        fill(&mut state, &KEYS[1..2], 20);
+        assert_eq!(content(&state.store), BTreeMap::from([(Key::from_backend(KEYS[1]), version(20))]));
+        assert_eq!(state.at(version(19)).err(), Some(TooOld(version(20))));
+        assert_eq!(content(&state.at(version(20)).unwrap()), content(&state.store));
+    }
+
+    #[test]
+    fn a_deletion_of_what_is_not_there_is_only_progress() {
+        let mut state = state(100);
+        let change = Change::Deleted { key: Key::from_backend(KEYS[0]), revision: version(5) };
+        state.apply(change, Instant::now(), &mut Vec::new());
+        assert_eq!((state.revision, state.history.after(version(1)).unwrap().count()), (version(5), 0));
+    }
+
+    #[test]
+    fn where_storage_is_counts_only_for_who_has_seen_the_last_change() {
+        let frontier =
+            |last_change, current| Frontier { current: version(current), last_change: version(last_change) };
+        let mut state = state(100);
+        fill(&mut state, &[], 5);
+        for (told, reached) in [(frontier(6, 9), 5), (frontier(5, 9), 9), (frontier(5, 7), 9)] {
+            state.reach(told);
+            assert_eq!(state.revision, version(reached));
+        }
+    }
+}

@@ -37,12 +37,6 @@ impl Store {
         Self { objects: OrdMap::new(), indexes: indexed_fields.iter().map(index).collect() }
     }
 
-    /// An empty one with the same indexes.
-    pub(crate) fn emptied(&self) -> Self {
-        let index = |index: &Index| Index { field: index.field, objects: OrdMap::new() };
-        Self { objects: OrdMap::new(), indexes: self.indexes.iter().map(index).collect() }
-    }
-
     pub(crate) fn len(&self) -> usize {
         self.objects.len()
     }
@@ -127,6 +121,143 @@ impl Index {
         match self.objects.range(first).next() {
             Some(((same, _), _)) if *same == value => same.clone(),
             _ => value,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use keepwatch_apimachinery::{ResourceVersion, selector::FieldSelector};
+    use keepwatch_storage::{Attributes, Version};
+    use proptest::{collection::vec, option, prelude::*, sample::select};
+    use std::collections::BTreeMap;
+
+    const NODE: &str = "spec.nodeName";
+    /// `/pods/n/` and `/pods/n` are not below `/pods/n/`, and `/pods/n0` is right behind it.
+    const KEYS: [&str; 6] = ["/pods/m/a", "/pods/n/a", "/pods/n/b", "/pods/n/b/c", "/pods/n0/a", "/pods/n"];
+
+    fn object(key: &str, node: Option<&str>, revision: u64) -> Object {
+        let fields = node.map(|node| (NODE, node)).into_iter().collect();
+        let attributes = Attributes { fields, ..Attributes::default() };
+        let (key, revision) = (Key::from_backend(key), ResourceVersion::new(revision).unwrap());
+        Version { key, value: "{}".into(), revision, attributes }.into()
+    }
+
+    fn selecting(fields: &str) -> Predicate {
+        Predicate { fields: FieldSelector::parse(fields).unwrap(), ..Predicate::default() }
+    }
+
+    fn children(prefix: &str) -> Scope {
+        Scope::Children(Key::from_backend(prefix))
+    }
+
+    /// What a list would return, and through which index.
+    fn found(
+        store: &Store,
+        scope: &Scope,
+        from: Option<&str>,
+        predicate: &Predicate,
+    ) -> (Option<&'static str>, Vec<Object>) {
+        let found = store.find(scope, from, predicate);
+        let matching = found.objects.filter(|object| predicate.matches(&object.attributes));
+        (found.index, matching.cloned().collect())
+    }
+
+    #[test]
+    fn an_exact_value_of_an_indexed_field_is_looked_up_and_nothing_else_is_looked_at() {
+        let mut store = Store::new(&[NODE]);
+        for (revision, (key, node)) in
+            [("/pods/n/a", "x"), ("/pods/n/b", "y"), ("/pods/n/c", "x")].into_iter().enumerate()
+        {
+            store.put(object(key, Some(node), revision as u64 + 1));
+        }
+        for (selector, index, looked_at) in [
+            ("spec.nodeName=x", Some(NODE), 2),
+            ("spec.nodeName==y", Some(NODE), 1),
+            ("spec.nodeName=", Some(NODE), 0),
+            ("spec.nodeName=x,metadata.name=a", Some(NODE), 2),
+            ("spec.nodeName!=x", None, 3),
+            ("metadata.name=a", None, 3),
+            ("", None, 3),
+        ] {
+            let found = store.find(&children("/pods/"), None, &selecting(selector));
+            assert_eq!((found.index, found.objects.count()), (index, looked_at), "{selector}");
+        }
+    }
+
+    #[test]
+    fn one_object_is_found_by_its_key_alone() {
+        let mut store = Store::new(&[NODE]);
+        store.put(object("/pods/n/a", Some("x"), 1));
+        store.put(object("/pods/n/a/b", Some("x"), 2));
+        let scope = Scope::Object(Key::from_backend("/pods/n/a"));
+        let found = found(&store, &scope, None, &selecting("spec.nodeName=x")).1;
+        assert_eq!(found.iter().map(|object| object.key.as_str()).collect::<Vec<_>>(), ["/pods/n/a"]);
+    }
+
+    #[test]
+    fn putting_and_removing_tell_what_was_there() {
+        let mut store = Store::new(&[]);
+        let (first, second) = (object("/pods/n/a", None, 1), object("/pods/n/a", None, 2));
+        assert_eq!(store.put(first.clone()), None);
+        assert_eq!(store.put(second.clone()), Some(first));
+        assert_eq!((store.get("/pods/n/a"), store.len()), (Some(&second), 1));
+        assert_eq!(store.remove("/pods/n/a"), Some(second));
+        assert_eq!((store.remove("/pods/n/a"), store.len()), (None, 0));
+    }
+
+    /// An object to put, or with nothing a key to remove.
+    type Step = (&'static str, Option<Option<&'static str>>);
+
+    fn steps() -> impl Strategy<Value = Vec<Step>> {
+        let node = option::of(select(&["", "x", "y", "yy"]));
+        vec((select(&KEYS), option::weighted(0.7, node)), 0..60)
+    }
+
+    proptest! {
+        /// Whatever is written, an index finds what a look at all objects finds, in the same order; and a copy shows
+        /// what was there when it was made.
+        #[test]
+        fn an_index_finds_what_a_look_at_everything_finds_and_copies_stay_as_they_are(
+            steps in steps(),
+            from in option::of(select(&KEYS)),
+        ) {
+            let (mut store, mut model) = (Store::new(&[NODE]), BTreeMap::new());
+            let mut copies = vec![(store.clone(), model.clone())];
+            for (revision, (key, step)) in steps.into_iter().enumerate() {
+                let key = Key::from_backend(key);
+                match step {
+                    Some(node) => {
+                        let object = object(&key, node, revision as u64 + 1);
+                        prop_assert_eq!(store.put(object.clone()), model.insert(key, object));
+                    }
+                    None => prop_assert_eq!(store.remove(&key), model.remove(&key)),
+                }
+                copies.push((store.clone(), model.clone()));
+            }
+            for (store, model) in copies {
+                prop_assert_eq!((store.len(), store.iter().collect::<Vec<_>>()), (model.len(), model.values().collect()));
+                for scope in ["/pods/", "/pods/n/", "/pods/n/b/", "/pods/none/"].map(children) {
+                    for (selector, index) in [
+                        ("", None),
+                        ("spec.nodeName!=x", None),
+                        ("spec.nodeName=x", Some(NODE)),
+                        ("spec.nodeName=y", Some(NODE)),
+                        ("spec.nodeName=", Some(NODE)),
+                    ] {
+                        let predicate = selecting(selector);
+                        let (used, found) = found(&store, &scope, from, &predicate);
+                        let expected = model.values().filter(|object| {
+                            scope.contains(&object.key)
+                                && from.is_none_or(|from| object.key.as_str() >= from)
+                                && predicate.matches(&object.attributes)
+                        });
+                        prop_assert_eq!(&found, &expected.cloned().collect::<Vec<_>>());
+                        prop_assert!(used == index || (used.is_none() && found.is_empty()), "{:?}", used);
+                    }
+                }
+            }
         }
     }
 }

@@ -26,12 +26,12 @@ use std::{
 use tokio::time::Instant;
 
 /// How many events may wait for one watcher before it reads from the history instead. Pointers: 16 bytes each.
-pub(crate) const INBOX_EVENTS_MAX: usize = 128;
+pub(crate) const INBOX_EVENTS_MAX: usize = if cfg!(feature = "loom") { 1 } else { 128 };
 /// How many bytes of values may wait for one watcher, one event being the least. The values are shared with the
 /// history and the store, but may outlive both in an inbox that nobody reads.
 const INBOX_BYTES_MAX: usize = 256 << 10;
 /// How many events or objects a reader takes into its hands at a time, and how many bytes of values.
-const TAKEN_MAX: usize = 100;
+const TAKEN_MAX: usize = if cfg!(feature = "loom") { 1 } else { 100 };
 const TAKEN_BYTES_MAX: usize = 256 << 10;
 /// For how many events a watcher that has nothing to tell keeps room, twice.
 const IDLE_ROOM_EVENTS: usize = 8;
@@ -40,6 +40,8 @@ const LOOKED_AT_MAX: usize = 2000;
 
 /// The half that events are offered to.
 pub(crate) struct Watcher {
+    /// Later ones have higher ones.
+    pub(crate) number: u64,
     scope: Scope,
     predicate: Predicate,
     place: AtomicUsize,
@@ -57,16 +59,34 @@ struct Inbox {
     waiting_bytes: usize,
     /// The revision of what was put in last.
     last: Option<ResourceVersion>,
+    /// The revision of what the reader took out last. More of that revision may be on its way.
+    taken: Option<ResourceVersion>,
     ended: bool,
     reader: Option<Waker>,
 }
 
 enum Mode {
     /// Offered events are for the inbox, if they come after this revision.
-    Live {
-        after: ResourceVersion,
-    },
-    Behind,
+    Live { after: ResourceVersion },
+    /// Offered events are left to the history, which has all that comes after this revision; up to it the watcher has
+    /// missed nothing.
+    Behind { after: ResourceVersion },
+}
+
+impl Inbox {
+    /// Leaves what is waiting to the history, from this event on. What belongs to a revision that the reader has begun to
+    /// take stays: nobody can resume in the middle of it.
+    fn fall_behind(&mut self, event: &Event) {
+        let taken = self.taken;
+        let left = |waiting: &WatchEvent| Some(waiting.revision()) > taken;
+        let first =
+            self.waiting.iter().find(|waiting| left(waiting)).map_or(event.revision, WatchEvent::revision);
+        // No event has the first revision of all.
+        self.mode = Mode::Behind { after: ResourceVersion::new(first.get() - 1).unwrap_or(first) };
+        self.waiting.retain(|waiting| !left(waiting));
+        self.waiting.shrink_to_fit();
+        self.waiting_bytes = 0;
+    }
 }
 
 /// Where a watch begins.
@@ -98,16 +118,18 @@ impl Watcher {
                 (revision, Stage::Changes)
             }
         };
-        let mode = if after < state.revision { Mode::Behind } else { Mode::Live { after } };
+        let mode = if after < state.revision { Mode::Behind { after } } else { Mode::Live { after } };
         let inbox = Inbox {
             mode,
             waiting: VecDeque::new(),
             waiting_bytes: 0,
             last: None,
+            taken: None,
             ended: false,
             reader: None,
         };
         let watcher = Arc::new(Self {
+            number: state.next_number(),
             scope,
             predicate,
             place: AtomicUsize::new(0),
@@ -141,10 +163,7 @@ impl Watcher {
             || (inbox.waiting_bytes + bytes > INBOX_BYTES_MAX && !inbox.waiting.is_empty());
         // Events of one revision stay together: nobody can resume between them.
         if is_full && inbox.last != Some(event.revision) {
-            // All of it is in the history.
-            inbox.mode = Mode::Behind;
-            inbox.waiting = VecDeque::new();
-            inbox.waiting_bytes = 0;
+            inbox.fall_behind(event);
         } else {
             inbox.waiting.push_back(seen);
             inbox.waiting_bytes += bytes;
@@ -306,6 +325,7 @@ impl Reader {
             let mut inbox = self.watcher.inbox.lock();
             if let Some(last) = inbox.waiting.back() {
                 self.position = last.revision();
+                inbox.taken = Some(self.position);
                 std::mem::swap(&mut self.taken, &mut inbox.waiting);
                 inbox.waiting_bytes = 0;
                 return Look::Looked;
@@ -313,7 +333,9 @@ impl Reader {
             if inbox.ended {
                 return Look::Ended;
             }
-            if let Mode::Live { .. } = inbox.mode {
+            if let Mode::Behind { after } = inbox.mode {
+                self.position = self.position.max(after);
+            } else {
                 // An idle watcher does not keep what a burst made it need.
                 self.taken.shrink_to(IDLE_ROOM_EVENTS);
                 inbox.waiting.shrink_to(IDLE_ROOM_EVENTS);

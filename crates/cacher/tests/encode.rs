@@ -1,0 +1,146 @@
+//! An event is encoded once, however many watch it and however they came by it.
+
+#![allow(clippy::unwrap_used, reason = "this is test code: a panic is how it says that something is wrong")]
+
+use futures::StreamExt;
+use keepwatch_apimachinery::{list_options::WatchStart, meta::Qualified, watch::EventType};
+use keepwatch_cacher::{CacheMetrics, Cacher, CacherOptions, Encodings, Format, write_json};
+use keepwatch_storage::{
+    Object, Storage, Store, StoreOptions, Update, UpdateOptions, Watch, WatchEvent, WatchRequest,
+    testing::{PodInspector, labels, pod, pods_prefix},
+};
+use keepwatch_storage_embedded::{Embedded, EmbeddedOptions};
+use std::sync::{
+    Arc, Barrier,
+    atomic::{AtomicUsize, Ordering},
+};
+
+async fn cacher() -> Cacher {
+    let backend = Arc::new(Embedded::memory(EmbeddedOptions::default()));
+    let store = Store::new(backend, StoreOptions::new(pods_prefix(), Arc::new(PodInspector)));
+    let metrics = CacheMetrics::register(&prometheus::Registry::new()).unwrap();
+    let cacher = Cacher::new(
+        Arc::new(store),
+        pods_prefix(),
+        Qualified::core("pods"),
+        CacherOptions::default(),
+        &metrics,
+    );
+    cacher.until_ready().await;
+    cacher
+}
+
+async fn open(cacher: &Cacher, start: WatchStart, count: usize) -> Vec<Watch> {
+    let mut watches = Vec::new();
+    for _ in 0..count {
+        watches.push(cacher.watch("/pods", WatchRequest::from(start)).await.unwrap());
+    }
+    watches
+}
+
+fn parts(event: WatchEvent) -> (EventType, Object) {
+    match event {
+        WatchEvent::Added(object) => (EventType::Added, object),
+        WatchEvent::Modified(object) => (EventType::Modified, object),
+        WatchEvent::Deleted(object) => (EventType::Deleted, object),
+        WatchEvent::Bookmark { .. } => panic!("no bookmark was asked for"),
+    }
+}
+
+#[tokio::test]
+async fn a_thousand_watchers_of_one_event_see_one_encoding() {
+    let cacher = cacher().await;
+    let encodings = Encodings::new(1 << 20);
+    let before = cacher.current_revision().await.unwrap();
+    let live = open(&cacher, WatchStart::after(before), 400).await;
+    let created = cacher.create("/pods/ns/a", pod("a").value(), None).await.unwrap();
+    let initial = open(&cacher, WatchStart::state(), 300).await;
+    let replayed = open(&cacher, WatchStart::after(before), 300).await;
+    let mut lines = Vec::new();
+    for mut watch in live.into_iter().chain(initial).chain(replayed) {
+        let (event, object) = parts(watch.next().await.unwrap().unwrap());
+        lines.push(encodings.json(&object, event));
+    }
+    assert_eq!((lines.len(), encodings.made()), (1000, 1));
+    assert!(lines.iter().all(|line| line.as_ptr() == lines[0].as_ptr()), "the same bytes, not equal ones");
+    let version = format!(r#""uid":"uid-a","resourceVersion":"{}""#, created.revision);
+    let line = std::str::from_utf8(&lines[0]).unwrap();
+    assert!(line.starts_with(r#"{"type":"ADDED","object":{"#) && line.ends_with("}}\n"), "{line}");
+    assert!(line.contains(&version), "{line}");
+}
+
+#[tokio::test]
+async fn leaving_a_selector_and_being_deleted_are_encoded_once_each() {
+    let cacher = cacher().await;
+    let encodings = Encodings::new(1 << 20);
+    let web = pod("a").label("app", "web");
+    cacher.create("/pods/ns/a", web.value(), None).await.unwrap();
+    let request = WatchRequest { predicate: labels("app=web"), ..WatchRequest::from(WatchStart::state()) };
+    let mut watches = Vec::new();
+    for _ in 0..100 {
+        let mut watch = cacher.watch("/pods", request.clone()).await.unwrap();
+        watch.next().await.unwrap().unwrap();
+        watches.push(watch);
+    }
+    let mut leave = |_: Option<&Object>| Ok(Update::new(pod("a").label("app", "db").value()));
+    let left = cacher.guaranteed_update("/pods/ns/a", UpdateOptions::default(), &mut leave).await.unwrap();
+    for watch in &mut watches {
+        let (event, object) = parts(watch.next().await.unwrap().unwrap());
+        assert_eq!((event, object.revision), (EventType::Deleted, left.revision));
+        encodings.json(&object, event);
+    }
+    assert_eq!(encodings.made(), 1);
+}
+
+#[tokio::test]
+async fn each_form_and_each_kind_of_event_has_its_own_encoding() {
+    let cacher = cacher().await;
+    let encodings = Encodings::new(1 << 20);
+    let object = cacher.create("/pods/ns/a", pod("a").value(), None).await.unwrap();
+    let table = Format(7);
+    for _ in 0..3 {
+        for event in [EventType::Added, EventType::Modified] {
+            assert_eq!(encodings.get(&object, event, table, |_| "a table".into()), "a table");
+            assert_ne!(encodings.json(&object, event), "a table");
+        }
+    }
+    assert_eq!(encodings.made(), 4);
+}
+
+#[tokio::test]
+async fn many_who_ask_at_the_same_time_share_one_encoding() {
+    let cacher = cacher().await;
+    let encodings = Encodings::new(1 << 20);
+    let object = cacher.create("/pods/ns/a", pod("a").value(), None).await.unwrap();
+    let (made, all_here) = (AtomicUsize::new(0), Barrier::new(8));
+    std::thread::scope(|scope| {
+        for _ in 0..8 {
+            scope.spawn(|| {
+                all_here.wait();
+                encodings.get(&object, EventType::Added, Format::JSON, |object| {
+                    made.fetch_add(1, Ordering::Relaxed);
+                    std::thread::sleep(std::time::Duration::from_millis(20));
+                    let mut json = Vec::new();
+                    write_json(&mut json, object);
+                    json.into()
+                });
+            });
+        }
+    });
+    assert_eq!(made.into_inner(), 1);
+}
+
+#[tokio::test]
+async fn what_is_kept_of_encodings_is_bounded() {
+    let cacher = cacher().await;
+    let encodings = Encodings::new(64 << 10);
+    let mut lines = Vec::new();
+    for number in 0..1000 {
+        let pod = pod(&format!("pod-{number}"));
+        let object = cacher.create(&pod.key(), pod.value(), None).await.unwrap();
+        lines.push(encodings.json(&object, EventType::Added));
+    }
+    // What nobody but the list of lines holds was forgotten.
+    let forgotten = lines.into_iter().filter(|line| line.is_unique()).count();
+    assert!(forgotten > 800, "{forgotten} of 1000 were forgotten");
+}

@@ -1,0 +1,568 @@
+//! A cluster's life in virtual time, from a seed: writers, watchers that read, dawdle, stop and come back, lists, and a
+//! storage that fails, is cut off and compacted, so that the cache falls behind and is filled anew. Whatever happens,
+//! every watcher's streams keep the five guarantees, and every list is the state at the revision that it names.
+//!
+//! A failing run prints its seed; `KEEPWATCH_SEED=<seed> cargo test -p keepwatch-cacher --test simulation` repeats it,
+//! step by step. `./test` runs a few thousand seeds, `./test long` a hundred thousand.
+
+#![allow(clippy::unwrap_used, reason = "this is test code: a panic is how it says that something is wrong")]
+
+use futures::StreamExt;
+use keepwatch_apimachinery::{
+    ResourceVersion,
+    list_options::{ListAt, Position, WatchStart},
+    meta::Qualified,
+};
+use keepwatch_cacher::{CacheMetrics, Cacher, CacherOptions};
+use keepwatch_storage::{
+    Attributes, Backend, Inspector, Key, List, ListRequest, Predicate, Scope, Storage, StorageError, Store,
+    StoreOptions, Undecodable, Update, UpdateOptions, Watch, WatchEvent, WatchRequest,
+    testing::{
+        Pod,
+        faulty::{Faulty, Plan, Rates},
+        fields,
+        guarantees::{self, Change, History, Kind, Recorded, Start},
+        labels, pod, pods_prefix,
+    },
+};
+use keepwatch_storage_embedded::{Embedded, EmbeddedOptions};
+use rand::{Rng, SeedableRng, rngs::SmallRng, seq::IndexedRandom};
+use std::{
+    cell::RefCell,
+    collections::HashMap,
+    panic::{AssertUnwindSafe, catch_unwind},
+    sync::{
+        Arc, Mutex,
+        atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering},
+    },
+    time::Duration,
+};
+use tokio::time::{Instant, sleep, timeout};
+
+/// After how long a watcher that should be told something has been forgotten.
+const FORGOTTEN_AFTER: Duration = Duration::from_secs(600);
+
+/// What happened in all runs together: a simulation in which nothing goes wrong proves nothing.
+#[derive(Default)]
+struct Tally {
+    events: AtomicUsize,
+    resumed: AtomicUsize,
+    expired: AtomicUsize,
+    bookmarks: AtomicUsize,
+    lists: AtomicUsize,
+    refilled: AtomicU64,
+}
+
+struct World {
+    /// Never fails: writes go this way.
+    healthy: Store,
+    backend: Arc<Embedded>,
+    faulty: Faulty,
+    cacher: Cacher,
+    changes: Mutex<Vec<Change>>,
+    lists: Mutex<Vec<Listed>>,
+    /// Set when nothing will be written any more.
+    written: AtomicBool,
+    tally: Arc<Tally>,
+}
+
+/// A list, and what it had to hold at the least.
+struct Listed {
+    asked: ListAt,
+    committed: ResourceVersion,
+    seen: Seer,
+    list: List,
+}
+
+/// Who looks: a scope and selectors.
+#[derive(Clone, Debug)]
+struct Seer {
+    key: &'static str,
+    recursive: bool,
+    predicate: Predicate,
+}
+
+impl Seer {
+    fn any(random: &mut SmallRng) -> Self {
+        let (key, recursive) = *[("/pods", true), ("/pods", true), ("/pods/ns", true), ("/pods/ns/a", false)]
+            .choose(random)
+            .unwrap();
+        let predicates = [
+            Predicate::everything(),
+            Predicate::everything(),
+            labels("app=web"),
+            labels("app in (web,db)"),
+            labels("app!=db"),
+            fields("spec.nodeName=n1"),
+            Predicate { fields: fields("spec.nodeName=n1").fields, ..labels("app=web") },
+            fields("metadata.name=a"),
+        ];
+        Self { key, recursive, predicate: predicates.choose(random).unwrap().clone() }
+    }
+
+    fn sees(&self, key: &str, value: &[u8]) -> bool {
+        let attributes = attributes(key, value);
+        self.scope().contains(key) && self.predicate.matches(&attributes)
+    }
+
+    fn scope(&self) -> Scope {
+        pods_prefix().scope(self.key, self.recursive).unwrap()
+    }
+}
+
+/// Reads what matters out of a [`Pod`] as it is written, without parsing it: that is done very often here.
+struct QuickInspector;
+
+impl Inspector for QuickInspector {
+    fn inspect(&self, key: &Key, value: &[u8]) -> Result<Attributes, Undecodable> {
+        Ok(attributes(key, value))
+    }
+}
+
+fn attributes(key: &str, value: &[u8]) -> Attributes {
+    let text = std::str::from_utf8(value).unwrap();
+    let after = |name: &str| {
+        let begin = text.find(name)? + name.len();
+        text[begin..].split('"').next()
+    };
+    let [.., namespace, name] = key.split('/').collect::<Vec<_>>()[..] else { panic!("{key}") };
+    let node = after("\"nodeName\":\"").unwrap();
+    let fields = [("metadata.name", name), ("metadata.namespace", namespace), ("spec.nodeName", node)];
+    Attributes {
+        labels: after("\"app\":\"").map(|app| ("app", app)).into_iter().collect(),
+        fields: fields.into_iter().collect(),
+        ..Attributes::default()
+    }
+}
+
+fn some_pod(random: &mut SmallRng) -> Pod {
+    let name = *["a", "b", "c", "d"].choose(random).unwrap();
+    let mut pod = pod(name).data(random.random_range(0..1_000_000));
+    if random.random_bool(0.2) {
+        pod = pod.in_namespace("other");
+    }
+    if let Some(app) = [None, Some("web"), Some("db")].choose(random).unwrap() {
+        pod = pod.label("app", app);
+    }
+    pod.node(["", "n1", "n2"].choose(random).unwrap())
+}
+
+impl World {
+    fn new(seed: u64, random: &mut SmallRng, tally: Arc<Tally>) -> Self {
+        let backend = Arc::new(Embedded::memory(EmbeddedOptions::default()));
+        let trouble = *[0, 20, 100].choose(random).unwrap();
+        let rates = Rates {
+            unreachable: trouble,
+            timeout: trouble,
+            delay: trouble,
+            delay_max: Duration::from_secs(5),
+            cut: trouble * 3,
+            cut_with_error: trouble * 2,
+            cut_after_events_max: 40,
+            ..Rates::default()
+        };
+        let faulty = Faulty::new(backend.clone(), Plan::seeded(seed, rates));
+        let options = || StoreOptions::new(pods_prefix(), Arc::new(QuickInspector));
+        let cacher_options = CacherOptions {
+            indexed_fields: &["spec.nodeName"],
+            // From a handful of events to more than there are.
+            history_bytes_max: *[2_000, 20_000, 10_000_000].choose(random).unwrap(),
+            history_from_storage: random.random(),
+            seed: Some(seed),
+            ..CacherOptions::default()
+        };
+        let metrics = CacheMetrics::register(&prometheus::Registry::new()).unwrap();
+        let store = Arc::new(Store::new(Arc::new(faulty.clone()), options()));
+        Self {
+            healthy: Store::new(backend.clone(), options()),
+            cacher: Cacher::new(store, pods_prefix(), Qualified::core("pods"), cacher_options, &metrics),
+            backend,
+            faulty,
+            changes: Mutex::default(),
+            lists: Mutex::default(),
+            written: AtomicBool::new(false),
+            tally,
+        }
+    }
+
+    async fn put(&self, pod: &Pod) {
+        let options = UpdateOptions { ignore_not_found: true, ..UpdateOptions::default() };
+        let mut replace = |_: Option<&_>| Ok(Update::new(pod.value()));
+        let object = self.healthy.guaranteed_update(&pod.key(), options, &mut replace).await.unwrap();
+        self.changes.lock().unwrap().push(Change::write(&object));
+    }
+
+    async fn delete(&self, pod: &Pod) {
+        if let Ok(object) = self.healthy.delete(&pod.key(), Default::default(), &mut |_| Ok(())).await {
+            self.changes.lock().unwrap().push(Change::deletion(&object));
+        }
+    }
+
+    async fn write_elsewhere(&self) {
+        let key = Key::from_backend("/registry/other/x");
+        let (revision, item) = self.backend.get(&key).await.unwrap();
+        let value = format!("after {revision}").into();
+        self.backend.put_if(&key, item.map(|item| item.modified), value, None).await.unwrap();
+    }
+
+    async fn writer(self: Arc<Self>, mut random: SmallRng) {
+        for _ in 0..random.random_range(5..20) {
+            sleep(Duration::from_millis(random.random_range(0..8000))).await;
+            // Now and then more at once than an inbox holds.
+            let burst = if random.random_bool(0.08) {
+                random.random_range(100..300)
+            } else {
+                random.random_range(1..6)
+            };
+            for _ in 0..burst {
+                match random.random_range(0..10) {
+                    0 => self.write_elsewhere().await,
+                    1 | 2 => self.delete(&some_pod(&mut random)).await,
+                    _ => self.put(&some_pod(&mut random)).await,
+                }
+            }
+        }
+    }
+
+    async fn compactor(self: Arc<Self>, mut random: SmallRng) {
+        while !self.written.load(Ordering::Acquire) {
+            sleep(Duration::from_millis(random.random_range(1000..40_000))).await;
+            let current = self.backend.current_revision().await.unwrap();
+            let keep = *[0, 5, 50].choose(&mut random).unwrap();
+            if let Some(revision) = ResourceVersion::new(current.get().saturating_sub(keep)) {
+                self.backend.compact(revision).await.unwrap();
+            }
+        }
+    }
+
+    async fn lister(self: Arc<Self>, mut random: SmallRng) {
+        while !self.written.load(Ordering::Acquire) {
+            sleep(Duration::from_millis(random.random_range(0..10_000))).await;
+            let committed = self.backend.current_revision().await.unwrap();
+            let back =
+                ResourceVersion::new(committed.get().saturating_sub(random.random_range(0..30)).max(1));
+            let asked = match random.random_range(0..4) {
+                0 => ListAt::Any,
+                1 => ListAt::NotOlderThan(back.unwrap()),
+                2 => ListAt::Exact(back.unwrap()),
+                _ => ListAt::MostRecent,
+            };
+            let seen = Seer::any(&mut random);
+            let request = ListRequest {
+                recursive: seen.recursive,
+                at: asked.clone(),
+                limit: None,
+                predicate: seen.predicate.clone(),
+            };
+            match self.cacher.get_list(seen.key, request).await {
+                Ok(list) => self.lists.lock().unwrap().push(Listed { asked, committed, seen, list }),
+                Err(error) => assert!(is_excused(&error), "{error:?}"),
+            }
+        }
+    }
+
+    async fn watcher(self: Arc<Self>, mut random: SmallRng) {
+        let mut watcher = Watcher {
+            seer: Seer::any(&mut random),
+            manner: *[Manner::Reads, Manner::Dawdles, Manner::Stops].choose(&mut random).unwrap(),
+            random,
+            world: self.clone(),
+            last_due: None,
+        };
+        let mut streams: Vec<Recorded> = Vec::new();
+        loop {
+            let told = streams.last().map(|_| whole_told(&streams));
+            let start = told.map_or(Start::State, Start::After);
+            let Some(watch) = watcher.open(start).await else { continue };
+            let (events, end) = watcher.read(watch, start).await;
+            let stream = Recorded { start, events };
+            let is_whole = stream.told().is_some();
+            if is_whole {
+                self.tally.resumed.fetch_add(usize::from(!streams.is_empty()), Ordering::Relaxed);
+                streams.push(stream);
+            } else {
+                watcher.check(&[stream]);
+            }
+            match end {
+                End::Done => return watcher.check(&streams),
+                End::Resume => {}
+                End::Expired => {
+                    self.tally.expired.fetch_add(1, Ordering::Relaxed);
+                    watcher.check(&streams);
+                    streams.clear();
+                }
+            }
+        }
+    }
+
+    fn history(&self) -> History {
+        History::new(self.changes.lock().unwrap().iter().cloned())
+    }
+
+    /// Every list is the state at its revision, and that is what was asked for.
+    fn check_lists(&self) {
+        let history = self.history();
+        for Listed { asked, committed, seen, list } in self.lists.lock().unwrap().drain(..) {
+            self.tally.lists.fetch_add(1, Ordering::Relaxed);
+            let revision = list.revision;
+            match asked {
+                ListAt::MostRecent => assert!(revision >= committed, "{revision} < {committed}"),
+                ListAt::NotOlderThan(wanted) => assert!(revision >= wanted, "{revision} < {wanted}"),
+                ListAt::Exact(wanted) => assert_eq!(revision, wanted),
+                ListAt::Any | ListAt::Continue(_) => {}
+            }
+            let state = history.state_at(revision.get());
+            let due = state.into_iter().filter(|(key, (_, value))| seen.sees(key, value));
+            let due: Vec<_> = due.map(|(key, (revision, value))| (key, revision, value)).collect();
+            let found = list.items.iter().map(|item| (&*item.key, item.revision.get(), &item.value));
+            assert_eq!(found.collect::<Vec<_>>(), due, "{asked:?} at {revision} by {seen:?}");
+        }
+    }
+}
+
+/// Up to where streams that followed one another have told everything.
+fn whole_told(streams: &[Recorded]) -> u64 {
+    streams.last().and_then(Recorded::told).expect("only whole streams are kept")
+}
+
+/// What storage in trouble may answer.
+fn is_excused(error: &StorageError) -> bool {
+    matches!(
+        error,
+        StorageError::Unready { .. }
+            | StorageError::Unreachable { .. }
+            | StorageError::Timeout { .. }
+            | StorageError::TooLarge { .. }
+            | StorageError::Expired(_)
+    )
+}
+
+#[derive(Clone, Copy, Debug)]
+enum Manner {
+    Reads,
+    Dawdles,
+    Stops,
+}
+
+enum End {
+    /// Everything was told.
+    Done,
+    Resume,
+    /// Nothing but the state helps.
+    Expired,
+}
+
+struct Watcher {
+    seer: Seer,
+    manner: Manner,
+    random: SmallRng,
+    world: Arc<World>,
+    /// The revision of the last change that is for this watcher, once nothing is written any more.
+    last_due: Option<u64>,
+}
+
+impl Watcher {
+    async fn open(&mut self, start: Start) -> Option<Watch> {
+        let start = match start {
+            Start::State => WatchStart::InitialEvents {
+                position: *[Position::MostRecent, Position::Any].choose(&mut self.random).unwrap(),
+                end_bookmark: true,
+            },
+            Start::After(revision) => WatchStart::after(ResourceVersion::new(revision).unwrap()),
+        };
+        let request = WatchRequest {
+            recursive: self.seer.recursive,
+            start,
+            progress: self.random.random(),
+            predicate: self.seer.predicate.clone(),
+            timeout: self
+                .random
+                .random_bool(0.5)
+                .then(|| Duration::from_secs(self.random.random_range(1..200))),
+        };
+        match self.world.cacher.watch(self.seer.key, request).await {
+            Ok(watch) => Some(watch),
+            Err(error) => {
+                assert!(is_excused(&error), "{error:?}");
+                sleep(Duration::from_millis(500)).await;
+                None
+            }
+        }
+    }
+
+    /// Reads until everything is told, or the stream ends.
+    async fn read(&mut self, mut watch: Watch, start: Start) -> (Vec<guarantees::Seen>, End) {
+        let mut stream = Recorded { start, events: Vec::new() };
+        let begun = Instant::now();
+        loop {
+            if self.has_been_told_all(&stream) {
+                return (stream.events, End::Done);
+            }
+            match self.manner {
+                Manner::Reads => {}
+                Manner::Dawdles if self.random.random_bool(0.1) => {
+                    sleep(Duration::from_millis(self.random.random_range(0..3000))).await;
+                }
+                Manner::Stops if self.random.random_bool(0.05) => {
+                    sleep(Duration::from_secs(self.random.random_range(0..100))).await;
+                }
+                _ => {}
+            }
+            // Comes back after a while if nothing is told, or the connection breaks.
+            match timeout(Duration::from_secs(30), watch.next()).await {
+                Err(_) if begun.elapsed() > FORGOTTEN_AFTER && self.world.written.load(Ordering::Acquire) => {
+                    panic!("{:?} {:?} was forgotten after {:?}", self.seer, self.manner, stream.told());
+                }
+                Err(_) => {}
+                Ok(None) => return (stream.events, End::Resume),
+                Ok(Some(Ok(event))) => {
+                    self.world.tally.events.fetch_add(1, Ordering::Relaxed);
+                    if let WatchEvent::Bookmark { initial_state_end: false, .. } = event {
+                        self.world.tally.bookmarks.fetch_add(1, Ordering::Relaxed);
+                    }
+                    stream.events.push((&event).into());
+                    if self.random.random_bool(0.002) {
+                        return (stream.events, End::Resume);
+                    }
+                }
+                Ok(Some(Err(error))) => {
+                    assert!(is_excused(&error), "{error:?}");
+                    assert!(watch.next().await.is_none(), "nothing follows an error");
+                    let end = if error.is_expired() { End::Expired } else { End::Resume };
+                    return (stream.events, end);
+                }
+            }
+        }
+    }
+
+    fn has_been_told_all(&mut self, stream: &Recorded) -> bool {
+        if !self.world.written.load(Ordering::Acquire) {
+            return false;
+        }
+        let last_due = *self.last_due.get_or_insert_with(|| {
+            let sees = |key: &str, value: &[u8]| self.seer.sees(key, value);
+            let due = self.world.history().told(0, u64::MAX, &sees);
+            due.last().map_or(0, |last| last.revision)
+        });
+        stream.told().is_some_and(|told| told >= last_due)
+    }
+
+    /// The five guarantees.
+    fn check(&self, streams: &[Recorded]) {
+        // Values are shared and live until the end, so where one is tells which it is.
+        let known = RefCell::new(HashMap::new());
+        let sees = |key: &str, value: &[u8]| {
+            *known.borrow_mut().entry(value.as_ptr()).or_insert_with(|| self.seer.sees(key, value))
+        };
+        let history = self.world.history();
+        let check = || {
+            for stream in streams {
+                guarantees::ordered(stream)?;
+                guarantees::unique(stream)?;
+                guarantees::reliable(stream, &history, &sees)?;
+                guarantees::bookmarkable(stream, &history, &sees)?;
+            }
+            guarantees::resumable(streams, &history, &sees)
+        };
+        if let Err(violation) = check() {
+            panic!("{violation}\nby {:?}, who {:?}", self.seer, self.manner);
+        }
+        let ends = |stream: &Recorded| {
+            stream.events.iter().filter(|seen| seen.kind == Kind::InitialStateEnd).count()
+        };
+        assert!(streams.iter().all(|stream| ends(stream) <= 1));
+    }
+}
+
+async fn life(seed: u64, tally: Arc<Tally>) {
+    let mut random = SmallRng::seed_from_u64(seed);
+    let world = Arc::new(World::new(seed, &mut random, tally));
+    let mut fork = || SmallRng::seed_from_u64(random.random());
+    let writers: Vec<_> = (0..2).map(|_| tokio::spawn(world.clone().writer(fork()))).collect();
+    let others = [
+        tokio::spawn(world.clone().compactor(fork())),
+        tokio::spawn(world.clone().lister(fork())),
+        tokio::spawn(world.clone().lister(fork())),
+    ];
+    let watchers: Vec<_> = (0..6).map(|_| tokio::spawn(world.clone().watcher(fork()))).collect();
+    for writer in writers {
+        writer.await.unwrap();
+    }
+    world.faulty.follow(Plan::none());
+    world.written.store(true, Ordering::Release);
+    for task in others.into_iter().chain(watchers) {
+        task.await.unwrap();
+    }
+    world.check_lists();
+    world.cacher.until_ready().await;
+    let refilled = world.faulty.injected().len() as u64;
+    world.tally.refilled.fetch_add(refilled, Ordering::Relaxed);
+}
+
+/// Runs one seed. What goes wrong is told with it.
+fn run(seed: u64, tally: &Arc<Tally>) {
+    let runtime =
+        tokio::runtime::Builder::new_current_thread().enable_time().start_paused(true).build().unwrap();
+    let outcome = catch_unwind(AssertUnwindSafe(|| runtime.block_on(life(seed, tally.clone()))));
+    if let Err(panic) = outcome {
+        eprintln!("simulation failed: KEEPWATCH_SEED={seed} repeats it");
+        std::panic::resume_unwind(panic);
+    }
+}
+
+/// A quarter of the seeds each, so that they run at the same time.
+fn run_quarter(quarter: u64) {
+    let tally = Arc::new(Tally::default());
+    if let Ok(seed) = std::env::var("KEEPWATCH_SEED") {
+        return run(seed.parse().expect("a number"), &tally);
+    }
+    let seeds = match std::env::var("KEEPWATCH_SEEDS") {
+        Ok(seeds) => seeds.parse().expect("a number"),
+        Err(_) if std::env::var_os("KEEPWATCH_LONG").is_some() => 100_000,
+        Err(_) => 2_000,
+    };
+    let first: u64 =
+        std::env::var("KEEPWATCH_FIRST_SEED").map_or(0, |first| first.parse().expect("a number"));
+    for seed in (first..first + seeds).filter(|seed| seed % 4 == quarter) {
+        run(seed, &tally);
+    }
+    let count = |count: &AtomicUsize| count.load(Ordering::Relaxed);
+    println!(
+        "{} events told, {} streams resumed, {} expired, {} bookmarks, {} lists, {} faults",
+        count(&tally.events),
+        count(&tally.resumed),
+        count(&tally.expired),
+        count(&tally.bookmarks),
+        count(&tally.lists),
+        tally.refilled.load(Ordering::Relaxed),
+    );
+    for (what, count) in [
+        ("events", count(&tally.events)),
+        ("resumed", count(&tally.resumed)),
+        ("expired", count(&tally.expired)),
+        ("bookmarks", count(&tally.bookmarks)),
+        ("lists", count(&tally.lists)),
+    ] {
+        assert!(count > 0 || seeds < 100, "no {what}: the simulation does not try what it should");
+    }
+}
+
+#[test]
+fn simulation_keeps_the_guarantees_1() {
+    run_quarter(0);
+}
+
+#[test]
+fn simulation_keeps_the_guarantees_2() {
+    run_quarter(1);
+}
+
+#[test]
+fn simulation_keeps_the_guarantees_3() {
+    run_quarter(2);
+}
+
+#[test]
+fn simulation_keeps_the_guarantees_4() {
+    run_quarter(3);
+}
