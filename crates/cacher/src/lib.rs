@@ -36,6 +36,7 @@
 //! look at it, and nothing waits while holding it.
 
 mod sync;
+mod sieve;
 mod store;
 mod history;
 mod interest;
@@ -59,7 +60,7 @@ use crate::{
     history::{FRESH_DURATION_MIN, Limits},
     list::Listing,
     shared::{Inconsistent, Shared},
-    state::State,
+    state::{Past, State},
     store::Store,
     sync::RwLock,
     watcher::{Reader, Start, Watcher},
@@ -218,8 +219,13 @@ impl Cacher {
         {
             return None;
         }
-        let state = self.shared.state.read();
-        (state.ready.is_ready() && revision <= state.revision).then(|| state.at(revision).ok()).flatten()
+        let past = {
+            let state = self.shared.state.read();
+            (state.ready.is_ready() && revision <= state.revision)
+                .then(|| state.past(revision).ok())
+                .flatten()
+        };
+        past.map(Past::restore)
     }
 }
 

@@ -1,6 +1,6 @@
 //! Lists from a snapshot: a page of a scope, with selectors applied while walking.
 
-use crate::{metrics::Metrics, store::Store};
+use crate::{metrics::Metrics, sieve::Sieve, store::Store};
 use keepwatch_apimachinery::{
     ResourceVersion,
     list_options::{ContinueAt, ContinueToken},
@@ -25,26 +25,27 @@ impl Listing<'_> {
     pub(crate) async fn of(self, store: &Store, metrics: &Metrics) -> Result<List, StorageError> {
         let limit = self.limit.filter(|limit| *limit > 0);
         let everything = self.predicate.is_everything();
+        let sieve = Sieve::new(self.predicate);
         let (mut items, mut looked_at, mut from) = (Vec::new(), 0, self.from);
         if everything && limit.is_none() && matches!(self.scope, Scope::Children(_)) {
             items.reserve(if from.is_none() { store.len() } else { 0 });
         }
         let mut found = store.find(self.scope, from.as_deref(), self.predicate);
         let index = found.index;
-        while let Some(object) = found.objects.next() {
+        while let Some(entry) = found.entries.next() {
             if limit == Some(items.len()) {
                 let next = Some(token(self.scope, items.last(), self.revision)?);
                 // Those that remain are counted where all of them match.
-                let remaining = everything.then(|| 1 + found.objects.count());
+                let remaining = everything.then(|| 1 + found.entries.count());
                 metrics.listed(index, looked_at, items.len());
                 return Ok(List { items, revision: self.revision, next, remaining });
             }
             looked_at += 1;
-            if everything || self.predicate.matches(&object.attributes) {
-                items.push(object.clone());
+            if sieve.passes(entry.marks, &entry.object) {
+                items.push(entry.object.clone());
             }
             if looked_at.is_multiple_of(LOOKED_AT_IN_A_ROW_MAX) {
-                from = Some(format!("{}\0", object.key));
+                from = Some(format!("{}\0", entry.object.key));
                 drop(found);
                 tokio::task::yield_now().await;
                 found = store.find(self.scope, from.as_deref(), self.predicate);

@@ -18,11 +18,9 @@ use keepwatch_storage::{Frontier, Key, Object};
 use std::{collections::BTreeMap, sync::Arc, task::Waker};
 use tokio::time::Instant;
 
-/// How many earlier states are at hand. Each costs what was written between it and the next, at the most.
-const SNAPSHOTS_MAX: usize = 64;
-/// After how many events a state is put aside at the least, so that any that the history reaches is made from one with
-/// not many more steps.
-const SNAPSHOT_EVERY_EVENTS_MIN: usize = 1024;
+/// How many earlier states are at hand. Each costs what was written between it and the next: the map's inner nodes at the
+/// most, as the objects themselves are in the history.
+const SNAPSHOTS_MAX: usize = 16;
 
 pub(crate) struct State {
     /// Watchers are added only while this is so, and all are ended before the state is replaced.
@@ -33,8 +31,27 @@ pub(crate) struct State {
     pub(crate) watchers: Interest<Watcher>,
     pub(crate) bookmarks: Bookmarks,
     snapshots: BTreeMap<ResourceVersion, Store>,
-    events_since_snapshot: usize,
     watchers_so_far: u64,
+}
+
+/// A past state: a later one, and the events that led to it from there.
+pub(crate) struct Past {
+    later: Store,
+    since: Vec<Arc<Event>>,
+}
+
+impl Past {
+    /// Undoes the events. May take a while, so the state should not be held.
+    pub(crate) fn restore(self) -> Store {
+        let mut store = self.later;
+        for event in self.since.iter().rev() {
+            match &event.old {
+                Some(old) => store.put(old.clone()),
+                None => store.remove(&event.object().key),
+            };
+        }
+        store
+    }
 }
 
 /// What storage told of one object.
@@ -61,7 +78,6 @@ impl State {
             watchers: Interest::default(),
             bookmarks: Bookmarks::default(),
             snapshots: BTreeMap::new(),
-            events_since_snapshot: 0,
             watchers_so_far: 0,
         }
     }
@@ -72,7 +88,6 @@ impl State {
         self.revision = revision;
         self.history.reset(revision);
         self.snapshots.clear();
-        self.events_since_snapshot = 0;
         std::mem::replace(&mut self.store, store)
     }
 
@@ -94,7 +109,6 @@ impl State {
             offered += 1;
         });
         let resized = self.history.push(event);
-        self.take_snapshot_in_time();
         Applied { resized, offered }
     }
 
@@ -110,16 +124,8 @@ impl State {
         self.revision = self.revision.max(revision);
     }
 
-    fn take_snapshot_in_time(&mut self) {
-        self.events_since_snapshot += 1;
-        if self.events_since_snapshot >= SNAPSHOT_EVERY_EVENTS_MIN.max(self.history.capacity() / 32) {
-            self.put_aside();
-        }
-    }
-
     /// Puts the present state aside, because somebody is going to ask for it again.
     pub(crate) fn put_aside(&mut self) {
-        self.events_since_snapshot = 0;
         self.snapshots.insert(self.revision, self.store.clone());
         let oldest = self.history.begins_after();
         self.snapshots = self.snapshots.split_off(&oldest);
@@ -128,21 +134,15 @@ impl State {
         }
     }
 
-    /// The state at a revision that is not in the future, as far back as the history reaches: the next one that is at
-    /// hand, with the events between undone.
-    pub(crate) fn at(&self, revision: ResourceVersion) -> Result<Store, TooOld> {
+    /// The state at a revision that is not in the future, as far back as the history reaches.
+    pub(crate) fn past(&self, revision: ResourceVersion) -> Result<Past, TooOld> {
         debug_assert!(revision <= self.revision);
-        let (from, mut store) = match self.snapshots.range(revision..).next() {
+        let (from, later) = match self.snapshots.range(revision..).next() {
             Some((from, store)) => (*from, store.clone()),
             None => (self.revision, self.store.clone()),
         };
-        for event in self.history.after(revision)?.rev().skip_while(|event| event.revision > from) {
-            match &event.old {
-                Some(old) => store.put(old.clone()),
-                None => store.remove(&event.object().key),
-            };
-        }
-        Ok(store)
+        let since = self.history.after(revision)?.take_while(|event| event.revision <= from);
+        Ok(Past { later, since: since.cloned().collect() })
     }
 
     /// All watchers, in the order in which they came.
@@ -175,6 +175,10 @@ mod tests {
     use std::time::Duration;
 
     const KEYS: [&str; 5] = ["/r/pods/n/a", "/r/pods/n/b", "/r/pods/n/c", "/r/pods/m/a", "/r/pods/m/b"];
+
+    fn at(state: &State, revision: ResourceVersion) -> Result<Store, TooOld> {
+        state.past(revision).map(Past::restore)
+    }
 
     fn version(number: u64) -> ResourceVersion {
         ResourceVersion::new(number).unwrap()
@@ -254,7 +258,7 @@ mod tests {
             }
             let oldest = state.history.begins_after();
             for revision in (6..=state.revision.get()).map(version) {
-                let found = state.at(revision).map(|store| content(&store));
+                let found = at(&state, revision).map(|store| content(&store));
                 let expected = past.iter().rfind(|(then, _)| *then <= revision).map(|(_, content)| content);
                 match expected.filter(|_| revision >= oldest) {
                     Some(expected) => prop_assert_eq!(found.as_ref(), Ok(expected), "at {}", revision),
@@ -264,21 +268,25 @@ mod tests {
         }
     }
 
-    /// So many that states are put aside without being asked for, and forgotten with the events that lead up to them.
+    /// Some of them put aside, and forgotten with the events that lead up to them.
     #[test]
     fn earlier_states_are_right_however_many_events_lie_between() {
         let mut state = state(4096);
         for revision in 2..=9000 {
             let key = KEYS[revision as usize % KEYS.len()];
             state.apply(Change::Put(object(key, version(revision))), Instant::now(), &mut Vec::new());
+            if revision % 250 == 0 {
+                state.put_aside();
+            }
         }
         let oldest = 9000 - 4096;
-        assert_eq!(state.at(version(oldest - 1)).err(), Some(TooOld(version(oldest))));
-        assert!((2..=SNAPSHOTS_MAX).contains(&state.snapshots.len()));
+        assert_eq!(at(&state, version(oldest - 1)).err(), Some(TooOld(version(oldest))));
+        assert_eq!(state.snapshots.len(), SNAPSHOTS_MAX);
+        assert!(state.snapshots.keys().all(|revision| revision.get() >= oldest));
         for revision in (oldest..=9000).step_by(61) {
             let newest =
                 (revision - 4..=revision).map(|at| (Key::from_backend(KEYS[at as usize % 5]), version(at)));
-            assert_eq!(content(&state.at(version(revision)).unwrap()), newest.collect(), "at {revision}");
+            assert_eq!(content(&at(&state, version(revision)).unwrap()), newest.collect(), "at {revision}");
         }
     }
 
@@ -330,8 +338,8 @@ mod tests {
         }
         fill(&mut state, &KEYS[1..2], 20);
         assert_eq!(content(&state.store), BTreeMap::from([(Key::from_backend(KEYS[1]), version(20))]));
-        assert_eq!(state.at(version(19)).err(), Some(TooOld(version(20))));
-        assert_eq!(content(&state.at(version(20)).unwrap()), content(&state.store));
+        assert_eq!(at(&state, version(19)).err(), Some(TooOld(version(20))));
+        assert_eq!(content(&at(&state, version(20)).unwrap()), content(&state.store));
     }
 
     #[test]

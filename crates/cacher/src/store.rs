@@ -1,39 +1,47 @@
 //! The objects of one resource at one revision, ordered by key. Cloning is free and shares what stays the same.
 //!
-//! Kept true by [`Store::put`] and [`Store::remove`]: every object stands under its own key, and in each index under
-//! the value that its declared field has.
+//! Kept true by [`Store::put`] and [`Store::remove`]: every object stands under its own key, with the marks of its
+//! attributes, and in each index under the value that its declared field has.
 //!
 //! Not here: which revision that is (`state`), what was before (`history`).
 
-use imbl::OrdMap;
+use crate::sieve::Marks;
+use imbl::{OrdMap, OrdSet};
 use keepwatch_storage::{Key, Object, Predicate, Scope};
 use std::{ops::Bound, sync::Arc};
 
 /// All objects. A copy of it is a snapshot.
 #[derive(Clone)]
 pub(crate) struct Store {
-    objects: OrdMap<Key, Object>,
+    objects: OrdMap<Key, Entry>,
     indexes: Vec<Index>,
 }
 
-/// The objects once more, by the value of one field and then by key.
+/// An object, and what a [`crate::sieve::Sieve`] needs to know of it.
+#[derive(Clone)]
+pub(crate) struct Entry {
+    pub(crate) object: Object,
+    pub(crate) marks: Marks,
+}
+
+/// The keys of the objects by the value of one field.
 #[derive(Clone)]
 struct Index {
     field: &'static str,
-    objects: OrdMap<(Arc<str>, Key), Object>,
+    keys: OrdSet<(Arc<str>, Key)>,
 }
 
 /// Objects that a list or watch may want, in order of their keys.
 pub(crate) struct Found<'a> {
     /// The field by which they were found; if absent, everything in scope has to be looked at.
     pub(crate) index: Option<&'static str>,
-    pub(crate) objects: Box<dyn Iterator<Item = &'a Object> + Send + 'a>,
+    pub(crate) entries: Box<dyn Iterator<Item = &'a Entry> + Send + 'a>,
 }
 
 impl Store {
     /// An empty one with an index for each of these fields.
     pub(crate) fn new(indexed_fields: &[&'static str]) -> Self {
-        let index = |field: &&'static str| Index { field, objects: OrdMap::new() };
+        let index = |field: &&'static str| Index { field, keys: OrdSet::new() };
         Self { objects: OrdMap::new(), indexes: indexed_fields.iter().map(index).collect() }
     }
 
@@ -42,12 +50,13 @@ impl Store {
     }
 
     pub(crate) fn get(&self, key: &str) -> Option<&Object> {
-        self.objects.get(key)
+        self.objects.get(key).map(|entry| &entry.object)
     }
 
     /// Puts an object in and returns the one that it takes the place of.
     pub(crate) fn put(&mut self, object: Object) -> Option<Object> {
-        let old = self.objects.insert(object.key.clone(), object.clone());
+        let entry = Entry { marks: Marks::of(&object.attributes), object: object.clone() };
+        let old = self.objects.insert(object.key.clone(), entry).map(|entry| entry.object);
         for index in &mut self.indexes {
             index.replace(old.as_ref(), Some(&object));
         }
@@ -55,7 +64,7 @@ impl Store {
     }
 
     pub(crate) fn remove(&mut self, key: &str) -> Option<Object> {
-        let old = self.objects.remove(key);
+        let old = self.objects.remove(key).map(|entry| entry.object);
         for index in &mut self.indexes {
             index.replace(old.as_ref(), None);
         }
@@ -64,7 +73,7 @@ impl Store {
 
     /// Every object in order of its key.
     pub(crate) fn iter(&self) -> impl Iterator<Item = &Object> {
-        self.objects.values()
+        self.objects.values().map(|entry| &entry.object)
     }
 
     /// The objects of a scope from the key `from` on (the scope's beginning if absent) that the predicate may let
@@ -72,12 +81,12 @@ impl Store {
     pub(crate) fn find(&self, scope: &Scope, from: Option<&str>, predicate: &Predicate) -> Found<'_> {
         let (own, end) = (scope.key(), scope.end());
         if let Scope::Object(key) = scope {
-            let object = self.objects.get(key).filter(|_| from.is_none_or(|from| *from <= **key));
-            return Found { index: None, objects: Box::new(object.into_iter()) };
+            let entry = self.objects.get(key).filter(|_| from.is_none_or(|from| *from <= **key));
+            return Found { index: None, entries: Box::new(entry.into_iter()) };
         }
         let begin = match from.filter(|from| *from > own.as_str()) {
             Some(from) if from >= end.as_str() => {
-                return Found { index: None, objects: Box::new(std::iter::empty()) };
+                return Found { index: None, entries: Box::new(std::iter::empty()) };
             }
             Some(from) => Bound::Included(from),
             // The prefix itself is not below itself.
@@ -87,12 +96,13 @@ impl Store {
         match self.indexes.iter().find_map(|index| Some((index, exact(index)?))) {
             Some((index, value)) => {
                 let at = |key: &str| (Arc::clone(&value), Key::from_backend(key));
-                let range = index.objects.range((begin.map(at), Bound::Excluded(at(&end))));
-                Found { index: Some(index.field), objects: Box::new(range.map(|(_, object)| object)) }
+                let keys = index.keys.range((begin.map(at), Bound::Excluded(at(&end))));
+                let entries = keys.filter_map(|(_, key)| self.objects.get(key));
+                Found { index: Some(index.field), entries: Box::new(entries) }
             }
             None => {
                 let range = self.objects.range::<_, str>((begin, Bound::Excluded(end.as_str())));
-                Found { index: None, objects: Box::new(range.map(|(_, object)| object)) }
+                Found { index: None, entries: Box::new(range.map(|(_, entry)| entry)) }
             }
         }
     }
@@ -101,25 +111,26 @@ impl Store {
 impl Index {
     fn replace(&mut self, old: Option<&Object>, new: Option<&Object>) {
         let field = self.field;
-        let value_of = |object: &Object| object.attributes.fields.get(field).unwrap_or_default().to_owned();
-        let (old_value, new_value) = (old.map(value_of), new.map(value_of));
-        if let (Some(old), Some(value)) = (old, &old_value)
-            && old_value != new_value
-        {
-            self.objects.remove(&(value.as_str().into(), old.key.clone()));
+        let old = old.map(|old| (old.attributes.fields.get(field).unwrap_or_default(), &old.key));
+        let new = new.map(|new| (new.attributes.fields.get(field).unwrap_or_default(), &new.key));
+        if old == new {
+            return;
         }
-        if let (Some(new), Some(value)) = (new, new_value) {
+        if let Some((value, key)) = old {
+            self.keys.remove(&(value.into(), key.clone()));
+        }
+        if let Some((value, key)) = new {
             let value = self.shared(value);
-            self.objects.insert((value, new.key.clone()), new.clone());
+            self.keys.insert((value, key.clone()));
         }
     }
 
     /// The text as another object in the index has it: most values are those of many objects.
-    fn shared(&self, value: String) -> Arc<str> {
+    fn shared(&self, value: &str) -> Arc<str> {
         let value: Arc<str> = value.into();
         let first = (Bound::Included((value.clone(), Key::from_backend(""))), Bound::Unbounded);
-        match self.objects.range(first).next() {
-            Some(((same, _), _)) if *same == value => same.clone(),
+        match self.keys.range(first).next() {
+            Some((same, _)) if *same == value => same.clone(),
             _ => value,
         }
     }
@@ -128,6 +139,7 @@ impl Index {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::sieve::Sieve;
     use keepwatch_apimachinery::{ResourceVersion, selector::FieldSelector};
     use keepwatch_storage::{Attributes, Version};
     use proptest::{collection::vec, option, prelude::*, sample::select};
@@ -160,7 +172,9 @@ mod tests {
         predicate: &Predicate,
     ) -> (Option<&'static str>, Vec<Object>) {
         let found = store.find(scope, from, predicate);
-        let matching = found.objects.filter(|object| predicate.matches(&object.attributes));
+        let sieve = Sieve::new(predicate);
+        let matching =
+            found.entries.filter(|entry| sieve.passes(entry.marks, &entry.object)).map(|entry| &entry.object);
         (found.index, matching.cloned().collect())
     }
 
@@ -182,7 +196,7 @@ mod tests {
             ("", None, 3),
         ] {
             let found = store.find(&children("/pods/"), None, &selecting(selector));
-            assert_eq!((found.index, found.objects.count()), (index, looked_at), "{selector}");
+            assert_eq!((found.index, found.entries.count()), (index, looked_at), "{selector}");
         }
     }
 

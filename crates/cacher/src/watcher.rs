@@ -13,6 +13,7 @@
 use crate::{
     history::{Event, TooOld},
     interest::Interested,
+    sieve::Sieve,
     state::State,
     sync::{Mutex, RwLock},
 };
@@ -287,28 +288,30 @@ impl Reader {
     fn look_at_state(&mut self, state: &RwLock<State>) -> Look {
         let Stage::State { revision, from, end_bookmark } = &mut self.stage else { return Look::Ended };
         let (revision, end_bookmark) = (*revision, *end_bookmark);
-        let at = state.read().at(revision);
-        let store = match at {
-            Ok(store) => store,
+        let past = state.read().past(revision);
+        let store = match past {
+            Ok(past) => past.restore(),
             Err(_) if self.watcher.inbox.lock().ended => return Look::Ended,
             Err(TooOld(oldest)) => return Look::Failed(too_old(revision, oldest)),
         };
         let watcher = &self.watcher;
-        let mut objects = store.find(&watcher.scope, from.as_deref(), &watcher.predicate).objects.peekable();
+        let sieve = Sieve::new(&watcher.predicate);
+        let mut entries = store.find(&watcher.scope, from.as_deref(), &watcher.predicate).entries;
         let (mut looked_at, mut bytes) = (0, 0);
-        for object in objects.by_ref() {
-            looked_at += 1;
-            if watcher.predicate.is_everything() || watcher.predicate.matches(&object.attributes) {
-                bytes += object.value.len();
-                self.taken.push_back(WatchEvent::Added(object.clone()));
-            }
+        let next = loop {
+            let Some(entry) = entries.next() else { break None };
             if self.taken.len() >= TAKEN_MAX || bytes >= TAKEN_BYTES_MAX || looked_at >= LOOKED_AT_MAX {
-                break;
+                break Some(&entry.object.key);
             }
-        }
+            looked_at += 1;
+            if sieve.passes(entry.marks, &entry.object) {
+                bytes += entry.object.value.len();
+                self.taken.push_back(WatchEvent::Added(entry.object.clone()));
+            }
+        };
         self.initial_count += self.taken.len();
-        match objects.peek() {
-            Some(next) => *from = Some(next.key.to_string()),
+        match next {
+            Some(next) => *from = Some(next.to_string()),
             None => {
                 self.stage = Stage::Changes;
                 if end_bookmark {

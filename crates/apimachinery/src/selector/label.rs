@@ -155,6 +155,14 @@ impl Requirement {
         }
     }
 
+    /// The values of which the label must have one, if the requirement is of that kind.
+    pub fn accepted(&self) -> Option<&[String]> {
+        match self.operator {
+            Operator::Equals | Operator::DoubleEquals | Operator::In => Some(&self.values),
+            _ => None,
+        }
+    }
+
     /// Whether an object with these labels meets the requirement.
     pub fn matches<L: Lookup + ?Sized>(&self, labels: &L) -> bool {
         let value = labels.lookup(&self.key);

@@ -1,0 +1,154 @@
+//! Tells most objects that a selector does not want without looking at them.
+//!
+//! Each object has marks: a few bits for each of its labels and fields. An exact value that a selector asks for has the
+//! same bits, so an object that lacks one of them cannot match. Looking at the object, and at where its labels are,
+//! would have to fetch both into the processor's caches, which is most of what a list that finds little costs.
+//!
+//! Kept true: what the predicate lets pass, the sieve lets pass. Not the reverse: the predicate is asked afterwards.
+
+use keepwatch_apimachinery::selector::Comparison;
+use keepwatch_storage::{Attributes, Object, Predicate};
+
+/// The bits of an object's labels and of its fields.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Marks {
+    labels: u64,
+    fields: u64,
+}
+
+impl Marks {
+    pub(crate) fn of(attributes: &Attributes) -> Self {
+        let all = |marks, (name, value)| marks | mark(name, value);
+        Self { labels: attributes.labels.iter().fold(0, all), fields: attributes.fields.iter().fold(0, all) }
+    }
+}
+
+/// What a predicate asks for, prepared for many objects.
+pub(crate) struct Sieve<'a> {
+    predicate: &'a Predicate,
+    is_everything: bool,
+    fields: u64,
+    labels: u64,
+    /// For each label that may have one of several values.
+    labels_any: Vec<Vec<u64>>,
+}
+
+impl<'a> Sieve<'a> {
+    pub(crate) fn new(predicate: &'a Predicate) -> Self {
+        let mut sieve = Self {
+            predicate,
+            is_everything: predicate.is_everything(),
+            fields: 0,
+            labels: 0,
+            labels_any: Vec::new(),
+        };
+        for term in predicate.fields.terms() {
+            // A field with the value "" may as well be absent.
+            if term.comparison == Comparison::Equal && !term.value.is_empty() {
+                sieve.fields |= mark(&term.field, &term.value);
+            }
+        }
+        for requirement in predicate.labels.requirements() {
+            match requirement.accepted() {
+                Some([only]) => sieve.labels |= mark(requirement.key(), only),
+                Some(several) => {
+                    let marks = several.iter().map(|value| mark(requirement.key(), value));
+                    sieve.labels_any.push(marks.collect());
+                }
+                None => {}
+            }
+        }
+        sieve
+    }
+
+    /// Whether the predicate lets an object pass, whose marks are these.
+    pub(crate) fn passes(&self, marks: Marks, object: &Object) -> bool {
+        self.is_everything || (self.may_pass(marks) && self.predicate.matches(&object.attributes))
+    }
+
+    fn may_pass(&self, marks: Marks) -> bool {
+        let has = |mark: &u64| marks.labels & mark == *mark;
+        marks.fields & self.fields == self.fields
+            && has(&self.labels)
+            && self.labels_any.iter().all(|values| values.iter().any(has))
+    }
+}
+
+/// Three bits for a name with a value. Collisions cost a look at an object, and nothing else.
+fn mark(name: &str, value: &str) -> u64 {
+    let hash = mix(mix(0, name.as_bytes()), value.as_bytes());
+    (1 << (hash & 63)) | (1 << ((hash >> 6) & 63)) | (1 << ((hash >> 12) & 63))
+}
+
+/// Multiplies eight bytes at a time into a number whose high bits depend on all of them.
+fn mix(seed: u64, bytes: &[u8]) -> u64 {
+    const ODD: u64 = 0x9e37_79b9_7f4a_7c15;
+    let mut hash = seed ^ bytes.len() as u64;
+    for chunk in bytes.chunks(8) {
+        let mut word = [0; 8];
+        word[..chunk.len()].copy_from_slice(chunk);
+        hash = (hash ^ u64::from_le_bytes(word)).wrapping_mul(ODD).rotate_left(29);
+    }
+    hash ^ (hash >> 32)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use keepwatch_apimachinery::{
+        ResourceVersion,
+        selector::{FieldSelector, LabelSelector},
+    };
+    use keepwatch_storage::{Key, Version};
+
+    fn object(labels: &[(&str, &str)], fields: &[(&str, &str)]) -> Object {
+        let attributes = Attributes {
+            labels: labels.iter().copied().collect(),
+            fields: fields.iter().copied().collect(),
+            ..Attributes::default()
+        };
+        let revision = ResourceVersion::new(2).unwrap();
+        Version { key: Key::from_backend("/a"), value: "{}".into(), revision, attributes }.into()
+    }
+
+    fn predicate(labels: &str, fields: &str) -> Predicate {
+        Predicate {
+            labels: LabelSelector::parse(labels).unwrap(),
+            fields: FieldSelector::parse(fields).unwrap(),
+        }
+    }
+
+    #[test]
+    fn what_a_predicate_lets_pass_the_sieve_lets_pass() {
+        let apps = [None, Some("web"), Some("db"), Some("")];
+        let nodes = [None, Some("n1"), Some("")];
+        for labels in ["", "app=web", "app in (web,db)", "app=", "app!=web", "app", "!app", "app notin (db)"]
+        {
+            for fields in ["", "spec.nodeName=n1", "spec.nodeName=", "spec.nodeName!=n1"] {
+                let predicate = predicate(labels, fields);
+                let sieve = Sieve::new(&predicate);
+                for (app, node) in apps.iter().flat_map(|app| nodes.iter().map(move |node| (app, node))) {
+                    let labels: Vec<_> = app.map(|app| ("app", app)).into_iter().collect();
+                    let fields: Vec<_> = node.map(|node| ("spec.nodeName", node)).into_iter().collect();
+                    let object = object(&labels, &fields);
+                    let passes = sieve.passes(Marks::of(&object.attributes), &object);
+                    assert_eq!(passes, predicate.matches(&object.attributes), "{predicate:?} {object:?}");
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn few_objects_are_looked_at_in_vain() {
+        let predicate = predicate("app=nothing", "");
+        let sieve = Sieve::new(&predicate);
+        let in_vain = (0..10_000).filter(|number| {
+            let app = format!("app-{}", number % 500);
+            let pod = format!("pod-{number}");
+            let object = object(&[("app", &app), ("tier", "backend"), ("pod", &pod), ("zone", "a")], &[]);
+            sieve.may_pass(Marks::of(&object.attributes))
+        });
+        let in_vain = in_vain.count();
+        assert!(in_vain < 300, "{in_vain} of 10,000");
+    }
+}
