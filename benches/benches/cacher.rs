@@ -484,7 +484,8 @@ impl Storage for Prepared {
     async fn get_list(&self, _: &str, _: ListRequest) -> Result<List, StorageError> {
         let mut items = std::mem::take(&mut *self.pods.lock().expect("nobody panics"));
         items.sort_by(|one, other| one.key.cmp(&other.key));
-        Ok(List { items, revision: self.begin, next: None, remaining: None })
+        let looked_at = items.len();
+        Ok(List { items, revision: self.begin, next: None, remaining: None, looked_at })
     }
 
     async fn watch(&self, _: &str, _: WatchRequest) -> Result<Watch, StorageError> {

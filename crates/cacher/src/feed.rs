@@ -85,6 +85,7 @@ async fn fill(shared: &Shared) -> Result<ResourceVersion, StorageError> {
         let mut state = shared.state.write();
         shared.metrics.capacity.set(state.history.capacity() as i64);
         shared.metrics.initializations.inc();
+        shared.metrics.holds(store.len(), store.bytes());
         state.replace(store, list.revision)
     };
     drop(before);
@@ -204,6 +205,7 @@ fn apply(shared: &Shared, changes: &mut Vec<WatchEvent>, wakers: &mut Vec<Waker>
                     break;
                 }
             }
+            shared.metrics.holds(state.store.len(), state.store.bytes());
             state.revision
         };
         wakers.drain(..).for_each(Waker::wake);

@@ -49,11 +49,13 @@ mod feed;
 mod list;
 mod check;
 mod metrics;
+mod metered;
 mod encode;
 #[cfg(all(test, feature = "loom"))]
 mod handover;
 
 pub use encode::{Encodings, Format, write_json};
+pub use metered::{Metered, StorageMetrics};
 pub use metrics::CacheMetrics;
 
 use crate::{

@@ -38,7 +38,7 @@ impl Listing<'_> {
                 // Those that remain are counted where all of them match.
                 let remaining = everything.then(|| 1 + found.entries.count());
                 metrics.listed(index, looked_at, items.len());
-                return Ok(List { items, revision: self.revision, next, remaining });
+                return Ok(List { items, revision: self.revision, next, remaining, looked_at });
             }
             looked_at += 1;
             if sieve.passes(entry.marks, &entry.object) {
@@ -52,7 +52,7 @@ impl Listing<'_> {
             }
         }
         metrics.listed(index, looked_at, items.len());
-        Ok(List { items, revision: self.revision, next: None, remaining: None })
+        Ok(List { items, revision: self.revision, next: None, remaining: None, looked_at })
     }
 }
 

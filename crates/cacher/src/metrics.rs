@@ -29,6 +29,8 @@ pub struct CacheMetrics {
     fetched_objects: IntCounterVec,
     returned_objects: IntCounterVec,
     consistency_checks: IntCounterVec,
+    objects: IntGaugeVec,
+    object_bytes: IntGaugeVec,
 }
 
 impl CacheMetrics {
@@ -79,6 +81,11 @@ impl CacheMetrics {
                 "apiserver_watch_cache_consistent_read_total",
                 "Consistent reads from the watch cache, by whether they succeeded and fell back to storage.",
                 &["group", "resource", "success", "fallback"],
+            )?,
+            objects: gauge("apiserver_resource_objects", "How many objects of a resource there are.")?,
+            object_bytes: gauge(
+                "apiserver_resource_size_estimate_bytes",
+                "How many bytes the objects of a resource have together.",
             )?,
             capacity: gauge("watch_cache_capacity", "How many events the watch cache keeps.")?,
             capacity_increases: counter(
@@ -145,6 +152,8 @@ impl CacheMetrics {
             init_events: self.init_events.with_label_values(&labels),
             terminated_watchers: self.terminated_watchers.with_label_values(&labels),
             returned_objects: self.returned_objects.with_label_values(&labels),
+            objects: self.objects.with_label_values(&labels),
+            object_bytes: self.object_bytes.with_label_values(&labels),
             all: self.clone(),
             labels: labels.map(str::to_owned),
         }
@@ -167,6 +176,8 @@ pub(crate) struct Metrics {
     pub(crate) terminated_watchers: IntCounter,
     returned_objects: IntCounter,
     resource_version: IntGauge,
+    objects: IntGauge,
+    object_bytes: IntGauge,
     all: CacheMetrics,
     labels: [String; 2],
 }
@@ -174,6 +185,11 @@ pub(crate) struct Metrics {
 impl Metrics {
     pub(crate) fn reached(&self, revision: ResourceVersion) {
         self.resource_version.set((revision.get() % VERSION_MODULUS) as i64);
+    }
+
+    pub(crate) fn holds(&self, objects: usize, bytes: usize) {
+        self.objects.set(objects as i64);
+        self.object_bytes.set(bytes as i64);
     }
 
     pub(crate) fn listed(&self, index: Option<&str>, fetched: usize, returned: usize) {

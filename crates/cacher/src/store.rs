@@ -15,6 +15,8 @@ use std::{ops::Bound, sync::Arc};
 pub(crate) struct Store {
     objects: OrdMap<Key, Entry>,
     indexes: Vec<Index>,
+    /// Of all values together.
+    bytes: usize,
 }
 
 /// An object, and what a [`crate::sieve::Sieve`] needs to know of it.
@@ -42,11 +44,15 @@ impl Store {
     /// An empty one with an index for each of these fields.
     pub(crate) fn new(indexed_fields: &[&'static str]) -> Self {
         let index = |field: &&'static str| Index { field, keys: OrdSet::new() };
-        Self { objects: OrdMap::new(), indexes: indexed_fields.iter().map(index).collect() }
+        Self { objects: OrdMap::new(), indexes: indexed_fields.iter().map(index).collect(), bytes: 0 }
     }
 
     pub(crate) fn len(&self) -> usize {
         self.objects.len()
+    }
+
+    pub(crate) fn bytes(&self) -> usize {
+        self.bytes
     }
 
     pub(crate) fn get(&self, key: &str) -> Option<&Object> {
@@ -57,6 +63,8 @@ impl Store {
     pub(crate) fn put(&mut self, object: Object) -> Option<Object> {
         let entry = Entry { marks: Marks::of(&object.attributes), object: object.clone() };
         let old = self.objects.insert(object.key.clone(), entry).map(|entry| entry.object);
+        self.bytes += object.value.len();
+        self.bytes -= old.as_ref().map_or(0, |old| old.value.len());
         for index in &mut self.indexes {
             index.replace(old.as_ref(), Some(&object));
         }
@@ -65,6 +73,7 @@ impl Store {
 
     pub(crate) fn remove(&mut self, key: &str) -> Option<Object> {
         let old = self.objects.remove(key).map(|entry| entry.object);
+        self.bytes -= old.as_ref().map_or(0, |old| old.value.len());
         for index in &mut self.indexes {
             index.replace(old.as_ref(), None);
         }

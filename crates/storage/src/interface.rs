@@ -183,6 +183,8 @@ pub struct List {
     pub next: Option<ContinueToken>,
     /// How many objects remain after this page, if that is known.
     pub remaining: Option<usize>,
+    /// How many objects were looked at for it.
+    pub looked_at: usize,
 }
 
 /// What to watch.

@@ -143,6 +143,11 @@ struct Turns {
 }
 
 impl Turns {
+    /// How many objects were decoded.
+    fn count(&self) -> usize {
+        self.decoded
+    }
+
     /// One more object is decoded.
     async fn decoded(&mut self) {
         self.decoded += 1;

@@ -14,6 +14,8 @@ async fn metrics_have_the_names_and_labels_of_kubernetes() {
         "apiserver_cache_list_returned_objects_total{group,resource}",
         "apiserver_cache_list_total{group,index,resource}",
         "apiserver_init_events_total{group,resource}",
+        "apiserver_resource_objects{group,resource}",
+        "apiserver_resource_size_estimate_bytes{group,resource}",
         "apiserver_storage_consistency_checks_total{group,resource,status}",
         "apiserver_terminated_watchers_total{group,resource}",
         "apiserver_watch_cache_consistent_read_total{fallback,group,resource,success}",
@@ -96,4 +98,20 @@ async fn events_that_were_there_before_a_watch_began_are_counted() {
     world.create(&pod("d")).await;
     resumed.hears("ADDED d@5").await;
     assert_eq!(count(), 4.0);
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_there_is_of_a_resource_is_told_as_it_changes() {
+    let world = World::abc().await;
+    let held = || {
+        ["objects", "size_estimate_bytes"]
+            .map(|what| world.metric(&format!("apiserver_resource_{what}"), &[]))
+    };
+    let [objects, bytes] = held();
+    assert_eq!((objects, bytes), (3.0, 3.0 * pod("a").value().len() as f64));
+    world.delete(&pod("a")).await;
+    world.put(&pod("b").data(1000)).await;
+    world.caught_up().await;
+    let left = pod("b").data(1000).value().len() + pod("c").value().len();
+    assert_eq!(held(), [2.0, left as f64]);
 }

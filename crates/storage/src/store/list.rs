@@ -65,12 +65,14 @@ impl Store {
             }
             let unread = range.more || page.next().is_some();
             let Some(last_key) = last_key.filter(|_| unread) else {
-                return Ok(List { items, revision, next: None, remaining: None });
+                let looked_at = turns.count();
+                return Ok(List { items, revision, next: None, remaining: None, looked_at });
             };
             if limit == Some(items.len()) {
                 let next = Some(token(scope, &last_key, revision)?);
                 let remaining = keys_from_start.map(|keys| keys.saturating_sub(items.len()));
-                return Ok(List { items, revision, next, remaining });
+                let looked_at = turns.count();
+                return Ok(List { items, revision, next, remaining, looked_at });
             }
             from = Some(format!("{last_key}\0"));
             page_keys = (page_keys * 2).min(PAGE_KEYS_MAX);
