@@ -193,16 +193,16 @@ pub struct Peek<'a> {
     pub kind: Text<'a>,
     /// The needed part of the object's metadata.
     pub metadata: PeekMeta<'a>,
-    /// Where [`write_versioned`] may put a version, if the object has metadata and none yet.
+    /// Where [`write_versioned`] may put a version, if the object has metadata without one.
     pub version_at: Option<u32>,
+    /// Whether the metadata has a version, be it empty or null.
+    pub has_version: bool,
 }
 
 /// The metadata that a [`Peek`] sees.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
-#[serde(rename_all = "camelCase", default)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct PeekMeta<'a> {
     /// The object's name.
-    #[serde(borrow)]
     pub name: Text<'a>,
     /// Its namespace; empty outside namespaces.
     pub namespace: Text<'a>,
@@ -211,7 +211,6 @@ pub struct PeekMeta<'a> {
     /// Its version, as it stands in the object.
     pub resource_version: Text<'a>,
     /// What selectors look at.
-    #[serde(deserialize_with = "null_is_default")]
     pub labels: BTreeMap<Text<'a>, Text<'a>>,
 }
 
@@ -227,15 +226,16 @@ impl<'a> Peek<'a> {
         }
         let outer: Outer<'a> = serde_json::from_str(object).map_err(Undecodable)?;
         let raw = outer.metadata.map(RawValue::get).filter(|raw| *raw != "null");
-        let metadata: PeekMeta<'a> = match raw {
+        let metadata: RawMeta<'a> = match raw {
             // serde itself would take an array for a struct, too.
             Some(raw) if !raw.starts_with('{') => {
                 return Err(Undecodable(de::Error::custom("metadata must be an object")));
             }
             Some(raw) => serde_json::from_str(raw).map_err(Undecodable)?,
-            None => PeekMeta::default(),
+            None => RawMeta::default(),
         };
-        let version_at = raw.filter(|_| metadata.resource_version.is_empty()).and_then(|raw| {
+        let has_version = metadata.resource_version.is_some();
+        let version_at = raw.filter(|_| !has_version).and_then(|raw| {
             let after = match &metadata.uid.0 {
                 // Behind its closing quote.
                 Cow::Borrowed(uid) if !uid.is_empty() => uid.as_ptr().addr() + uid.len() + 1,
@@ -243,8 +243,38 @@ impl<'a> Peek<'a> {
             };
             u32::try_from(after - object.as_ptr().addr()).ok()
         });
-        Ok(Peek { api_version: outer.api_version, kind: outer.kind, metadata, version_at })
+        let metadata = PeekMeta {
+            name: metadata.name,
+            namespace: metadata.namespace,
+            uid: metadata.uid,
+            resource_version: metadata.resource_version.unwrap_or_default(),
+            labels: metadata.labels,
+        };
+        Ok(Peek { api_version: outer.api_version, kind: outer.kind, metadata, version_at, has_version })
     }
+}
+
+/// Metadata as it is read: a version that is empty or null is still there.
+#[derive(Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+struct RawMeta<'a> {
+    #[serde(borrow)]
+    name: Text<'a>,
+    namespace: Text<'a>,
+    uid: Text<'a>,
+    #[serde(deserialize_with = "there")]
+    resource_version: Option<Text<'a>>,
+    #[serde(deserialize_with = "null_is_default")]
+    labels: BTreeMap<Text<'a>, Text<'a>>,
+}
+
+/// Whatever it is, it is there.
+fn there<'de, D, T>(deserializer: D) -> Result<Option<T>, D::Error>
+where
+    D: Deserializer<'de>,
+    T: Deserialize<'de>,
+{
+    T::deserialize(deserializer).map(Some)
 }
 
 #[derive(Default, Deserialize)]
@@ -416,7 +446,7 @@ mod tests {
             r#"{"kind":null,"metadata":{}}"#,
             r#"{"metadata":{"labels":null,"name":null}}"#,
         ] {
-            let peek = Peek { version_at: None, ..Peek::at(object.as_bytes()).unwrap() };
+            let peek = Peek { version_at: None, has_version: false, ..Peek::at(object.as_bytes()).unwrap() };
             assert_eq!(peek, Peek::default(), "{object}");
         }
     }
@@ -438,6 +468,8 @@ mod tests {
             (r#"{"metadata":null}"#, r#"{"metadata":null}"#),
             (r#"{}"#, r#"{}"#),
             (r#"{"metadata":{"resourceVersion":"1"}}"#, r#"{"metadata":{"resourceVersion":"1"}}"#),
+            (r#"{"metadata":{"resourceVersion":""}}"#, r#"{"metadata":{"resourceVersion":""}}"#),
+            (r#"{"metadata":{"resourceVersion":null}}"#, r#"{"metadata":{"resourceVersion":null}}"#),
         ] {
             let mut out = Vec::new();
             let version_at = Peek::at(object.as_bytes()).unwrap().version_at;

@@ -1,14 +1,10 @@
 //! Which watcher is due for a bookmark when: about every minute, and shortly before its watch ends.
 //!
-//! Plain data with second-wide buckets. Kept true: a watcher that wants bookmarks stands in one bucket, or in none when
-//! its deadline is so near that none would help; one that is gone is forgotten when its bucket is due.
+//! Plain data. Kept true: a watcher that wants bookmarks stands here once and knows for when, or not at all when its
+//! deadline is so near that none would help; one that is gone was removed.
 
 use crate::watcher::Watcher;
-use std::{
-    collections::BTreeMap,
-    sync::{Arc, Weak},
-    time::Duration,
-};
+use std::{collections::BTreeMap, sync::Arc, time::Duration};
 use tokio::time::Instant;
 
 /// How often a watcher is told how far it is.
@@ -20,7 +16,8 @@ const RESOLUTION: Duration = Duration::from_secs(1);
 
 #[derive(Default)]
 pub(crate) struct Bookmarks {
-    due: BTreeMap<Instant, Vec<Weak<Watcher>>>,
+    /// By when they are due, and the watcher's number.
+    due: BTreeMap<(Instant, u64), Arc<Watcher>>,
 }
 
 impl Bookmarks {
@@ -33,23 +30,30 @@ impl Bookmarks {
                 None => return,
             }
         }
-        let bucket = match self.due.range(at..at + RESOLUTION).next() {
-            Some((bucket, _)) => *bucket,
-            None => at,
-        };
-        self.due.entry(bucket).or_default().push(Arc::downgrade(watcher));
+        // Together with others, if that is not much later.
+        if let Some(((others, _), _)) = self.due.range((at, 0)..(at + RESOLUTION, 0)).next() {
+            at = *others;
+        }
+        *watcher.bookmark_due.lock() = Some(at);
+        self.due.insert((at, watcher.number), watcher.clone());
+    }
+
+    /// Forgets a watcher.
+    pub(crate) fn remove(&mut self, watcher: &Watcher) {
+        if let Some(at) = watcher.bookmark_due.lock().take() {
+            self.due.remove(&(at, watcher.number));
+        }
     }
 
     /// When the next bookmark is due.
     pub(crate) fn next(&self) -> Option<Instant> {
-        self.due.keys().next().copied()
+        self.due.keys().next().map(|(at, _)| *at)
     }
 
     /// Takes out the watchers that are due.
     pub(crate) fn take_due(&mut self, now: Instant) -> Vec<Arc<Watcher>> {
-        let later = self.due.split_off(&(now + Duration::from_nanos(1)));
-        let due = std::mem::replace(&mut self.due, later);
-        due.into_values().flatten().filter_map(|watcher| watcher.upgrade()).collect()
+        let later = self.due.split_off(&(now, u64::MAX));
+        std::mem::replace(&mut self.due, later).into_values().collect()
     }
 }
 
@@ -159,8 +163,10 @@ mod tests {
     fn a_watcher_that_is_gone_is_forgotten() {
         let mut watch = Watch::new();
         let watcher = watch.add(0.0, None);
-        drop(watcher);
-        assert_eq!(watch.send_all(300.0), [0.0; 0]);
+        watch.send_all(100.0);
+        watch.bookmarks.remove(&watcher);
+        watch.bookmarks.remove(&watcher);
         assert_eq!(watch.next(), None);
+        assert_eq!(Arc::strong_count(&watcher), 1);
     }
 }

@@ -12,6 +12,9 @@ use tokio::time::sleep;
 /// How often, at the least; half as long again at the most.
 const CHECK_INTERVAL: Duration = Duration::from_secs(5 * 60);
 
+/// How many objects are read from storage at a time.
+const PAGE_OBJECTS: usize = 5000;
+
 /// Compares until the task is dropped.
 pub(crate) async fn check_regularly(shared: Arc<Shared>) {
     loop {
@@ -30,7 +33,7 @@ pub(crate) async fn check(shared: &Shared) {
     };
     let status = match digest_of_storage(shared, ListAt::Exact(revision)).await {
         Ok(theirs) => {
-            let same = digest(ours.iter()) == theirs;
+            let same = digest_more(DIGEST_OF_NOTHING, ours.iter()) == theirs;
             shared.past_is_trusted.store(same, Ordering::Release);
             if same { "success" } else { "failure" }
         }
@@ -42,16 +45,25 @@ pub(crate) async fn check(shared: &Shared) {
     shared.metrics.checked(status);
 }
 
-async fn digest_of_storage(shared: &Shared, at: ListAt) -> Result<u64, StorageError> {
-    let request = ListRequest { at, ..ListRequest::all() };
-    Ok(digest(shared.storage.get_list(&shared.prefix, request).await?.items.iter()))
+async fn digest_of_storage(shared: &Shared, mut at: ListAt) -> Result<u64, StorageError> {
+    let mut digest = DIGEST_OF_NOTHING;
+    loop {
+        let request = ListRequest { at, limit: Some(PAGE_OBJECTS), ..ListRequest::all() };
+        let page = shared.storage.get_list(&shared.prefix, request).await?;
+        digest = digest_more(digest, page.items.iter());
+        match page.next {
+            Some(next) => at = ListAt::Continue(next),
+            None => return Ok(digest),
+        }
+    }
 }
 
+const DIGEST_OF_NOTHING: u64 = 0xcbf2_9ce4_8422_2325;
+
 /// FNV-1a with 64 bits over each object's key and revision, in order.
-fn digest<'a>(objects: impl Iterator<Item = &'a Object>) -> u64 {
-    const BASIS: u64 = 0xcbf2_9ce4_8422_2325;
+fn digest_more<'a>(digest: u64, objects: impl Iterator<Item = &'a Object>) -> u64 {
     const PRIME: u64 = 0x0000_0100_0000_01b3;
-    objects.fold(BASIS, |digest, object| {
+    objects.fold(digest, |digest, object| {
         let revision = object.revision.get().to_be_bytes();
         let bytes = object.key.bytes().chain([b'/']).chain(revision);
         bytes.fold(digest, |digest, byte| (digest ^ u64::from(byte)).wrapping_mul(PRIME))

@@ -12,8 +12,14 @@ use keepwatch_apimachinery::{
     watch::EventType,
 };
 use keepwatch_storage::Object;
-use quick_cache::{Weighter, sync::Cache};
-use std::sync::atomic::{AtomicU64, Ordering};
+use quick_cache::{
+    DefaultHashBuilder, OptionsBuilder, Weighter,
+    sync::{Cache, DefaultLifecycle},
+};
+use std::{
+    convert::Infallible,
+    sync::atomic::{AtomicU64, Ordering},
+};
 
 /// A form in which events are sent. Who makes up a new one gives it a number that nobody else uses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -63,40 +69,57 @@ impl Weighter<Form, Bytes> for Bytewise {
     }
 }
 
+/// How many bytes each part of the cache has at the least: enough for an event of the largest object there may be (1.5
+/// MB), with its value.
+pub(crate) const PART_BYTES_MIN: usize = 8 << 20;
 /// What a form costs beside its bytes and its object's value.
 const FORM_BYTES: usize = 128;
 /// What an event of an ordinary object takes, to guess how many there will be.
 const EVENT_BYTES_USUAL: usize = 4096;
 
 impl Encodings {
-    /// Keeps up to `bytes_max` bytes, the values of the objects included.
+    /// Keeps up to `bytes_max` bytes, the values of the objects included. What does not fit into a part of them, of which
+    /// each has 8 MiB unless all together have less, is made for each who asks.
     pub fn new(bytes_max: usize) -> Self {
-        let events = (bytes_max / EVENT_BYTES_USUAL).max(1);
-        Self { cache: Cache::with_weighter(events, bytes_max as u64, Bytewise), made: AtomicU64::new(0) }
+        let options = OptionsBuilder::new()
+            .estimated_items_capacity((bytes_max / EVENT_BYTES_USUAL).max(1))
+            .weight_capacity(bytes_max as u64)
+            .shards((bytes_max / PART_BYTES_MIN).max(1))
+            .build()
+            .expect("all that is needed is set");
+        let cache = Cache::with_options(
+            options,
+            Bytewise,
+            DefaultHashBuilder::default(),
+            DefaultLifecycle::default(),
+        );
+        Self { cache, made: AtomicU64::new(0) }
     }
 
-    /// An event of an object in some form. `make` is called if it is not at hand.
-    pub fn get(
+    /// An event of an object in some form. `make` is called if it is not at hand; if it fails, the next who asks tries
+    /// again.
+    pub fn get<E>(
         &self,
         object: &Object,
         event: EventType,
         format: Format,
-        make: impl FnOnce(&Object) -> Bytes,
-    ) -> Bytes {
+        make: impl FnOnce(&Object) -> Result<Bytes, E>,
+    ) -> Result<Bytes, E> {
         let form = Form { object: object.clone(), event, format };
-        let made = self.cache.get_or_insert_with(&form, || {
+        self.cache.get_or_insert_with(&form, || {
             self.made.fetch_add(1, Ordering::Relaxed);
-            Ok::<_, std::convert::Infallible>(make(object))
-        });
-        match made {
-            Ok(bytes) => bytes,
-            Err(never) => match never {},
-        }
+            make(object)
+        })
     }
 
     /// An event of an object as a line of JSON.
     pub fn json(&self, object: &Object, event: EventType) -> Bytes {
-        self.get(object, event, Format::JSON, |object| json_line(object, event))
+        let made =
+            self.get(object, event, Format::JSON, |object| Ok::<_, Infallible>(json_line(object, event)));
+        match made {
+            Ok(bytes) => bytes,
+            Err(never) => match never {},
+        }
     }
 
     /// How many forms were made so far.

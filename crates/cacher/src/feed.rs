@@ -2,7 +2,7 @@
 //! where the watch would go on is gone.
 //!
 //! Kept true: changes are taken in one after the other, in the order storage tells them, and those of one revision
-//! together; the cache is ready only while the state is complete up to the revision that storage had when filling began.
+//! together (storage tells them without waiting in between); the cache is ready only while the state is complete up to the revision that storage had when filling began.
 
 use crate::{
     history::Resized,
@@ -16,7 +16,7 @@ use keepwatch_apimachinery::{
     list_options::{ListAt, WatchStart},
 };
 use keepwatch_storage::{ListRequest, StorageError, Watch, WatchEvent, WatchRequest};
-use std::{sync::Arc, task::Waker, time::Duration};
+use std::{panic::AssertUnwindSafe, sync::Arc, task::Waker, time::Duration};
 use tokio::time::{Instant, sleep};
 
 /// How many objects are put into the store before other tasks have their turn.
@@ -35,32 +35,67 @@ const WATCHES_END_AFTER: Duration = Duration::from_secs(1);
 const BACK_OFF_MIN: Duration = Duration::from_millis(800);
 const BACK_OFF_MAX: Duration = Duration::from_secs(30);
 
-/// Follows storage until the task is dropped.
+/// Follows storage until the task is dropped, whatever happens.
 pub(crate) async fn follow(shared: Arc<Shared>) {
     let mut back_off = BackOff::default();
+    let mut from_history = shared.options.history_from_storage;
     loop {
-        match fill(&shared).await {
-            Ok(goal) => {
-                back_off = BackOff::default();
-                let why = keep_up(&shared, goal).await;
-                tracing::warn!(resource = %shared.name, error = %why, "the watch cache is filled anew");
-                shared.state.write().ready.pending(Some(why.to_string()), Instant::now());
-                sleep(WATCHES_END_AFTER).await;
-                shared.end_watches();
-            }
-            Err(error) => {
+        let begun = Instant::now();
+        // What reads values is not ours, and may panic on some.
+        let why = match AssertUnwindSafe(fill_and_keep_up(&shared, from_history)).catch_unwind().await {
+            Ok(Ended::Unfilled(error)) => {
+                from_history &= can_be_read(&error);
                 tracing::warn!(resource = %shared.name, %error, "the watch cache cannot be filled");
-                shared.state.write().ready.pending(Some(error.to_string()), Instant::now());
-                back_off.wait(&shared).await;
+                error.to_string()
             }
+            Ok(Ended::Lost(error)) => {
+                from_history = shared.options.history_from_storage && can_be_read(&error);
+                tracing::warn!(resource = %shared.name, %error, "the watch cache is filled anew");
+                error.to_string()
+            }
+            Err(_) => {
+                from_history = false;
+                tracing::error!(resource = %shared.name, "the watch cache is filled anew after a panic");
+                "a value could not be read".to_owned()
+            }
+        };
+        shared.state.write().ready.pending(Some(why), Instant::now());
+        if shared.state.read().watchers.len() > 0 {
+            sleep(WATCHES_END_AFTER).await;
+            shared.end_watches();
         }
+        if begun.elapsed() >= GOOD_WATCH_LASTS {
+            back_off = BackOff::default();
+        }
+        back_off.wait(&shared).await;
+    }
+}
+
+/// Whether the next filling may be made from the history too. An old value that cannot be read would be met again.
+fn can_be_read(error: &StorageError) -> bool {
+    !matches!(error, StorageError::Corrupt { .. })
+}
+
+/// Why the cache has to be filled again.
+enum Ended {
+    /// It was not filled.
+    Unfilled(StorageError),
+    /// It could not keep up with storage.
+    Lost(StorageError),
+}
+
+async fn fill_and_keep_up(shared: &Shared, from_history: bool) -> Ended {
+    match fill(shared, from_history).await {
+        Ok(goal) => Ended::Lost(keep_up(shared, goal).await),
+        Err(error) => Ended::Unfilled(error),
     }
 }
 
 /// Fills the cache with a list. Returns the revision that it must reach before it is ready.
-async fn fill(shared: &Shared) -> Result<ResourceVersion, StorageError> {
+async fn fill(shared: &Shared, from_history: bool) -> Result<ResourceVersion, StorageError> {
     let goal = shared.storage.current_revision().await?;
-    let list = match oldest_state(shared, goal) {
+    let oldest = from_history.then(|| shared.storage.compacted_revision().unwrap_or(BEFORE_ALL));
+    let list = match oldest.filter(|oldest| *oldest <= goal) {
         Some(oldest) => {
             let request = ListRequest { at: ListAt::Exact(oldest), ..ListRequest::all() };
             match shared.storage.get_list(&shared.prefix, request).await {
@@ -81,26 +116,14 @@ async fn fill(shared: &Shared) -> Result<ResourceVersion, StorageError> {
             tokio::task::yield_now().await;
         }
     }
-    let before = {
-        let mut state = shared.state.write();
+    shared.change(|state| {
         shared.metrics.capacity.set(state.history.capacity() as i64);
         shared.metrics.initializations.inc();
         shared.metrics.holds(store.len(), store.bytes());
-        state.replace(store, list.revision)
-    };
-    drop(before);
+        state.replace(store, list.revision);
+    });
     shared.reached(list.revision);
     Ok(goal)
-}
-
-/// Where the events begin that storage still has, if the history is to be made from those.
-fn oldest_state(shared: &Shared, current: ResourceVersion) -> Option<ResourceVersion> {
-    let oldest = if shared.options.history_from_storage {
-        Some(shared.storage.compacted_revision().unwrap_or(BEFORE_ALL))
-    } else {
-        None
-    };
-    oldest.filter(|oldest| *oldest <= current)
 }
 
 /// The revision of a store that nobody has written to.
@@ -131,14 +154,14 @@ async fn keep_up(shared: &Shared, goal: ResourceVersion) -> StorageError {
             Some(
                 error @ (StorageError::WatchFailed(_)
                 | StorageError::Backend { .. }
-                | StorageError::Timeout { .. }
-                | StorageError::Corrupt { .. }),
+                | StorageError::Timeout { .. }),
             ) => {
                 let since = *broken_since.get_or_insert_with(Instant::now);
                 if since.elapsed() >= BROKEN_WATCH_TOLERATED {
                     return error;
                 }
             }
+            // Its place is gone, or what comes there cannot be read, now or later.
             Some(error) => return error,
         }
         back_off.wait(shared).await;
@@ -194,12 +217,11 @@ fn apply(shared: &Shared, changes: &mut Vec<WatchEvent>, wakers: &mut Vec<Waker>
     let mut changes = changes.drain(..).peekable();
     let now = Instant::now();
     while changes.peek().is_some() {
-        let revision = {
-            let mut state = shared.state.write();
+        let revision = shared.change(|state| {
             let mut offered = 0;
             while let Some(event) = changes.next() {
                 let revision = event.revision();
-                offered += apply_one(shared, &mut state, event, now, wakers);
+                offered += apply_one(shared, state, event, now, wakers);
                 let revision_goes_on = changes.peek().is_some_and(|next| next.revision() == revision);
                 if offered >= OFFERS_AT_A_TIME_MAX && !revision_goes_on {
                     break;
@@ -207,7 +229,7 @@ fn apply(shared: &Shared, changes: &mut Vec<WatchEvent>, wakers: &mut Vec<Waker>
             }
             shared.metrics.holds(state.store.len(), state.store.bytes());
             state.revision
-        };
+        });
         wakers.drain(..).for_each(Waker::wake);
         shared.reached(revision);
     }

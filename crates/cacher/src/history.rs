@@ -72,7 +72,7 @@ impl Event {
 
     /// What keeping it costs: the new object is current, or the next event's old one.
     fn bytes(&self) -> usize {
-        EVENT_BYTES + self.old.as_ref().map_or(0, |old| old.value.len())
+        EVENT_BYTES + self.old.as_ref().map_or(0, |old| old.value.len() + old.attributes.bytes())
     }
 }
 
@@ -124,10 +124,11 @@ impl History {
     }
 
     /// Forgets all events: the next ones come after this revision, and what was between is not known.
-    pub(crate) fn reset(&mut self, begins_after: ResourceVersion) {
-        self.events.clear();
+    /// Returns them: dropping many takes a while.
+    pub(crate) fn reset(&mut self, begins_after: ResourceVersion) -> VecDeque<Arc<Event>> {
         self.bytes = 0;
         self.begins_after = begins_after;
+        std::mem::take(&mut self.events)
     }
 
     pub(crate) fn capacity(&self) -> usize {

@@ -8,6 +8,7 @@
 //! it; a place that nobody stands in is gone. Meeting an event does not mean that the watcher sees it: its predicate
 //! decides.
 
+use keepwatch_apimachinery::selector::{Comparison, FieldTerm};
 use keepwatch_storage::{Attributes, Object, Predicate, Scope};
 use std::{
     collections::{BTreeMap, HashMap},
@@ -52,20 +53,21 @@ enum Term<'a> {
 const NAMESPACE_FIELD: &str = "metadata.namespace";
 
 impl<'a> Term<'a> {
-    /// The exact value that a predicate asks for, preferring one that few objects have.
+    /// The exact value that a predicate asks for, preferring one that few objects are likely to have: a name, another
+    /// field, a label, and the namespace last.
     fn of(predicate: &'a Predicate) -> Self {
-        let mut namespace = None;
-        for term in predicate.fields.terms() {
-            let Some(value) = predicate.fields.exact_match(&term.field) else { continue };
-            if term.field != NAMESPACE_FIELD {
-                return Self::Field(&term.field, value);
-            }
-            namespace = Some(Self::Field(&term.field, value));
-        }
+        let exact = |term: &&FieldTerm| term.comparison == Comparison::Equal;
+        let fields = || predicate.fields.terms().iter().filter(exact);
+        let field = |term: &'a FieldTerm| Self::Field(&term.field, &term.value);
+        let is_name = |term: &&FieldTerm| term.field.ends_with("name") || term.field.ends_with("Name");
         let label = predicate.labels.requirements().iter().find_map(|requirement| {
             requirement.exact_value().map(|value| Self::Label(requirement.key(), value))
         });
-        label.or(namespace).unwrap_or(Self::Anything)
+        let name = fields().find(is_name).map(field);
+        name.or_else(|| fields().find(|term| term.field != NAMESPACE_FIELD).map(field))
+            .or(label)
+            .or_else(|| fields().next().map(field))
+            .unwrap_or(Self::Anything)
     }
 }
 

@@ -62,7 +62,7 @@ use crate::{
     history::{FRESH_DURATION_MIN, Limits},
     list::Listing,
     shared::{Inconsistent, Shared},
-    state::{Past, State},
+    state::State,
     store::Store,
     sync::RwLock,
     watcher::{Reader, Start, Watcher},
@@ -88,12 +88,12 @@ use std::{
         Arc,
         atomic::{AtomicBool, AtomicUsize, Ordering},
     },
-    task::{Context, Poll},
+    task::{Context, Poll, ready},
     time::Duration,
 };
 use tokio::{
     sync::Notify,
-    task::AbortHandle,
+    task::{JoinHandle, coop::poll_proceed},
     time::{Instant, Sleep, sleep_until},
 };
 
@@ -128,7 +128,7 @@ impl Default for CacherOptions {
 /// The watch cache of one resource. Dropping it ends its watches.
 pub struct Cacher {
     shared: Arc<Shared>,
-    tasks: Vec<AbortHandle>,
+    tasks: Mutex<Vec<JoinHandle<()>>>,
 }
 
 impl Cacher {
@@ -165,7 +165,24 @@ impl Cacher {
             tokio::spawn(shared::send_bookmarks(shared.clone())),
             tokio::spawn(check::check_regularly(shared.clone())),
         ];
-        Self { shared, tasks: tasks.map(|task| task.abort_handle()).into() }
+        Self { shared, tasks: Mutex::new(tasks.into()) }
+    }
+
+    /// Ends all watches, refuses new ones, and lets go of storage. Dropping does the same, but storage may be held a
+    /// moment longer.
+    pub async fn stop(&self) {
+        for task in self.end() {
+            // Aborted, or ended by a panic that was told of.
+            let _ = task.await;
+        }
+    }
+
+    fn end(&self) -> Vec<JoinHandle<()>> {
+        let tasks = std::mem::take(&mut *self.tasks.lock());
+        tasks.iter().for_each(JoinHandle::abort);
+        self.shared.state.write().ready.stop(Instant::now());
+        self.shared.end_watches();
+        tasks
     }
 
     /// Waits until the cache is filled.
@@ -207,10 +224,11 @@ impl Cacher {
         if request.limit.is_none() {
             return self.present();
         }
-        let mut state = self.shared.state.write();
-        state.ready.check(Instant::now())?;
-        state.put_aside();
-        Ok((state.store.clone(), state.revision))
+        self.shared.change(|state| {
+            state.ready.check(Instant::now())?;
+            state.put_aside();
+            Ok((state.store.clone(), state.revision))
+        })
     }
 
     /// The state at a revision, if the cache still knows it.
@@ -223,21 +241,21 @@ impl Cacher {
         }
         let past = {
             let state = self.shared.state.read();
-            (state.ready.is_ready() && revision <= state.revision)
-                .then(|| state.past(revision).ok())
-                .flatten()
+            state.ready.is_ready().then(|| state.past(revision).ok()).flatten()?
         };
-        past.map(Past::restore)
+        let is_at_hand = past.is_at_hand();
+        let store = past.restore();
+        if !is_at_hand {
+            // There may be more pages.
+            self.shared.change(|state| state.keep(revision, store.clone()));
+        }
+        Some(store)
     }
 }
 
 impl Drop for Cacher {
     fn drop(&mut self) {
-        for task in &self.tasks {
-            task.abort();
-        }
-        self.shared.state.write().ready.stop(Instant::now());
-        self.shared.end_watches();
+        drop(self.end());
     }
 }
 
@@ -250,7 +268,8 @@ enum Source {
 impl Cacher {
     /// Decides from where a list is read, and waits until the cache is as fresh as it has to be.
     async fn source(&self, scope: &Scope, request: &ListRequest) -> Result<Source, StorageError> {
-        let can_do_without_cache = request.limit.is_some() && request.predicate.is_everything();
+        let can_do_without_cache =
+            request.limit.is_some_and(|limit| limit > 0) && request.predicate.is_everything();
         if !self.is_ready() && can_do_without_cache {
             return Ok(Source::Storage);
         }
@@ -444,7 +463,8 @@ impl Cacher {
     ) -> Result<Option<Watching>, StorageError> {
         let shared = &self.shared;
         let begun = Instant::now();
-        let deadline = request.timeout.map(|timeout| begun + timeout);
+        // One that is too far away to be told is none.
+        let deadline = request.timeout.and_then(|timeout| begun.checked_add(timeout));
         let after = match request.start {
             WatchStart::InitialEvents { position, .. } => {
                 match position {
@@ -458,12 +478,11 @@ impl Cacher {
             WatchStart::Changes { position: Position::MostRecent } => {
                 Some(shared.storage.current_revision().await?)
             }
-            WatchStart::Changes { position: Position::Any } => Some(shared.state.read().revision),
+            WatchStart::Changes { position: Position::Any } => None,
         };
-        let reader = {
-            let mut state = shared.state.write();
+        let reader = shared.change(|state| {
             if !state.ready.is_ready() {
-                return Ok(None);
+                return Ok::<_, StorageError>(None);
             }
             let start = match (after, request.start) {
                 (Some(revision), _) => Start::After(revision),
@@ -473,16 +492,18 @@ impl Cacher {
                 (None, WatchStart::Changes { .. }) => Start::After(state.revision),
             };
             let (watcher, reader) =
-                Watcher::add(&mut state, scope, request.predicate, start, deadline, request.progress)
-                    .map_err(|too_old| {
+                Watcher::add(state, scope, request.predicate, start, deadline, request.progress).map_err(
+                    |too_old| {
                         let requested = after.unwrap_or(state.revision);
                         StorageError::Expired(ExpiredRead::WatchAfter { requested, oldest: too_old.0 })
-                    })?;
+                    },
+                )?;
             if request.progress {
                 state.bookmarks.schedule(&watcher, begun);
             }
-            reader
-        };
+            Ok(Some(reader))
+        })?;
+        let Some(reader) = reader else { return Ok(None) };
         if request.progress {
             shared.bookmarks_changed.notify_one();
         }
@@ -508,7 +529,12 @@ impl Stream for Watching {
         {
             return Poll::Ready(None);
         }
+        // However much there is to tell, others have their turn.
+        let turn = ready!(poll_proceed(context));
         let next = this.reader.poll_next(&this.shared.state, context);
+        if next.is_ready() {
+            turn.made_progress();
+        }
         let initial = this.reader.take_initial_count();
         if initial > 0 {
             this.shared.metrics.init_events.inc_by(initial as u64);
@@ -522,6 +548,8 @@ impl Stream for Watching {
 
 impl Drop for Watching {
     fn drop(&mut self) {
-        self.shared.state.write().watchers.remove(self.reader.watcher());
+        let mut state = self.shared.state.write();
+        state.watchers.remove(self.reader.watcher());
+        state.bookmarks.remove(self.reader.watcher());
     }
 }

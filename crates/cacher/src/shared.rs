@@ -85,6 +85,16 @@ impl Shared {
         }
     }
 
+    /// Changes the state, and drops what that made superfluous when it is let go of.
+    pub(crate) fn change<T>(&self, change: impl FnOnce(&mut State) -> T) -> T {
+        let (changed, garbage) = {
+            let mut state = self.state.write();
+            (change(&mut state), state.take_garbage())
+        };
+        drop(garbage);
+        changed
+    }
+
     pub(crate) fn end_watches(&self) {
         let mut wakers = Vec::new();
         self.state.write().end_watches(&mut wakers);

@@ -1,6 +1,6 @@
 //! What the cache knows of its resource, as plain data: the objects, the recent events and who is listening.
 //!
-//! Kept true by [`State::apply`], [`State::progress`] and [`State::replace`], which the feed alone calls:
+//! Kept true by [`State::apply`] and [`State::replace`], which the feed alone calls, and by [`State::progress`]:
 //! - `store` is what storage held at `revision`, and `history` leads up to it;
 //! - whoever can change this data can tell the watchers, and does so in the same step. So a watcher that is added, or
 //!   that finds nothing more in the history, misses nothing and hears nothing twice.
@@ -15,12 +15,26 @@ use crate::{
 };
 use keepwatch_apimachinery::ResourceVersion;
 use keepwatch_storage::{Frontier, Key, Object};
-use std::{collections::BTreeMap, sync::Arc, task::Waker};
+use std::{
+    collections::{BTreeMap, VecDeque},
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering},
+    },
+    task::Waker,
+};
 use tokio::time::Instant;
 
 /// How many earlier states are at hand. Each costs what was written between it and the next: the map's inner nodes at the
 /// most, as the objects themselves are in the history.
 const SNAPSHOTS_MAX: usize = 16;
+
+/// An earlier state.
+struct Snapshot {
+    store: Store,
+    /// The higher, the later it was asked for.
+    asked_for: AtomicU64,
+}
 
 pub(crate) struct State {
     /// Watchers are added only while this is so, and all are ended before the state is replaced.
@@ -30,7 +44,11 @@ pub(crate) struct State {
     pub(crate) history: History,
     pub(crate) watchers: Interest<Watcher>,
     pub(crate) bookmarks: Bookmarks,
-    snapshots: BTreeMap<ResourceVersion, Store>,
+    snapshots: BTreeMap<ResourceVersion, Snapshot>,
+    /// How often a snapshot was asked for.
+    asked_for: AtomicU64,
+    /// No longer needed. Who holds the state does not take the time to drop it.
+    garbage: Vec<Garbage>,
     watchers_so_far: u64,
 }
 
@@ -40,7 +58,18 @@ pub(crate) struct Past {
     since: Vec<Arc<Event>>,
 }
 
+/// Something large that is no longer needed.
+pub(crate) enum Garbage {
+    Store(#[expect(dead_code, reason = "it is only there to be dropped")] Store),
+    Events(#[expect(dead_code, reason = "it is only there to be dropped")] VecDeque<Arc<Event>>),
+}
+
 impl Past {
+    /// Whether there is nothing to undo.
+    pub(crate) fn is_at_hand(&self) -> bool {
+        self.since.is_empty()
+    }
+
     /// Undoes the events. May take a while, so the state should not be held.
     pub(crate) fn restore(self) -> Store {
         let mut store = self.later;
@@ -78,17 +107,24 @@ impl State {
             watchers: Interest::default(),
             bookmarks: Bookmarks::default(),
             snapshots: BTreeMap::new(),
+            asked_for: AtomicU64::new(0),
+            garbage: Vec::new(),
             watchers_so_far: 0,
         }
     }
 
-    /// Takes in a list: nothing is known of what was before it. Returns what was there, which takes its time to drop.
-    #[must_use]
-    pub(crate) fn replace(&mut self, store: Store, revision: ResourceVersion) -> Store {
+    /// Takes in a list: nothing is known of what was before it.
+    pub(crate) fn replace(&mut self, store: Store, revision: ResourceVersion) {
         self.revision = revision;
-        self.history.reset(revision);
-        self.snapshots.clear();
-        std::mem::replace(&mut self.store, store)
+        self.garbage.push(Garbage::Events(self.history.reset(revision)));
+        let snapshots = std::mem::take(&mut self.snapshots).into_values();
+        self.garbage.extend(snapshots.map(|snapshot| Garbage::Store(snapshot.store)));
+        self.garbage.push(Garbage::Store(std::mem::replace(&mut self.store, store)));
+    }
+
+    /// What is to be dropped once the state is let go of.
+    pub(crate) fn take_garbage(&mut self) -> Vec<Garbage> {
+        std::mem::take(&mut self.garbage)
     }
 
     /// Takes in the next change and offers it to the watchers that may care. Who is to be woken for it is added to
@@ -109,6 +145,7 @@ impl State {
             offered += 1;
         });
         let resized = self.history.push(event);
+        self.forget_snapshots_before_the_history();
         Applied { resized, offered }
     }
 
@@ -126,19 +163,47 @@ impl State {
 
     /// Puts the present state aside, because somebody is going to ask for it again.
     pub(crate) fn put_aside(&mut self) {
-        self.snapshots.insert(self.revision, self.store.clone());
-        let oldest = self.history.begins_after();
-        self.snapshots = self.snapshots.split_off(&oldest);
-        while self.snapshots.len() > SNAPSHOTS_MAX {
-            self.snapshots.pop_first();
+        self.keep(self.revision, self.store.clone());
+    }
+
+    /// Keeps a state at hand, if the history reaches as far back. If there are too many, the one that nobody has asked
+    /// for the longest is not kept any more.
+    pub(crate) fn keep(&mut self, revision: ResourceVersion, store: Store) {
+        if self.history.reaches(revision).is_err() || revision > self.revision {
+            return self.garbage.push(Garbage::Store(store));
+        }
+        let snapshot = Snapshot { store, asked_for: AtomicU64::new(self.now_asked_for()) };
+        let replaced = self.snapshots.insert(revision, snapshot);
+        let too_many = self.snapshots.len() > SNAPSHOTS_MAX;
+        let stalest = self.snapshots.iter().min_by_key(|(_, kept)| kept.asked_for.load(Ordering::Relaxed));
+        let stalest = stalest.map(|(revision, _)| *revision).filter(|_| too_many);
+        let forgotten = stalest.and_then(|revision| self.snapshots.remove(&revision));
+        self.garbage.extend(replaced.into_iter().chain(forgotten).map(|gone| Garbage::Store(gone.store)));
+    }
+
+    fn now_asked_for(&self) -> u64 {
+        self.asked_for.fetch_add(1, Ordering::Relaxed)
+    }
+
+    fn forget_snapshots_before_the_history(&mut self) {
+        while let Some(oldest) = self.snapshots.first_entry()
+            && *oldest.key() < self.history.begins_after()
+        {
+            self.garbage.push(Garbage::Store(oldest.remove().store));
         }
     }
 
-    /// The state at a revision that is not in the future, as far back as the history reaches.
+    /// The state at a revision, as far back as the history reaches. One in the future is not known either.
     pub(crate) fn past(&self, revision: ResourceVersion) -> Result<Past, TooOld> {
-        debug_assert!(revision <= self.revision);
+        self.history.reaches(revision)?;
+        if revision > self.revision {
+            return Err(TooOld(self.history.begins_after()));
+        }
         let (from, later) = match self.snapshots.range(revision..).next() {
-            Some((from, store)) => (*from, store.clone()),
+            Some((from, snapshot)) => {
+                snapshot.asked_for.store(self.now_asked_for(), Ordering::Relaxed);
+                (*from, snapshot.store.clone())
+            }
             None => (self.revision, self.store.clone()),
         };
         let since = self.history.after(revision)?.take_while(|event| event.revision <= from);
@@ -202,7 +267,7 @@ mod tests {
         for key in keys {
             store.put(object(key, version(revision)));
         }
-        drop(state.replace(store, version(revision)));
+        state.replace(store, version(revision));
     }
 
     /// The objects in a store, by the revisions of their last writes.

@@ -1,13 +1,13 @@
 //! One watcher: the half that events are offered to, and the half that is read.
 //!
-//! A watcher that keeps up is *live*: events wait in its inbox, as pointers. When the inbox is full it is emptied, and
-//! the watcher is *behind*: it reads the shared history at its own pace, until it has found everything there and is live
-//! again. So a reader that stops costs its inbox and nothing else, and delays nobody; it ends with an error only if the
-//! history has moved past it.
+//! A watcher that keeps up is *live*: events wait in its inbox, as pointers. When the inbox is full the watcher is
+//! *behind*: it takes what is in there and then reads the shared history at its own pace, until it has found everything
+//! there and is live again. So a reader that stops costs its inbox and nothing else, and delays nobody; it ends with an
+//! error only if the history has moved past it.
 //!
 //! Kept true:
-//! - everything up to the reader's `position` was told or is in its hands; the inbox of a live watcher holds all that
-//!   comes after that, that of a watcher that is behind nothing;
+//! - everything up to the reader's `position` was told or is in its hands; the inbox holds what comes after that, all of
+//!   it for a live watcher, and for one that is behind all up to where it is to read on in the history;
 //! - a watcher turns live only while nobody can offer it an event, which takes the state's lock for writing.
 
 use crate::{
@@ -51,6 +51,8 @@ pub(crate) struct Watcher {
     start: ResourceVersion,
     /// When its watch ends.
     pub(crate) deadline: Option<Instant>,
+    /// When its next bookmark is due. Written by `Bookmarks` alone.
+    pub(crate) bookmark_due: parking_lot::Mutex<Option<Instant>>,
     inbox: Mutex<Inbox>,
 }
 
@@ -60,8 +62,6 @@ struct Inbox {
     waiting_bytes: usize,
     /// The revision of what was put in last.
     last: Option<ResourceVersion>,
-    /// The revision of what the reader took out last. More of that revision may be on its way.
-    taken: Option<ResourceVersion>,
     ended: bool,
     reader: Option<Waker>,
 }
@@ -69,25 +69,9 @@ struct Inbox {
 enum Mode {
     /// Offered events are for the inbox, if they come after this revision.
     Live { after: ResourceVersion },
-    /// Offered events are left to the history, which has all that comes after this revision; up to it the watcher has
-    /// missed nothing.
+    /// Offered events are left to the history, which has all that comes after this revision. What is for the watcher up
+    /// to it was told or is in the inbox.
     Behind { after: ResourceVersion },
-}
-
-impl Inbox {
-    /// Leaves what is waiting to the history, from this event on. What belongs to a revision that the reader has begun to
-    /// take stays: nobody can resume in the middle of it.
-    fn fall_behind(&mut self, event: &Event) {
-        let taken = self.taken;
-        let left = |waiting: &WatchEvent| Some(waiting.revision()) > taken;
-        let first =
-            self.waiting.iter().find(|waiting| left(waiting)).map_or(event.revision, WatchEvent::revision);
-        // No event has the first revision of all.
-        self.mode = Mode::Behind { after: ResourceVersion::new(first.get() - 1).unwrap_or(first) };
-        self.waiting.retain(|waiting| !left(waiting));
-        self.waiting.shrink_to_fit();
-        self.waiting_bytes = 0;
-    }
 }
 
 /// Where a watch begins.
@@ -125,7 +109,6 @@ impl Watcher {
             waiting: VecDeque::new(),
             waiting_bytes: 0,
             last: None,
-            taken: None,
             ended: false,
             reader: None,
         };
@@ -137,6 +120,7 @@ impl Watcher {
             start: after,
             bookmarks,
             deadline,
+            bookmark_due: parking_lot::Mutex::new(None),
             inbox: Mutex::new(inbox),
         });
         state.watchers.add(watcher.clone());
@@ -162,13 +146,14 @@ impl Watcher {
         let bytes = event.object().value.len();
         let is_full = inbox.waiting.len() >= INBOX_EVENTS_MAX
             || (inbox.waiting_bytes + bytes > INBOX_BYTES_MAX && !inbox.waiting.is_empty());
-        // Events of one revision stay together: nobody can resume between them.
-        if is_full && inbox.last != Some(event.revision) {
-            inbox.fall_behind(event);
-        } else {
-            inbox.waiting.push_back(seen);
-            inbox.waiting_bytes += bytes;
-            inbox.last = Some(event.revision);
+        match inbox.last.filter(|_| is_full) {
+            // Events of one revision stay together: nobody can resume between them.
+            Some(last) if last < event.revision => inbox.mode = Mode::Behind { after: last },
+            _ => {
+                inbox.waiting.push_back(seen);
+                inbox.waiting_bytes += bytes;
+                inbox.last = Some(event.revision);
+            }
         }
         wakers.extend(inbox.reader.take());
     }
@@ -288,11 +273,22 @@ impl Reader {
     fn look_at_state(&mut self, state: &RwLock<State>) -> Look {
         let Stage::State { revision, from, end_bookmark } = &mut self.stage else { return Look::Ended };
         let (revision, end_bookmark) = (*revision, *end_bookmark);
-        let past = state.read().past(revision);
+        let past = {
+            let state = state.read();
+            // Watches are ended before the state is replaced: what is in there then is another one.
+            if self.watcher.inbox.lock().ended {
+                return Look::Ended;
+            }
+            state.past(revision)
+        };
         let store = match past {
-            Ok(past) => past.restore(),
-            Err(_) if self.watcher.inbox.lock().ended => return Look::Ended,
             Err(TooOld(oldest)) => return Look::Failed(too_old(revision, oldest)),
+            Ok(past) if past.is_at_hand() => past.restore(),
+            Ok(past) => {
+                let store = past.restore();
+                state.write().keep(revision, store.clone());
+                store
+            }
         };
         let watcher = &self.watcher;
         let sieve = Sieve::new(&watcher.predicate);
@@ -328,7 +324,6 @@ impl Reader {
             let mut inbox = self.watcher.inbox.lock();
             if let Some(last) = inbox.waiting.back() {
                 self.position = last.revision();
-                inbox.taken = Some(self.position);
                 std::mem::swap(&mut self.taken, &mut inbox.waiting);
                 inbox.waiting_bytes = 0;
                 return Look::Looked;
@@ -354,9 +349,11 @@ impl Reader {
     /// Takes the next few events of the history, and turns live at its end: while the state is held, nobody can offer
     /// an event.
     fn catch_up(&mut self, state: &State) -> Look {
+        if self.watcher.inbox.lock().ended {
+            return Look::Ended;
+        }
         let events = match state.history.after(self.position) {
             Ok(events) => events,
-            Err(_) if self.watcher.inbox.lock().ended => return Look::Ended,
             Err(TooOld(oldest)) => return Look::Failed(too_old(self.position, oldest)),
         };
         let mut bytes = 0;

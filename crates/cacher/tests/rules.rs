@@ -20,4 +20,5 @@ mod rules {
     mod readiness;
     mod writes;
     mod metrics;
+    mod reviewed;
 }

@@ -33,7 +33,7 @@ use std::{
     panic::{AssertUnwindSafe, catch_unwind},
     sync::{
         Arc, Mutex,
-        atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering},
+        atomic::{AtomicBool, AtomicUsize, Ordering},
     },
     time::Duration,
 };
@@ -50,7 +50,8 @@ struct Tally {
     expired: AtomicUsize,
     bookmarks: AtomicUsize,
     lists: AtomicUsize,
-    refilled: AtomicU64,
+    faults: AtomicUsize,
+    refilled: AtomicUsize,
 }
 
 struct World {
@@ -58,9 +59,12 @@ struct World {
     healthy: Store,
     backend: Arc<Embedded>,
     faulty: Faulty,
+    registry: prometheus::Registry,
     cacher: Cacher,
     changes: Mutex<Vec<Change>>,
     lists: Mutex<Vec<Listed>>,
+    /// Whether there are many objects.
+    many: bool,
     /// Set when nothing will be written any more.
     written: AtomicBool,
     tally: Arc<Tally>,
@@ -135,8 +139,10 @@ fn attributes(key: &str, value: &[u8]) -> Attributes {
     }
 }
 
-fn some_pod(random: &mut SmallRng) -> Pod {
-    let name = *["a", "b", "c", "d"].choose(random).unwrap();
+/// One of few pods, or of more than fit into one part of a state that is told.
+fn some_pod(random: &mut SmallRng, many: bool) -> Pod {
+    let name = if many { format!("pod-{}", random.random_range(0..300)) } else { String::new() };
+    let name = if name.is_empty() { ["a", "b", "c", "d"].choose(random).unwrap() } else { name.as_str() };
     let mut pod = pod(name).data(random.random_range(0..1_000_000));
     if random.random_bool(0.2) {
         pod = pod.in_namespace("other");
@@ -158,6 +164,7 @@ impl World {
             delay_max: Duration::from_secs(5),
             cut: trouble * 3,
             cut_with_error: trouble * 2,
+            cut_expired: trouble / 4,
             cut_after_events_max: 40,
             ..Rates::default()
         };
@@ -171,15 +178,18 @@ impl World {
             seed: Some(seed),
             ..CacherOptions::default()
         };
-        let metrics = CacheMetrics::register(&prometheus::Registry::new()).unwrap();
+        let registry = prometheus::Registry::new();
+        let metrics = CacheMetrics::register(&registry).unwrap();
         let store = Arc::new(Store::new(Arc::new(faulty.clone()), options()));
         Self {
             healthy: Store::new(backend.clone(), options()),
             cacher: Cacher::new(store, pods_prefix(), Qualified::core("pods"), cacher_options, &metrics),
             backend,
             faulty,
+            registry,
             changes: Mutex::default(),
             lists: Mutex::default(),
+            many: random.random_bool(0.2),
             written: AtomicBool::new(false),
             tally,
         }
@@ -217,8 +227,8 @@ impl World {
             for _ in 0..burst {
                 match random.random_range(0..10) {
                     0 => self.write_elsewhere().await,
-                    1 | 2 => self.delete(&some_pod(&mut random)).await,
-                    _ => self.put(&some_pod(&mut random)).await,
+                    1 | 2 => self.delete(&some_pod(&mut random, self.many)).await,
+                    _ => self.put(&some_pod(&mut random, self.many)).await,
                 }
             }
         }
@@ -248,15 +258,43 @@ impl World {
                 _ => ListAt::MostRecent,
             };
             let seen = Seer::any(&mut random);
-            let request = ListRequest {
-                recursive: seen.recursive,
-                at: asked.clone(),
-                limit: None,
-                predicate: seen.predicate.clone(),
-            };
-            match self.cacher.get_list(seen.key, request).await {
+            let limit = *[None, Some(1), Some(3), Some(40)].choose(&mut random).unwrap();
+            match self.list_in_pages(&seen, asked.clone(), limit, &mut random).await {
                 Ok(list) => self.lists.lock().unwrap().push(Listed { asked, committed, seen, list }),
                 Err(error) => assert!(is_excused(&error), "{error:?}"),
+            }
+        }
+    }
+
+    /// A list, page by page, not always at once.
+    async fn list_in_pages(
+        &self,
+        seen: &Seer,
+        mut at: ListAt,
+        limit: Option<usize>,
+        random: &mut SmallRng,
+    ) -> Result<List, StorageError> {
+        let mut whole: Option<List> = None;
+        loop {
+            let (recursive, predicate) = (seen.recursive, seen.predicate.clone());
+            let request = ListRequest { recursive, at: at.clone(), limit, predicate };
+            let page = self.cacher.get_list(seen.key, request).await?;
+            // Without a cache that is ready, storage answers, and keeps to the limit.
+            assert!(limit.is_none_or(|limit| page.items.len() <= limit || at == ListAt::Any));
+            let next = page.next.clone();
+            match &mut whole {
+                Some(whole) => {
+                    assert_eq!(page.revision, whole.revision, "pages of one list are of one revision");
+                    whole.items.extend(page.items);
+                }
+                None => whole = Some(page),
+            }
+            match next {
+                Some(next) => at = ListAt::Continue(next),
+                None => return Ok(whole.expect("there was a page")),
+            }
+            if random.random_bool(0.1) {
+                sleep(Duration::from_millis(random.random_range(0..5000))).await;
             }
         }
     }
@@ -296,7 +334,11 @@ impl World {
     }
 
     fn history(&self) -> History {
-        History::new(self.changes.lock().unwrap().iter().cloned())
+        let mut changes = self.changes.lock().unwrap().clone();
+        // A put that changes nothing returns what was put before.
+        changes.sort_by_key(|change| change.revision);
+        changes.dedup_by_key(|change| change.revision);
+        History::new(changes)
     }
 
     /// Every list is the state at its revision, and that is what was asked for.
@@ -495,8 +537,12 @@ async fn life(seed: u64, tally: Arc<Tally>) {
     }
     world.check_lists();
     world.cacher.until_ready().await;
-    let refilled = world.faulty.injected().len() as u64;
-    world.tally.refilled.fetch_add(refilled, Ordering::Relaxed);
+    world.tally.faults.fetch_add(world.faulty.injected().len(), Ordering::Relaxed);
+    let initializations = world.registry.gather();
+    let filled =
+        initializations.iter().find(|family| family.name() == "apiserver_watch_cache_initializations_total");
+    let filled = filled.unwrap().get_metric()[0].get_counter().get_value() as usize;
+    world.tally.refilled.fetch_add(filled - 1, Ordering::Relaxed);
 }
 
 /// Runs one seed. What goes wrong is told with it.
@@ -528,13 +574,14 @@ fn run_quarter(quarter: u64) {
     }
     let count = |count: &AtomicUsize| count.load(Ordering::Relaxed);
     println!(
-        "{} events told, {} streams resumed, {} expired, {} bookmarks, {} lists, {} faults",
+        "{} events told, {} streams resumed, {} expired, {} bookmarks, {} lists, {} faults, {} times filled anew",
         count(&tally.events),
         count(&tally.resumed),
         count(&tally.expired),
         count(&tally.bookmarks),
         count(&tally.lists),
-        tally.refilled.load(Ordering::Relaxed),
+        count(&tally.faults),
+        count(&tally.refilled),
     );
     for (what, count) in [
         ("events", count(&tally.events)),
@@ -542,6 +589,7 @@ fn run_quarter(quarter: u64) {
         ("expired", count(&tally.expired)),
         ("bookmarks", count(&tally.bookmarks)),
         ("lists", count(&tally.lists)),
+        ("filled anew", count(&tally.refilled)),
     ] {
         assert!(count > 0 || seeds < 100, "no {what}: the simulation does not try what it should");
     }

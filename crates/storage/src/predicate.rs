@@ -21,6 +21,13 @@ pub struct Attributes {
     pub has_version: bool,
 }
 
+impl Attributes {
+    /// How much memory they take beyond themselves.
+    pub fn bytes(&self) -> usize {
+        self.uid.as_ref().map_or(0, |uid| uid.len()) + self.labels.0.len() + self.fields.0.len()
+    }
+}
+
 /// Names and texts, in one piece of memory: many objects are kept, and most have only a few short ones.
 ///
 /// ```

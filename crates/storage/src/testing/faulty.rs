@@ -4,8 +4,8 @@
 //! what the inner backend told) and nothing is torn (a write happens or does not, whatever its caller hears).
 
 use crate::{
-    Backend, BackendEvent, BackendWatch, Frontier, Key, KeyValue, Range, RangeRequest, Scope, StorageError,
-    Swap,
+    Backend, BackendEvent, BackendWatch, ExpiredRead, Frontier, Key, KeyValue, Range, RangeRequest, Scope,
+    StorageError, Swap,
 };
 use async_trait::async_trait;
 use bytes::Bytes;
@@ -39,6 +39,8 @@ pub struct Cut {
     pub after_events: usize,
     /// With an error as its last item, or just so.
     pub with_error: bool,
+    /// That error says that the place of the watch is gone.
+    pub expired: bool,
 }
 
 /// How often what goes wrong, in calls of a thousand.
@@ -60,6 +62,8 @@ pub struct Rates {
     pub cut: u32,
     /// Watches that are cut with one.
     pub cut_with_error: u32,
+    /// Watches that are cut with the error that their place is gone.
+    pub cut_expired: u32,
     /// After how many events a watch is cut at the latest.
     pub cut_after_events_max: usize,
 }
@@ -117,8 +121,12 @@ impl Plan {
         }
         let rates = self.rates;
         let after_events = self.random.below(rates.cut_after_events_max as u64 + 1) as usize;
-        let cut = |with_error| Cut { after_events, with_error };
-        self.random.pick(&[(rates.cut, cut(false)), (rates.cut_with_error, cut(true))])
+        let cut = |with_error, expired| Cut { after_events, with_error, expired };
+        self.random.pick(&[
+            (rates.cut, cut(false, false)),
+            (rates.cut_with_error, cut(true, false)),
+            (rates.cut_expired, cut(true, true)),
+        ])
     }
 
     fn next_event_delay(&mut self) -> Option<Duration> {
@@ -241,19 +249,23 @@ impl Faulty {
 
     /// The rest of a watch: its events, each perhaps late, up to where it is cut.
     fn cut(self, watch: BackendWatch, cut: Option<Cut>) -> BackendWatch {
-        let whole = (watch, cut.map(|cut| (cut.after_events, cut.with_error)), self);
+        let whole = (watch, cut, self);
         stream::unfold(Some(whole), |rest| async move {
             let (mut watch, cut, faulty) = rest?;
-            if let Some((0, with_error)) = cut {
-                faulty.lock().injected.push(("watching", format!("cut, with_error: {with_error}")));
-                return with_error.then(|| (Err(unreachable("watching")), None));
+            if let Some(Cut { after_events: 0, with_error, expired }) = cut {
+                faulty.lock().injected.push(("watching", format!("{cut:?}")));
+                let error = match expired {
+                    true => StorageError::Expired(ExpiredRead::Watch),
+                    false => unreachable("watching"),
+                };
+                return with_error.then(|| (Err(error), None));
             }
             let event: Result<BackendEvent, StorageError> = watch.next().await?;
             let delay = faulty.lock().plan.next_event_delay();
             if let Some(delay) = delay {
                 tokio::time::sleep(delay).await;
             }
-            let cut = cut.map(|(events, with_error)| (events - 1, with_error));
+            let cut = cut.map(|cut| Cut { after_events: cut.after_events - 1, ..cut });
             Some((event, Some((watch, cut, faulty))))
         })
         .boxed()
@@ -353,7 +365,7 @@ mod tests {
     #[tokio::test]
     async fn a_watch_is_cut_after_its_events_with_an_error_or_without() {
         for with_error in [false, true] {
-            let plan = Plan::none().cuts([Some(Cut { after_events: 2, with_error }), None]);
+            let plan = Plan::none().cuts([Some(Cut { after_events: 2, with_error, expired: false }), None]);
             let backend = Faulty::new(Arc::new(Reference::default()), plan);
             let start = backend.current_revision().await.unwrap();
             let scope = Scope::Object(key());

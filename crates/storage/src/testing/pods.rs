@@ -112,7 +112,7 @@ impl Inspector for PodInspector {
         };
         let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
         let labels = metadata.get("labels").and_then(Value::as_object).map(texts).unwrap_or_default();
-        let has_version = metadata.get("resourceVersion").is_some_and(|version| !text(version).is_empty());
+        let has_version = metadata.contains_key("resourceVersion");
         let fields = [
             ("metadata.name", &document["metadata"]["name"]),
             ("metadata.namespace", &document["metadata"]["namespace"]),
