@@ -219,18 +219,6 @@ impl Cacher {
         Ok((state.store.clone(), state.revision))
     }
 
-    /// The same, for a list that may not be the last page: the next ones will ask for this state again.
-    fn present_for(&self, request: &ListRequest) -> Result<(Store, ResourceVersion), StorageError> {
-        if request.limit.is_none() {
-            return self.present();
-        }
-        self.shared.change(|state| {
-            state.ready.check(Instant::now())?;
-            state.put_aside();
-            Ok((state.store.clone(), state.revision))
-        })
-    }
-
     /// The state at a revision, if the cache still knows it.
     fn past(&self, revision: ResourceVersion) -> Option<Store> {
         let compacted = self.shared.storage.compacted_revision();
@@ -243,13 +231,7 @@ impl Cacher {
             let state = self.shared.state.read();
             state.ready.is_ready().then(|| state.past(revision).ok()).flatten()?
         };
-        let is_at_hand = past.is_at_hand();
-        let store = past.restore();
-        if !is_at_hand {
-            // There may be more pages.
-            self.shared.change(|state| state.keep(revision, store.clone()));
-        }
-        Some(store)
+        Some(past.restore())
     }
 }
 
@@ -296,7 +278,7 @@ impl Cacher {
     }
 
     fn source_now(&self, request: &ListRequest, from: Option<String>) -> Result<Source, StorageError> {
-        let (store, revision) = self.present_for(request)?;
+        let (store, revision) = self.present()?;
         Ok(Source::Cache { store, revision, from, limit: request.limit })
     }
 
@@ -411,9 +393,13 @@ impl Storage for Cacher {
             Source::Storage => self.fall_back(key, request).await,
             Source::Cache { store, revision, from, limit } => {
                 let predicate = &request.predicate;
-                Listing { scope: &scope, from, limit, predicate, revision }
-                    .of(&store, &self.shared.metrics)
-                    .await
+                let listing = Listing { scope: &scope, from, limit, predicate, revision };
+                let list = listing.of(&store, &self.shared.metrics).await?;
+                if list.next.is_some() {
+                    // The next page will ask for this state again.
+                    self.shared.change(|state| state.keep(revision, store));
+                }
+                Ok(list)
             }
         }
     }

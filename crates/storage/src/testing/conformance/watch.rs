@@ -12,7 +12,7 @@ use keepwatch_apimachinery::{
     ResourceVersion,
     list_options::{Position, WatchStart},
 };
-use std::cell::Cell;
+use std::{cell::Cell, time::Duration};
 
 const STATE: WatchStart = WatchStart::state();
 
@@ -324,6 +324,19 @@ fn is_past(fence: ResourceVersion, start: Start) -> impl Fn(&WatchEvent) -> bool
         in_state.set(in_state.get() && !matches!(event, WatchEvent::Bookmark { .. }));
         event.revision() >= fence && !in_state.get()
     }
+}
+
+/// When its time is over a watch ends; until then it tells what happens.
+pub async fn a_watch_with_a_timeout_ends_by_itself_without_an_error(fixture: &Fixture) {
+    let timeout = Some(Duration::from_millis(500));
+    let mut watch = fixture.watch_with("/pods", WatchRequest { timeout, ..marked_state() }).await;
+    assert!(matches!(watch.event().await, WatchEvent::Bookmark { .. }));
+    let a = fixture.create(&pod("a")).await;
+    assert_eq!(watch.event().await, WatchEvent::Added(a));
+    assert!(watch.item().await.is_none(), "its end is all that comes");
+    let timeout = Some(Duration::MAX);
+    let mut watch = fixture.watch_with("/pods", WatchRequest { timeout, ..marked_state() }).await;
+    assert!(matches!(watch.event().await, WatchEvent::Added(_)), "no timeout is too long");
 }
 
 /// A watcher that does not read keeps its place, and holds nobody up.
