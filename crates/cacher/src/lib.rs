@@ -289,6 +289,9 @@ impl Cacher {
         from: Option<String>,
     ) -> Result<Source, StorageError> {
         self.present()?;
+        if !self.shared.storage.tells_progress() {
+            return Ok(Source::Storage);
+        }
         match self.shared.until_consistent().await {
             Ok(_) => {
                 self.shared.metrics.consistent_reads.inc();
@@ -435,6 +438,10 @@ impl Storage for Cacher {
         self.shared.storage.compacted_revision()
     }
 
+    fn tells_progress(&self) -> bool {
+        self.shared.storage.tells_progress()
+    }
+
     fn frontier(&self) -> Option<Frontier> {
         self.shared.storage.frontier()
     }
@@ -452,6 +459,12 @@ impl Cacher {
         // One that is too far away to be told is none.
         let deadline = request.timeout.and_then(|timeout| begun.checked_add(timeout));
         let after = match request.start {
+            WatchStart::InitialEvents { end_bookmark: true, .. } if !shared.storage.tells_progress() => {
+                return Err(StorageError::backend(
+                    "telling where a state ends",
+                    "storage does not answer requests for progress",
+                ));
+            }
             WatchStart::InitialEvents { position, .. } => {
                 match position {
                     Position::Any => {}

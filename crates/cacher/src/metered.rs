@@ -225,6 +225,10 @@ impl Storage for Metered {
         self.inner.compacted_revision()
     }
 
+    fn tells_progress(&self) -> bool {
+        self.inner.tells_progress()
+    }
+
     fn frontier(&self) -> Option<Frontier> {
         self.inner.frontier()
     }

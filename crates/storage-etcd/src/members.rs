@@ -12,7 +12,9 @@ use crate::{
     error::{ConnectError, Fault},
     options::EtcdOptions,
 };
-use etcd_client::{Channel, Client, ConnectOptions, GetOptions, KvClient, LeaseClient, WatchClient};
+use etcd_client::{
+    Channel, Client, ConnectOptions, GetOptions, KvClient, LeaseClient, MaintenanceClient, WatchClient,
+};
 use futures::{StreamExt, stream::FuturesUnordered};
 use std::{
     convert::Infallible,
@@ -63,6 +65,11 @@ struct Member {
     suspicions: watch::Sender<u64>,
 }
 
+/// Asks for the version of the member's program, such as `3.5.16`.
+pub(crate) async fn version(member: Arc<Connection>) -> Result<String, etcd_client::Error> {
+    Ok(member.maintenance.clone().status().await?.version().to_owned())
+}
+
 /// Asks for the current revision. Reads no value, and no key but one that the user must have rights to anyway.
 pub(crate) async fn current_revision(member: Arc<Connection>) -> Result<i64, etcd_client::Error> {
     let answer = member.kv.clone().get(COMPACT_REV_KEY, Some(GetOptions::new().with_keys_only())).await?;
@@ -76,6 +83,7 @@ pub(crate) struct Connection {
     pub(crate) kv: KvClient,
     pub(crate) lease: LeaseClient,
     pub(crate) watch: WatchClient,
+    pub(crate) maintenance: MaintenanceClient,
     client: Client,
     suspicions: watch::Receiver<u64>,
 }
@@ -105,6 +113,7 @@ impl Member {
                 kv: client.kv_client().max_decoding_message_size(MESSAGE_BYTES_MAX),
                 lease: client.lease_client(),
                 watch: client.watch_client().max_decoding_message_size(MESSAGE_BYTES_MAX),
+                maintenance: client.maintenance_client(),
                 client,
                 suspicions: self.suspicions.subscribe(),
             }))

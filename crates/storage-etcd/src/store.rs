@@ -22,7 +22,13 @@ use keepwatch_apimachinery::ResourceVersion;
 use keepwatch_storage::{
     Backend, BackendWatch, Key, KeyValue, Range, RangeRequest, Scope, StorageError, Swap,
 };
-use std::{sync::Arc, time::Duration};
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+    time::Duration,
+};
 use tokio::{
     sync::Mutex,
     task::JoinSet,
@@ -50,6 +56,8 @@ pub(crate) struct Shared {
     /// Counts the requests for progress. Watches that tell progress look at it.
     pub(crate) progress_requests: tokio::sync::watch::Sender<u64>,
     leases: Mutex<Leases>,
+    /// Whether requests for progress are answered reliably.
+    tells_progress: AtomicBool,
 }
 
 impl EtcdBackend {
@@ -60,18 +68,36 @@ impl EtcdBackend {
             compacted: Learned::default(),
             progress_requests: tokio::sync::watch::Sender::new(0),
             leases: Mutex::new(Leases::new(options.leases.clone())),
+            tells_progress: AtomicBool::new(true),
         });
         let user = options.user.as_ref().map(|user| user.name.as_str());
         shared
             .current_revision()
             .await
             .map_err(|fault| ConnectError::from_fault(fault, &options.endpoints, user))?;
+        match shared.members.read(members::version).await {
+            Ok(version) => shared.tells_progress.store(tells_progress(&version), Ordering::Release),
+            // Whoever may not ask has a newer one: it was made a right of its own later.
+            Err(_) => tracing::debug!("etcd does not say which version it is"),
+        }
         let mut tasks = JoinSet::new();
         tasks.spawn(compact::learn(shared.clone()));
         if !options.compaction_interval.is_zero() {
             tasks.spawn(compact::compact_from_time_to_time(shared.clone(), options.compaction_interval));
         }
         Ok(Self { shared, _tasks: tasks })
+    }
+}
+
+/// Whether an etcd of this version answers every request for progress with what its watches have told: from 3.4.31 on in
+/// its line, from 3.5.13 on in the next, and in all later ones.
+fn tells_progress(version: &str) -> bool {
+    let mut numbers = version.split(['.', '-', '+']).map(|number| number.parse::<u32>().unwrap_or(0));
+    let mut next = || numbers.next().unwrap_or(0);
+    match (next(), next(), next()) {
+        (3, 4, patch) => patch >= 31,
+        (3, 5, patch) => patch >= 13,
+        (major, minor, _) => (major, minor) >= (3, 6),
     }
 }
 
@@ -267,6 +293,10 @@ impl Backend for EtcdBackend {
     fn compacted_revision(&self) -> Option<ResourceVersion> {
         self.shared.compacted.get()
     }
+
+    fn tells_progress(&self) -> bool {
+        self.shared.tells_progress.load(Ordering::Acquire)
+    }
 }
 
 /// Where to begin, and how to go on from there.
@@ -362,4 +392,19 @@ pub(crate) fn as_version(revision: i64) -> Result<ResourceVersion, StorageError>
 /// etcd's revisions are signed. None that it gave us is too large; one that a client made up may be.
 pub(crate) fn as_etcd(revision: ResourceVersion) -> i64 {
     i64::try_from(revision.get()).unwrap_or(i64::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn old_versions_do_not_answer_every_request_for_progress() {
+        for version in ["3.4.30", "3.5.0", "3.5.12", "3.3.99", "2.3.8", "3.5.0-rc.1", ""] {
+            assert!(!tells_progress(version), "{version}");
+        }
+        for version in ["3.4.31", "3.4.40", "3.5.13", "3.5.16", "3.6.0", "3.6.0-rc.1", "3.10.2", "4.0.0"] {
+            assert!(tells_progress(version), "{version}");
+        }
+    }
 }

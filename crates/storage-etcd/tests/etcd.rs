@@ -552,3 +552,11 @@ async fn writes_with_a_ttl_to_a_hung_etcd_fail_all_at_once() {
     etcd.member().resume();
     put_for(&backend, "0", "2", hour).await;
 }
+
+/// Debian's etcd is new enough, and says so.
+#[tokio::test]
+async fn the_etcd_of_the_tests_answers_requests_for_progress() {
+    let etcd = EtcdServer::start().await;
+    let backend = EtcdBackend::connect(EtcdOptions::new([etcd.url()])).await.unwrap();
+    assert!(backend.tells_progress());
+}

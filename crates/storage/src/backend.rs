@@ -144,6 +144,11 @@ pub trait Backend: Send + Sync + 'static {
     /// Up to where the store is compacted, as far as this process knows.
     fn compacted_revision(&self) -> Option<ResourceVersion>;
 
+    /// Whether requests for progress are answered reliably.
+    fn tells_progress(&self) -> bool {
+        true
+    }
+
     /// How far one must have followed a scope to know all of it, if the backend can tell without asking anyone.
     fn frontier(&self, _scope: &Scope) -> Option<Frontier> {
         None

@@ -285,6 +285,12 @@ pub trait Storage: Send + Sync + 'static {
     /// Up to where the store is compacted, as far as this process knows.
     fn compacted_revision(&self) -> Option<ResourceVersion>;
 
+    /// Whether requests for progress are answered reliably. If not, what is not read from storage itself may be older
+    /// than it looks.
+    fn tells_progress(&self) -> bool {
+        true
+    }
+
     /// How far one must have followed the resource to know all of it, if that is known without asking anyone.
     fn frontier(&self) -> Option<Frontier> {
         None

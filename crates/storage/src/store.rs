@@ -287,6 +287,10 @@ impl Storage for Store {
         self.backend.compacted_revision()
     }
 
+    fn tells_progress(&self) -> bool {
+        self.backend.tells_progress()
+    }
+
     fn frontier(&self) -> Option<Frontier> {
         self.backend.frontier(&self.prefix.all())
     }

@@ -1,12 +1,13 @@
 //! How a watch begins: from where, with what, and when it has to wait.
 
 use super::{
-    gate::Call,
+    gate::{Call, Gate},
     world::{World, after, from_state, no_leader, pass, timed, version},
 };
 use keepwatch_apimachinery::list_options::{Position, WatchStart};
+use keepwatch_cacher::CacherOptions;
 use keepwatch_storage::{
-    Storage, StorageError, WatchRequest,
+    ListRequest, Storage, StorageError, WatchRequest,
     testing::{Watching, labels, pod},
 };
 
@@ -226,4 +227,14 @@ async fn wherever_a_watch_begins_nothing_is_missing_and_nothing_comes_twice() {
         }
         client.hears_nothing_for(1).await;
     }
+}
+
+/// An etcd before 3.4.31 or 3.5.13: the end of a state could be told too early, and a list of the newest be too old.
+#[tokio::test(start_paused = true)]
+async fn storage_that_does_not_answer_requests_for_progress_is_not_trusted_to_tell_the_newest() {
+    let world = World::over(Gate::old(), CacherOptions::default()).await;
+    let mut client = world.client(from_state(Position::MostRecent)).await;
+    client.hears("ERROR storage failed: telling where a state ends; END").await;
+    let (list, asked) = world.asked_by(world.lists(ListRequest::all())).await;
+    assert_eq!((list.as_str(), asked.as_str()), (" @1", "Range 1"));
 }

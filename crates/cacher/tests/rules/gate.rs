@@ -39,6 +39,8 @@ struct Orders {
     is_far: bool,
     /// Reads of a scope leave out the last object.
     ranges_lie: bool,
+    /// Requests for progress may be left unanswered.
+    is_old: bool,
 }
 
 /// How a watch ends.
@@ -76,6 +78,13 @@ impl Gate {
     pub(crate) fn far() -> Self {
         let gate = Self::near();
         gate.order(|orders| orders.is_far = true);
+        gate
+    }
+
+    /// One that does not answer requests for progress reliably.
+    pub(crate) fn old() -> Self {
+        let gate = Self::far();
+        gate.order(|orders| orders.is_old = true);
         gate
     }
 
@@ -229,6 +238,10 @@ impl Backend for Gate {
 
     fn compacted_revision(&self) -> Option<ResourceVersion> {
         self.inner.compacted_revision()
+    }
+
+    fn tells_progress(&self) -> bool {
+        !self.orders.borrow().is_old
     }
 
     fn frontier(&self, scope: &Scope) -> Option<Frontier> {

@@ -327,6 +327,10 @@ impl Backend for Faulty {
         self.inner.compacted_revision()
     }
 
+    fn tells_progress(&self) -> bool {
+        self.inner.tells_progress()
+    }
+
     fn frontier(&self, scope: &Scope) -> Option<Frontier> {
         self.inner.frontier(scope)
     }
