@@ -27,7 +27,7 @@ impl Bookmarks {
         if let Some(deadline) = watcher.deadline {
             match deadline.checked_sub(BEFORE_DEADLINE).filter(|last| *last > now) {
                 Some(last) => at = at.min(last),
-                None => return,
+                None => return *watcher.bookmark_due.lock() = None,
             }
         }
         // Together with others, if that is not much later.

@@ -84,7 +84,7 @@ impl Encodings {
         let options = OptionsBuilder::new()
             .estimated_items_capacity((bytes_max / EVENT_BYTES_USUAL).max(1))
             .weight_capacity(bytes_max as u64)
-            .shards((bytes_max / PART_BYTES_MIN).max(1))
+            .shards(1 << (bytes_max / PART_BYTES_MIN).max(1).ilog2())
             .build()
             .expect("all that is needed is set");
         let cache = Cache::with_options(

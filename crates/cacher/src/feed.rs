@@ -2,13 +2,15 @@
 //! where the watch would go on is gone.
 //!
 //! Kept true: changes are taken in one after the other, in the order storage tells them, and those of one revision
-//! together (storage tells them without waiting in between); the cache is ready only while the state is complete up to the revision that storage had when filling began.
+//! together (storage tells them without waiting in between); the cache is ready only while the state is complete up to
+//! the revision that storage had when filling began.
 
 use crate::{
     history::Resized,
     shared::{Shared, Waiting},
-    state::{Applied, Change, State},
+    state::{Applied, BEFORE_ALL, Change, State},
     store::Store,
+    watcher::Wakers,
 };
 use futures::{FutureExt, StreamExt};
 use keepwatch_apimachinery::{
@@ -16,7 +18,7 @@ use keepwatch_apimachinery::{
     list_options::{ListAt, WatchStart},
 };
 use keepwatch_storage::{ListRequest, StorageError, Watch, WatchEvent, WatchRequest};
-use std::{panic::AssertUnwindSafe, sync::Arc, task::Waker, time::Duration};
+use std::{panic::AssertUnwindSafe, sync::Arc, time::Duration};
 use tokio::time::{Instant, sleep};
 
 /// How many objects are put into the store before other tasks have their turn.
@@ -40,7 +42,6 @@ pub(crate) async fn follow(shared: Arc<Shared>) {
     let mut back_off = BackOff::default();
     let mut from_history = shared.options.history_from_storage;
     loop {
-        let begun = Instant::now();
         // What reads values is not ours, and may panic on some.
         let why = match AssertUnwindSafe(fill_and_keep_up(&shared, from_history)).catch_unwind().await {
             Ok(Ended::Unfilled(error)) => {
@@ -48,7 +49,10 @@ pub(crate) async fn follow(shared: Arc<Shared>) {
                 tracing::warn!(resource = %shared.name, %error, "the watch cache cannot be filled");
                 error.to_string()
             }
-            Ok(Ended::Lost(error)) => {
+            Ok(Ended::Lost { error, was_good }) => {
+                if was_good {
+                    back_off = BackOff::default();
+                }
                 from_history = shared.options.history_from_storage && can_be_read(&error);
                 tracing::warn!(resource = %shared.name, %error, "the watch cache is filled anew");
                 error.to_string()
@@ -64,9 +68,6 @@ pub(crate) async fn follow(shared: Arc<Shared>) {
             sleep(WATCHES_END_AFTER).await;
             shared.end_watches();
         }
-        if begun.elapsed() >= GOOD_WATCH_LASTS {
-            back_off = BackOff::default();
-        }
         back_off.wait(&shared).await;
     }
 }
@@ -80,13 +81,13 @@ fn can_be_read(error: &StorageError) -> bool {
 enum Ended {
     /// It was not filled.
     Unfilled(StorageError),
-    /// It could not keep up with storage.
-    Lost(StorageError),
+    /// It could not keep up with storage, after a watch of it that was good or without one.
+    Lost { error: StorageError, was_good: bool },
 }
 
 async fn fill_and_keep_up(shared: &Shared, from_history: bool) -> Ended {
     match fill(shared, from_history).await {
-        Ok(goal) => Ended::Lost(keep_up(shared, goal).await),
+        Ok(goal) => keep_up(shared, goal).await,
         Err(error) => Ended::Unfilled(error),
     }
 }
@@ -94,6 +95,8 @@ async fn fill_and_keep_up(shared: &Shared, from_history: bool) -> Ended {
 /// Fills the cache with a list. Returns the revision that it must reach before it is ready.
 async fn fill(shared: &Shared, from_history: bool) -> Result<ResourceVersion, StorageError> {
     let goal = shared.storage.current_revision().await?;
+    // Where progress is not told, nobody could say when the end of the history is reached.
+    let from_history = from_history && shared.storage.tells_progress();
     let oldest = from_history.then(|| shared.storage.compacted_revision().unwrap_or(BEFORE_ALL));
     let list = match oldest.filter(|oldest| *oldest <= goal) {
         Some(oldest) => {
@@ -126,12 +129,9 @@ async fn fill(shared: &Shared, from_history: bool) -> Result<ResourceVersion, St
     Ok(goal)
 }
 
-/// The revision of a store that nobody has written to.
-const BEFORE_ALL: ResourceVersion = ResourceVersion::new(1).expect("one is not zero");
-
 /// Watches storage until that is no longer possible. Returns why.
-async fn keep_up(shared: &Shared, goal: ResourceVersion) -> StorageError {
-    let mut broken_since = None;
+async fn keep_up(shared: &Shared, goal: ResourceVersion) -> Ended {
+    let (mut broken_since, mut was_good) = (None, false);
     let mut back_off = BackOff::default();
     // Until the goal is reached, storage is asked how far it is.
     let mut filling = Some((goal, shared.waiting()));
@@ -145,6 +145,7 @@ async fn keep_up(shared: &Shared, goal: ResourceVersion) -> StorageError {
             }
             Err(error) => (Some(error), Duration::ZERO),
         };
+        was_good |= lasted >= GOOD_WATCH_LASTS;
         if shared.state.read().revision > position || lasted >= GOOD_WATCH_LASTS {
             (broken_since, back_off) = (None, BackOff::default());
         }
@@ -158,11 +159,11 @@ async fn keep_up(shared: &Shared, goal: ResourceVersion) -> StorageError {
             ) => {
                 let since = *broken_since.get_or_insert_with(Instant::now);
                 if since.elapsed() >= BROKEN_WATCH_TOLERATED {
-                    return error;
+                    return Ended::Lost { error, was_good };
                 }
             }
             // Its place is gone, or what comes there cannot be read, now or later.
-            Some(error) => return error,
+            Some(error) => return Ended::Lost { error, was_good },
         }
         back_off.wait(shared).await;
     }
@@ -175,7 +176,7 @@ async fn take_in(
     filling: &mut Option<(ResourceVersion, Waiting<'_>)>,
 ) -> Option<StorageError> {
     let mut events = Vec::with_capacity(CHANGES_AT_A_TIME_MAX);
-    let mut wakers = Vec::new();
+    let mut wakers = Wakers::default();
     let mut item = None;
     loop {
         shared.become_ready(filling);
@@ -213,7 +214,7 @@ fn is_next_batch(batch: &[WatchEvent], event: &WatchEvent) -> bool {
 }
 
 /// Takes in changes, and wakes those who wait for them when the state is let go of.
-fn apply(shared: &Shared, changes: &mut Vec<WatchEvent>, wakers: &mut Vec<Waker>) {
+fn apply(shared: &Shared, changes: &mut Vec<WatchEvent>, wakers: &mut Wakers) {
     let mut changes = changes.drain(..).peekable();
     let now = Instant::now();
     while changes.peek().is_some() {
@@ -230,7 +231,7 @@ fn apply(shared: &Shared, changes: &mut Vec<WatchEvent>, wakers: &mut Vec<Waker>
             shared.metrics.holds(state.store.len(), state.store.bytes());
             state.revision
         });
-        wakers.drain(..).for_each(Waker::wake);
+        wakers.wake();
         shared.reached(revision);
     }
 }
@@ -240,7 +241,7 @@ fn apply_one(
     state: &mut State,
     event: WatchEvent,
     now: Instant,
-    wakers: &mut Vec<Waker>,
+    wakers: &mut Wakers,
 ) -> usize {
     shared.metrics.events_dispatched.inc();
     let change = match event {

@@ -7,12 +7,12 @@ use crate::{
     history::Limits,
     state::{Change, State},
     sync::RwLock,
-    watcher::{Reader, Start, Watcher},
+    watcher::{Reader, Start, Wakers, Watcher},
 };
 use keepwatch_apimachinery::ResourceVersion;
 use keepwatch_storage::{Attributes, Key, Predicate, Scope, StorageError, Version, WatchEvent};
 use loom::{future::block_on, sync::Arc, thread};
-use std::{future::poll_fn, task::Waker, time::Duration};
+use std::{future::poll_fn, time::Duration};
 use tokio::time::Instant;
 
 fn try_every_order(run: impl Fn() + Send + Sync + 'static) {
@@ -52,15 +52,13 @@ impl Cache {
         let key = Key::from_backend(format!("/r/pods/{revision}"));
         let attributes = Attributes::default();
         let object = Version { key, value: "{}".into(), revision: version(revision), attributes }.into();
-        let mut wakers = Vec::new();
+        let mut wakers = Wakers::default();
         self.0.write().apply(Change::Put(object), Instant::now(), &mut wakers);
-        wakers.into_iter().for_each(Waker::wake);
     }
 
     fn end_watches(&self) {
-        let mut wakers = Vec::new();
+        let mut wakers = Wakers::default();
         self.0.write().end_watches(&mut wakers);
-        wakers.into_iter().for_each(Waker::wake);
     }
 
     fn next(&self, reader: &mut Reader) -> Option<Result<WatchEvent, StorageError>> {
@@ -181,12 +179,11 @@ fn a_bookmark_comes_after_everything_up_to_it() {
             let cache = cache.clone();
             move || {
                 cache.write(2);
-                let mut wakers = Vec::new();
+                let mut wakers = Wakers::default();
                 {
                     let state = cache.0.read();
                     watcher.offer_bookmark(state.revision, &mut wakers);
                 }
-                wakers.into_iter().for_each(Waker::wake);
                 cache.write(3);
             }
         });

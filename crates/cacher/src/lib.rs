@@ -65,7 +65,7 @@ use crate::{
     state::State,
     store::Store,
     sync::RwLock,
-    watcher::{Reader, Start, Watcher},
+    watcher::{Reader, Start, Wakers, Watcher},
 };
 use async_trait::async_trait;
 use bytes::Bytes;
@@ -168,8 +168,8 @@ impl Cacher {
         Self { shared, tasks: Mutex::new(tasks.into()) }
     }
 
-    /// Ends all watches, refuses new ones, and lets go of storage. Dropping does the same, but storage may be held a
-    /// moment longer.
+    /// Ends all watches, refuses new ones, and waits until nothing is asked of storage any more. Dropping does the same
+    /// without waiting.
     pub async fn stop(&self) {
         for task in self.end() {
             // Aborted, or ended by a panic that was told of.
@@ -182,10 +182,11 @@ impl Cacher {
         tasks.iter().for_each(JoinHandle::abort);
         self.shared.state.write().ready.stop(Instant::now());
         self.shared.end_watches();
+        self.shared.fresh.notify_waiters();
         tasks
     }
 
-    /// Waits until the cache is filled.
+    /// Waits until the cache is filled, or stopped.
     pub async fn until_ready(&self) {
         self.shared.until_ready().await;
     }
@@ -419,14 +420,12 @@ impl Storage for Cacher {
 
     async fn request_progress(&self) -> Result<(), StorageError> {
         self.shared.until_consistent().await?;
-        let mut wakers = Vec::new();
-        {
-            let state = self.shared.state.read();
-            for watcher in state.watchers_in_order() {
-                watcher.offer_bookmark(state.revision, &mut wakers);
-            }
+        let mut wakers = Wakers::default();
+        let state = self.shared.state.read();
+        for watcher in state.watchers_in_order() {
+            watcher.offer_bookmark(state.revision, &mut wakers);
         }
-        wakers.into_iter().for_each(std::task::Waker::wake);
+        drop(state);
         Ok(())
     }
 

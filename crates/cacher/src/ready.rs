@@ -52,6 +52,10 @@ impl Readiness {
         }
     }
 
+    pub(crate) fn is_pending(&self) -> bool {
+        matches!(self.phase, Phase::Pending { .. })
+    }
+
     pub(crate) fn is_ready(&self) -> bool {
         self.phase == Phase::Ready
     }

@@ -3,7 +3,7 @@
 //! Kept true: the state's lock is never held across an await; whoever waits for a revision is counted in `waiting`
 //! before looking at the state, so that the feed, which looks at the count after changing the state, cannot miss them.
 
-use crate::{CacherOptions, metrics::Metrics, state::State, sync::RwLock};
+use crate::{CacherOptions, metrics::Metrics, state::State, sync::RwLock, watcher::Wakers};
 use keepwatch_apimachinery::ResourceVersion;
 use keepwatch_storage::{Frontier, ResourcePrefix, Storage, StorageError};
 use parking_lot::Mutex;
@@ -13,7 +13,6 @@ use std::{
         Arc,
         atomic::{AtomicBool, AtomicUsize, Ordering},
     },
-    task::Waker,
     time::Duration,
 };
 use tokio::{
@@ -96,18 +95,17 @@ impl Shared {
     }
 
     pub(crate) fn end_watches(&self) {
-        let mut wakers = Vec::new();
+        let mut wakers = Wakers::default();
         self.state.write().end_watches(&mut wakers);
-        wakers.into_iter().for_each(Waker::wake);
     }
 
-    /// Waits until the cache is ready to serve.
+    /// Waits until the cache is ready to serve, or never will be.
     pub(crate) async fn until_ready(&self) {
         loop {
             let changed = self.fresh.notified();
             tokio::pin!(changed);
             changed.as_mut().enable();
-            if self.state.read().ready.is_ready() {
+            if !self.state.read().ready.is_pending() {
                 return;
             }
             changed.await;
@@ -219,16 +217,14 @@ pub(crate) async fn send_bookmarks(shared: Arc<Shared>) {
             if let Some(frontier) = shared.storage.frontier() {
                 shared.take_in(frontier);
             }
-            let (now, mut wakers) = (Instant::now(), Vec::new());
-            {
-                let mut state = shared.state.write();
-                let revision = state.revision;
-                for watcher in state.bookmarks.take_due(now) {
-                    watcher.offer_bookmark(revision, &mut wakers);
-                    state.bookmarks.schedule(&watcher, now);
-                }
+            let (now, mut wakers) = (Instant::now(), Wakers::default());
+            let mut state = shared.state.write();
+            let revision = state.revision;
+            for watcher in state.bookmarks.take_due(now) {
+                watcher.offer_bookmark(revision, &mut wakers);
+                state.bookmarks.schedule(&watcher, now);
             }
-            wakers.into_iter().for_each(Waker::wake);
+            drop(state);
         }
     }
 }

@@ -11,7 +11,7 @@ use crate::{
     interest::Interest,
     ready::Readiness,
     store::Store,
-    watcher::Watcher,
+    watcher::{Wakers, Watcher},
 };
 use keepwatch_apimachinery::ResourceVersion;
 use keepwatch_storage::{Frontier, Key, Object};
@@ -21,7 +21,6 @@ use std::{
         Arc,
         atomic::{AtomicU64, Ordering},
     },
-    task::Waker,
 };
 use tokio::time::Instant;
 
@@ -129,7 +128,7 @@ impl State {
 
     /// Takes in the next change and offers it to the watchers that may care. Who is to be woken for it is added to
     /// `wakers`.
-    pub(crate) fn apply(&mut self, change: Change, now: Instant, wakers: &mut Vec<Waker>) -> Applied {
+    pub(crate) fn apply(&mut self, change: Change, now: Instant, wakers: &mut Wakers) -> Applied {
         let (revision, old, new) = match change {
             Change::Put(object) => (object.revision, self.store.put(object.clone()), Some(object)),
             Change::Deleted { key, revision } => (revision, self.store.remove(&key), None),
@@ -218,7 +217,7 @@ impl State {
     }
 
     /// Ends all watches.
-    pub(crate) fn end_watches(&mut self, wakers: &mut Vec<Waker>) {
+    pub(crate) fn end_watches(&mut self, wakers: &mut Wakers) {
         self.watchers_in_order().into_iter().for_each(|watcher| watcher.end(wakers));
     }
 
@@ -230,7 +229,7 @@ impl State {
 }
 
 /// The revision of a store that nobody has written to.
-const BEFORE_ALL: ResourceVersion = ResourceVersion::new(1).expect("one is not zero");
+pub(crate) const BEFORE_ALL: ResourceVersion = ResourceVersion::new(1).expect("one is not zero");
 
 #[cfg(test)]
 mod tests {
@@ -317,7 +316,7 @@ mod tests {
                         continue;
                     }
                 };
-                state.apply(change, Instant::now(), &mut Vec::new());
+                state.apply(change, Instant::now(), &mut Wakers::default());
                 prop_assert_eq!(state.revision, revision);
                 past.push((revision, content(&state.store)));
             }
@@ -339,7 +338,7 @@ mod tests {
         let mut state = state(4096);
         for revision in 2..=9000 {
             let key = KEYS[revision as usize % KEYS.len()];
-            state.apply(Change::Put(object(key, version(revision))), Instant::now(), &mut Vec::new());
+            state.apply(Change::Put(object(key, version(revision))), Instant::now(), &mut Wakers::default());
             if revision % 250 == 0 {
                 state.put_aside();
             }
@@ -365,7 +364,7 @@ mod tests {
             watcher::{INBOX_EVENTS_MAX, Start},
         };
         use keepwatch_storage::{Predicate, Scope};
-        use std::task::{Context, Poll};
+        use std::task::{Context, Poll, Waker};
 
         let state = RwLock::new(state(10_000));
         fill(&mut state.write(), &KEYS, 7);
@@ -379,7 +378,7 @@ mod tests {
             }
         };
         let apply = |change| {
-            state.write().apply(change, Instant::now(), &mut Vec::new());
+            state.write().apply(change, Instant::now(), &mut Wakers::default());
         };
         let deleted = |key| Change::Deleted { key: Key::from_backend(key), revision: version(8) };
 
@@ -398,7 +397,11 @@ mod tests {
     fn a_list_takes_the_place_of_everything_known() {
         let mut state = state(100);
         for revision in 2..=9 {
-            state.apply(Change::Put(object(KEYS[0], version(revision))), Instant::now(), &mut Vec::new());
+            state.apply(
+                Change::Put(object(KEYS[0], version(revision))),
+                Instant::now(),
+                &mut Wakers::default(),
+            );
             state.put_aside();
         }
         fill(&mut state, &KEYS[1..2], 20);
@@ -411,7 +414,7 @@ mod tests {
     fn a_deletion_of_what_is_not_there_is_only_progress() {
         let mut state = state(100);
         let change = Change::Deleted { key: Key::from_backend(KEYS[0]), revision: version(5) };
-        state.apply(change, Instant::now(), &mut Vec::new());
+        state.apply(change, Instant::now(), &mut Wakers::default());
         assert_eq!((state.revision, state.history.after(version(1)).unwrap().count()), (version(5), 0));
     }
 

@@ -39,6 +39,23 @@ const IDLE_ROOM_EVENTS: usize = 8;
 /// How many events or objects a reader looks at before others have their turn.
 const LOOKED_AT_MAX: usize = 2000;
 
+/// Readers that have something to read now. They are woken when this is dropped: when the state is let go of, so that they
+/// do not have to wait for it, and also if a panic comes between.
+#[derive(Default)]
+pub(crate) struct Wakers(Vec<Waker>);
+
+impl Wakers {
+    pub(crate) fn wake(&mut self) {
+        self.0.drain(..).for_each(Waker::wake);
+    }
+}
+
+impl Drop for Wakers {
+    fn drop(&mut self) {
+        self.wake();
+    }
+}
+
 /// The half that events are offered to.
 pub(crate) struct Watcher {
     /// Later ones have higher ones.
@@ -136,7 +153,7 @@ impl Watcher {
     }
 
     /// Offers an event that the watcher may care for.
-    pub(crate) fn offer(&self, event: &Arc<Event>, wakers: &mut Vec<Waker>) {
+    pub(crate) fn offer(&self, event: &Arc<Event>, wakers: &mut Wakers) {
         let Some(seen) = event.seen_through(&self.predicate) else { return };
         let mut inbox = self.inbox.lock();
         match inbox.mode {
@@ -155,11 +172,11 @@ impl Watcher {
                 inbox.last = Some(event.revision);
             }
         }
-        wakers.extend(inbox.reader.take());
+        wakers.0.extend(inbox.reader.take());
     }
 
     /// Tells that everything up to a revision is told, if there is anything new in that and room for it.
-    pub(crate) fn offer_bookmark(&self, revision: ResourceVersion, wakers: &mut Vec<Waker>) {
+    pub(crate) fn offer_bookmark(&self, revision: ResourceVersion, wakers: &mut Wakers) {
         if !self.bookmarks {
             return;
         }
@@ -170,15 +187,15 @@ impl Watcher {
         }
         if inbox.waiting.len() < INBOX_EVENTS_MAX {
             inbox.waiting.push_back(WatchEvent::Bookmark { revision, initial_state_end: false });
-            wakers.extend(inbox.reader.take());
+            wakers.0.extend(inbox.reader.take());
         }
     }
 
     /// Ends the watch: what is in the inbox is still told.
-    pub(crate) fn end(&self, wakers: &mut Vec<Waker>) {
+    pub(crate) fn end(&self, wakers: &mut Wakers) {
         let mut inbox = self.inbox.lock();
         inbox.ended = true;
-        wakers.extend(inbox.reader.take());
+        wakers.0.extend(inbox.reader.take());
     }
 }
 
@@ -286,7 +303,12 @@ impl Reader {
             Ok(past) if past.is_at_hand() => past.restore(),
             Ok(past) => {
                 let store = past.restore();
-                state.write().keep(revision, store.clone());
+                let garbage = {
+                    let mut state = state.write();
+                    state.keep(revision, store.clone());
+                    state.take_garbage()
+                };
+                drop(garbage);
                 store
             }
         };

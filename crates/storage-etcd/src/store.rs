@@ -78,7 +78,8 @@ impl EtcdBackend {
         match shared.members.read(members::version).await {
             Ok(version) => shared.tells_progress.store(tells_progress(&version), Ordering::Release),
             // Whoever may not ask has a newer one: it was made a right of its own later.
-            Err(_) => tracing::debug!("etcd does not say which version it is"),
+            Err(Fault::Answer(_)) => {}
+            Err(_) => shared.tells_progress.store(false, Ordering::Release),
         }
         let mut tasks = JoinSet::new();
         tasks.spawn(compact::learn(shared.clone()));
@@ -277,6 +278,10 @@ impl Backend for EtcdBackend {
     }
 
     async fn request_progress(&self) -> Result<(), StorageError> {
+        // An answer that overtakes events would make us believe that there were none.
+        if !self.tells_progress() {
+            return Ok(());
+        }
         self.shared.progress_requests.send_modify(|count| *count += 1);
         Ok(())
     }

@@ -285,8 +285,8 @@ pub trait Storage: Send + Sync + 'static {
     /// Up to where the store is compacted, as far as this process knows.
     fn compacted_revision(&self) -> Option<ResourceVersion>;
 
-    /// Whether requests for progress are answered reliably. If not, what is not read from storage itself may be older
-    /// than it looks.
+    /// Whether requests for progress are answered reliably. If not they are not made, and whoever has to know the newest
+    /// state reads it from storage.
     fn tells_progress(&self) -> bool {
         true
     }

@@ -161,3 +161,23 @@ async fn a_cache_that_is_stopped_ends_its_watches_and_lets_go_of_storage() {
     drop((watch, cacher));
     assert!(weak.upgrade().is_none(), "nobody holds the store any more");
 }
+
+#[tokio::test(start_paused = true)]
+async fn who_waits_for_a_cache_that_is_stopped_waits_no_longer() {
+    let gate = Gate::near();
+    gate.stall(super::gate::Call::Revision);
+    let world = World::begin(gate, CacherOptions::default());
+    tokio::join!(world.cacher.until_ready(), world.cacher.stop());
+    assert!(!world.cacher.is_ready());
+}
+
+/// A list that fails late is no good watch.
+#[tokio::test(start_paused = true)]
+async fn storage_that_breaks_each_watch_for_long_is_left_in_peace_more_and_more() {
+    let gate = Gate::near();
+    gate.fail(super::gate::Call::Watch, || StorageError::WatchFailed("no leader".to_owned()));
+    let world = World::begin(gate, CacherOptions::default());
+    pass(3600.0).await;
+    let fillings = world.fillings();
+    assert!((2.0..80.0).contains(&fillings), "{fillings} lists in an hour");
+}
