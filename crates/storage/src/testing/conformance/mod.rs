@@ -251,8 +251,8 @@ macro_rules! conformance_cases {
                 a_state_goes_on_where_it_ends
                 any_state_goes_on_where_it_ends
                 watches_opened_among_many_writers_tell_every_change_once_and_in_order
-                a_watch_that_is_not_read_loses_nothing_and_delays_nobody
                 a_watch_with_a_timeout_ends_by_itself_without_an_error
+                a_watch_that_is_not_read_loses_nothing_and_delays_nobody
                 progress_is_told_on_request
                 a_bookmark_comes_after_everything_up_to_it
                 nothing_follows_an_error_on_a_watch
