@@ -60,15 +60,20 @@ pub fn frame(event: EventType, object: &[u8]) -> Vec<u8> {
 
 /// Appends the line of an event, as [`frame`] makes it.
 pub fn frame_into(out: &mut Vec<u8>, event: EventType, object: &[u8]) {
+    frame_with(out, event, |out| out.extend_from_slice(object.strip_suffix(b"\n").unwrap_or(object)));
+}
+
+/// Appends the line of an event about the object that `write` appends.
+pub fn frame_with(out: &mut Vec<u8>, event: EventType, write: impl FnOnce(&mut Vec<u8>)) {
     out.extend_from_slice(b"{\"type\":\"");
     out.extend_from_slice(event.as_str().as_bytes());
     out.extend_from_slice(b"\",\"object\":");
-    out.extend_from_slice(object.strip_suffix(b"\n").unwrap_or(object));
+    write(out);
     out.extend_from_slice(b"}\n");
 }
 
 /// How many bytes an event has besides its object, at most.
-const FRAME_BYTES_MAX: usize = r#"{"type":"BOOKMARK","object":}"#.len() + 1;
+pub const FRAME_BYTES_MAX: usize = r#"{"type":"BOOKMARK","object":}"#.len() + 1;
 
 #[cfg(test)]
 mod tests {

@@ -9,7 +9,7 @@
 use bytes::Bytes;
 use keepwatch_apimachinery::{
     meta::{VERSION_BYTES_MAX, write_versioned},
-    watch::EventType,
+    watch::{EventType, FRAME_BYTES_MAX, frame_with},
 };
 use keepwatch_storage::Object;
 use quick_cache::{
@@ -134,12 +134,7 @@ pub fn write_json(out: &mut Vec<u8>, object: &Object) {
 }
 
 fn json_line(object: &Object, event: EventType) -> Bytes {
-    const AROUND: usize = r#"{"type":"MODIFIED","object":}"#.len() + 1;
-    let mut line = Vec::with_capacity(AROUND + object.value.len() + VERSION_BYTES_MAX);
-    line.extend_from_slice(b"{\"type\":\"");
-    line.extend_from_slice(event.as_str().as_bytes());
-    line.extend_from_slice(b"\",\"object\":");
-    write_json(&mut line, object);
-    line.extend_from_slice(b"}\n");
+    let mut line = Vec::with_capacity(FRAME_BYTES_MAX + object.value.len() + VERSION_BYTES_MAX);
+    frame_with(&mut line, event, |line| write_json(line, object));
     line.into()
 }

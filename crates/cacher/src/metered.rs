@@ -2,6 +2,7 @@
 //!
 //! Stands between a cache and its storage, or between a server without caches and its storage.
 
+use crate::metrics::{RESOURCE, register_counter, register_histogram};
 use async_trait::async_trait;
 use bytes::Bytes;
 use futures::StreamExt;
@@ -10,7 +11,7 @@ use keepwatch_storage::{
     DeleteOptions, Frontier, List, ListRequest, Object, Storage, StorageError, TryUpdate, UpdateOptions,
     Validate, Watch, WatchEvent, WatchRequest,
 };
-use prometheus::{Histogram, HistogramOpts, HistogramVec, IntCounter, IntCounterVec, Opts, Registry};
+use prometheus::{Histogram, HistogramVec, IntCounter, IntCounterVec, Registry};
 use std::{future::Future, sync::Arc, time::Duration};
 use tokio::time::Instant;
 
@@ -38,19 +39,15 @@ pub struct StorageMetrics {
 impl StorageMetrics {
     /// Registers them. Fails if the registry has some of these names already.
     pub fn register(registry: &Registry) -> prometheus::Result<Self> {
-        const RESOURCE: [&str; 2] = ["group", "resource"];
         const OPERATION: [&str; 3] = ["operation", "group", "resource"];
-        let counter = |name: &str, help: &str, labels: &[&str]| {
-            let counter = IntCounterVec::new(Opts::new(name, help), labels)?;
-            registry.register(Box::new(counter.clone()))?;
-            Ok::<_, prometheus::Error>(counter)
-        };
-        let durations = HistogramVec::new(
-            HistogramOpts::new("etcd_request_duration_seconds", "How long requests to storage took.")
-                .buckets(REQUEST_SECONDS.to_vec()),
+        let counter = |name, help, labels: &[&str]| register_counter(registry, name, help, labels);
+        let durations = register_histogram(
+            registry,
+            "etcd_request_duration_seconds",
+            "How long requests to storage took.",
+            &REQUEST_SECONDS,
             &OPERATION,
         )?;
-        registry.register(Box::new(durations.clone()))?;
         Ok(Self {
             durations,
             requests: counter("etcd_requests_total", "Requests to storage.", &OPERATION)?,

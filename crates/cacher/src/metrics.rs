@@ -11,6 +11,32 @@ const VERSION_MODULUS: u64 = 1_000_000_000_000_000;
 const READ_WAIT_SECONDS: [f64; 16] =
     [0.005, 0.025, 0.05, 0.1, 0.2, 0.4, 0.6, 0.8, 1.0, 1.25, 1.5, 1.75, 2.0, 2.25, 2.5, 3.0];
 
+/// The labels that say which resource is meant.
+pub(crate) const RESOURCE: [&str; 2] = ["group", "resource"];
+
+pub(crate) fn register_counter(
+    registry: &Registry,
+    name: &str,
+    help: &str,
+    labels: &[&str],
+) -> prometheus::Result<IntCounterVec> {
+    let counter = IntCounterVec::new(Opts::new(name, help), labels)?;
+    registry.register(Box::new(counter.clone()))?;
+    Ok(counter)
+}
+
+pub(crate) fn register_histogram(
+    registry: &Registry,
+    name: &str,
+    help: &str,
+    buckets: &[f64],
+    labels: &[&str],
+) -> prometheus::Result<HistogramVec> {
+    let histogram = HistogramVec::new(HistogramOpts::new(name, help).buckets(buckets.to_vec()), labels)?;
+    registry.register(Box::new(histogram.clone()))?;
+    Ok(histogram)
+}
+
 /// The metrics of all caches of a server. Each cache counts under its own resource.
 #[derive(Clone)]
 pub struct CacheMetrics {
@@ -36,26 +62,19 @@ pub struct CacheMetrics {
 impl CacheMetrics {
     /// Registers them. Fails if the registry has some of these names already.
     pub fn register(registry: &Registry) -> prometheus::Result<Self> {
-        const RESOURCE: [&str; 2] = ["group", "resource"];
-        let counter = |name: &str, help: &str, labels: &[&str]| {
-            let counter = IntCounterVec::new(Opts::new(name, help), labels)?;
-            registry.register(Box::new(counter.clone()))?;
-            Ok::<_, prometheus::Error>(counter)
-        };
+        let counter = |name, help, labels: &[&str]| register_counter(registry, name, help, labels);
         let gauge = |name: &str, help: &str| {
             let gauge = IntGaugeVec::new(Opts::new(name, help), &RESOURCE)?;
             registry.register(Box::new(gauge.clone()))?;
             Ok::<_, prometheus::Error>(gauge)
         };
-        let read_wait = HistogramVec::new(
-            HistogramOpts::new(
-                "apiserver_watch_cache_read_wait_seconds",
-                "How long reads waited for the watch cache to become fresh.",
-            )
-            .buckets(READ_WAIT_SECONDS.to_vec()),
+        let read_wait = register_histogram(
+            registry,
+            "apiserver_watch_cache_read_wait_seconds",
+            "How long reads waited for the watch cache to become fresh.",
+            &READ_WAIT_SECONDS,
             &RESOURCE,
         )?;
-        registry.register(Box::new(read_wait.clone()))?;
         Ok(Self {
             read_wait,
             events_received: counter(

@@ -39,7 +39,7 @@ struct Orders {
     is_far: bool,
     /// Reads of a scope leave out the last object.
     ranges_lie: bool,
-    /// Requests for progress may be left unanswered.
+    /// Requests for progress are left unanswered.
     is_old: bool,
 }
 
@@ -81,7 +81,7 @@ impl Gate {
         gate
     }
 
-    /// One that does not answer requests for progress reliably.
+    /// One that does not answer requests for progress.
     pub(crate) fn old() -> Self {
         let gate = Self::far();
         gate.order(|orders| orders.is_old = true);
@@ -224,6 +224,9 @@ impl Backend for Gate {
 
     async fn request_progress(&self) -> Result<(), StorageError> {
         self.enter(Call::Progress).await?;
+        if !self.tells_progress() {
+            return Ok(());
+        }
         self.inner.request_progress().await
     }
 

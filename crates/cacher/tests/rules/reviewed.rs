@@ -2,7 +2,7 @@
 
 use super::{
     gate::Gate,
-    world::{World, after, from_state, pass, until},
+    world::{World, after, from_state, pass, timed, until},
 };
 use keepwatch_apimachinery::list_options::{Position, WatchStart};
 use keepwatch_cacher::{CacheMetrics, Cacher, CacherOptions};
@@ -180,4 +180,16 @@ async fn storage_that_breaks_each_watch_for_long_is_left_in_peace_more_and_more(
     pass(3600.0).await;
     let fillings = world.fillings();
     assert!((2.0..80.0).contains(&fillings), "{fillings} lists in an hour");
+}
+
+/// Nobody would say that the end of the history is reached, if what was written last is another resource's.
+#[tokio::test(start_paused = true)]
+async fn over_storage_that_does_not_tell_progress_the_cache_is_filled_without_its_history() {
+    let gate = Gate::old();
+    let behind = Fixture::new(gate.inner.clone());
+    behind.create(&pod("a")).await;
+    behind.write_elsewhere().await;
+    let (world, seconds) = timed(World::over(gate, from_history())).await;
+    assert_eq!(seconds, 0.0);
+    world.client(after(2)).await.hears("ERROR too old resource version: 2 (3)").await;
 }
