@@ -1,0 +1,498 @@
+//! Documents: JSON as clients send it, as the server works on it, and as it is stored.
+//!
+//! Kept true by [`normalize`]: what it returns has only fields of its type, none that Kubernetes would not write and all
+//! that it always writes; so a field that may be missing is absent or, if it is always written, null.
+
+use super::{Field, Kind, Presence, Quantity, Shape, TypeRef, time};
+use base64::{Engine, prelude::BASE64_STANDARD};
+use serde::{
+    Deserializer, Serialize, Serializer,
+    de::{self, DeserializeSeed, MapAccess, SeqAccess, Visitor},
+    ser::{SerializeMap, SerializeSeq},
+};
+use serde_json::{Map, Value};
+use std::{fmt, io};
+
+/// What was wrong with a document but did not prevent reading it. Told to the client if it asked for that.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Problems(pub Vec<String>);
+
+/// How many problems of one document are told; Kubernetes has the same limit.
+const PROBLEMS_MAX: usize = 100;
+
+impl Problems {
+    fn tell(&mut self, text: String) {
+        if self.0.len() < PROBLEMS_MAX && !self.0.contains(&text) {
+            self.0.push(text);
+        }
+    }
+}
+
+/// The text is no JSON document.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ReadError(pub String);
+
+/// A field has a value of another type.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TypeError(pub String);
+
+impl fmt::Display for ReadError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl fmt::Display for TypeError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl std::error::Error for ReadError {}
+impl std::error::Error for TypeError {}
+
+/// Reads JSON. Of two fields with one name the last counts, and that is told. Nesting is limited to 127 levels.
+pub fn read(text: &[u8], problems: &mut Problems) -> Result<Value, ReadError> {
+    let mut path = Path::default();
+    let mut deserializer = serde_json::Deserializer::from_slice(text);
+    let value = Reading { path: &mut path, problems }
+        .deserialize(&mut deserializer)
+        .and_then(|value| deserializer.end().map(|()| value));
+    value.map_err(|error| ReadError(error.to_string()))
+}
+
+/// Where in a document something is: `spec.containers[0].name`.
+#[derive(Default)]
+struct Path(String);
+
+impl Path {
+    fn within<T>(&mut self, step: fmt::Arguments<'_>, dot: bool, inside: impl FnOnce(&mut Path) -> T) -> T {
+        let length = self.0.len();
+        if dot && length > 0 {
+            self.0.push('.');
+        }
+        fmt::Write::write_fmt(&mut self.0, step).expect("writing to a string does not fail");
+        let result = inside(self);
+        self.0.truncate(length);
+        result
+    }
+
+    fn in_field<T>(&mut self, name: &str, inside: impl FnOnce(&mut Path) -> T) -> T {
+        self.within(format_args!("{name}"), true, inside)
+    }
+
+    fn in_item<T>(&mut self, at: usize, inside: impl FnOnce(&mut Path) -> T) -> T {
+        self.within(format_args!("[{at}]"), false, inside)
+    }
+}
+
+struct Reading<'a> {
+    path: &'a mut Path,
+    problems: &'a mut Problems,
+}
+
+impl<'de> DeserializeSeed<'de> for Reading<'_> {
+    type Value = Value;
+    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<Value, D::Error> {
+        deserializer.deserialize_any(self)
+    }
+}
+
+impl<'de> Visitor<'de> for Reading<'_> {
+    type Value = Value;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("JSON")
+    }
+    fn visit_unit<E>(self) -> Result<Value, E> {
+        Ok(Value::Null)
+    }
+    fn visit_bool<E>(self, value: bool) -> Result<Value, E> {
+        Ok(Value::Bool(value))
+    }
+    fn visit_i64<E>(self, value: i64) -> Result<Value, E> {
+        Ok(value.into())
+    }
+    fn visit_u64<E>(self, value: u64) -> Result<Value, E> {
+        Ok(value.into())
+    }
+    fn visit_f64<E>(self, value: f64) -> Result<Value, E> {
+        Ok(value.into())
+    }
+    fn visit_str<E: de::Error>(self, value: &str) -> Result<Value, E> {
+        Ok(Value::String(value.to_owned()))
+    }
+    fn visit_string<E: de::Error>(self, value: String) -> Result<Value, E> {
+        Ok(Value::String(value))
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, mut items: A) -> Result<Value, A::Error> {
+        let mut list = Vec::new();
+        let Reading { path, problems } = self;
+        while let Some(item) = path
+            .in_item(list.len(), |path| items.next_element_seed(Reading { path, problems: &mut *problems }))?
+        {
+            list.push(item);
+        }
+        Ok(Value::Array(list))
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut fields: A) -> Result<Value, A::Error> {
+        let mut map = Map::new();
+        while let Some(name) = fields.next_key::<String>()? {
+            let problems = &mut *self.problems;
+            let value = self.path.in_field(&name, |path| {
+                if map.contains_key(&name) {
+                    problems.tell(format!("duplicate field \"{}\"", path.0));
+                }
+                fields.next_value_seed(Reading { path, problems })
+            })?;
+            map.insert(name, value);
+        }
+        Ok(Value::Object(map))
+    }
+}
+
+/// Gives a document the form of its type, and tells of fields that the type does not have.
+pub fn normalize(document: Value, ty: TypeRef, problems: &mut Problems) -> Result<Value, TypeError> {
+    let mut normalizing = Normalizing { root: ty, path: Path::default(), problems };
+    match document {
+        Value::Object(fields) => normalizing.message(fields, ty).map(Value::Object),
+        other => Err(normalizing.mismatch(&other, "object")),
+    }
+}
+
+/// A document of a type in which nothing is set.
+pub fn zero(ty: TypeRef) -> Value {
+    let fields = ty.json_fields().iter().filter_map(|field| Some((field.name.to_owned(), absent(field)?)));
+    Value::Object(fields.collect())
+}
+
+/// What is written for a field that is not set, if anything is.
+fn absent(field: &Field) -> Option<Value> {
+    match field.presence {
+        Presence::IfSet | Presence::UnlessZero | Presence::UnlessEmpty => None,
+        Presence::OrNull => Some(Value::Null),
+        Presence::Always if field.shape != Shape::One => Some(Value::Null),
+        Presence::Always => Some(match field.kind {
+            Kind::String | Kind::Bytes => Value::String(String::new()),
+            Kind::Bool => Value::Bool(false),
+            Kind::Int32 | Kind::Int64 | Kind::Double | Kind::IntOrString => 0.into(),
+            Kind::Quantity => "0".into(),
+            Kind::Message(ty) => zero(ty),
+            _ => Value::Null,
+        }),
+    }
+}
+
+struct Normalizing<'a> {
+    root: TypeRef,
+    path: Path,
+    problems: &'a mut Problems,
+}
+
+type Normalized = Result<Value, TypeError>;
+
+impl Normalizing<'_> {
+    fn message(
+        &mut self,
+        mut fields: Map<String, Value>,
+        ty: TypeRef,
+    ) -> Result<Map<String, Value>, TypeError> {
+        let mut own = Map::new();
+        if ty.typed {
+            for name in ["kind", "apiVersion"] {
+                match fields.remove(name) {
+                    Some(Value::String(text)) if !text.is_empty() => {
+                        own.insert(name.to_owned(), Value::String(text));
+                    }
+                    None | Some(Value::Null | Value::String(_)) => {}
+                    Some(other) => return Err(self.path_mismatch(name, &other, "string")),
+                }
+            }
+        }
+        for field in ty.json_fields() {
+            let given = fields.remove(field.name).filter(|value| !value.is_null());
+            let value = match given {
+                Some(value) => self.in_field(field.name, |this| this.field(value, field))?,
+                None => None,
+            };
+            if let Some(value) = value.or_else(|| absent(field)) {
+                own.insert(field.name.to_owned(), value);
+            }
+        }
+        for name in fields.keys() {
+            self.path.in_field(name, |path| self.problems.tell(format!("unknown field \"{}\"", path.0)));
+        }
+        Ok(own)
+    }
+
+    fn in_field<T>(&mut self, name: &str, inside: impl FnOnce(&mut Self) -> T) -> T {
+        let length = self.path.0.len();
+        if length > 0 {
+            self.path.0.push('.');
+        }
+        self.path.0.push_str(name);
+        let result = inside(self);
+        self.path.0.truncate(length);
+        result
+    }
+
+    fn in_item<T>(&mut self, at: usize, inside: impl FnOnce(&mut Self) -> T) -> T {
+        let length = self.path.0.len();
+        fmt::Write::write_fmt(&mut self.path.0, format_args!("[{at}]"))
+            .expect("writing to a string does not fail");
+        let result = inside(self);
+        self.path.0.truncate(length);
+        result
+    }
+
+    /// The value of a field as it is written; absent if it is not written at all.
+    fn field(&mut self, value: Value, field: &Field) -> Result<Option<Value>, TypeError> {
+        let value = match (field.shape, value) {
+            (Shape::One, value) => self.value(value, field.kind)?,
+            (Shape::List, Value::Array(items)) => {
+                let items = items.into_iter().enumerate();
+                let items = items.map(|(at, item)| self.in_item(at, |this| this.item(item, field.kind)));
+                Value::Array(items.collect::<Result<_, _>>()?)
+            }
+            (Shape::Map, Value::Object(entries)) => {
+                let mut own = Map::new();
+                for (name, value) in entries {
+                    let value = self.in_field(&name, |this| this.item(value, field.kind))?;
+                    own.insert(name, value);
+                }
+                Value::Object(own)
+            }
+            (Shape::List, other) => return Err(self.mismatch(&other, "array")),
+            (Shape::Map, other) => return Err(self.mismatch(&other, "map")),
+        };
+        let drop = match field.presence {
+            Presence::UnlessZero => is_zero(&value),
+            Presence::UnlessEmpty => value.is_null() || value.as_object().is_some_and(Map::is_empty),
+            _ => false,
+        };
+        Ok(Some(value).filter(|_| !drop))
+    }
+
+    /// A value in a list or map, where null stands for zero.
+    fn item(&mut self, value: Value, kind: Kind) -> Normalized {
+        if !value.is_null() {
+            return self.value(value, kind);
+        }
+        Ok(match kind {
+            Kind::String | Kind::Bytes => Value::String(String::new()),
+            Kind::Bool => Value::Bool(false),
+            Kind::Int32 | Kind::Int64 | Kind::Double | Kind::IntOrString => 0.into(),
+            Kind::Quantity => "0".into(),
+            Kind::Message(ty) => zero(ty),
+            _ => Value::Null,
+        })
+    }
+
+    fn value(&mut self, value: Value, kind: Kind) -> Normalized {
+        match (kind, value) {
+            (Kind::String, value @ Value::String(_)) | (Kind::Bool, value @ Value::Bool(_)) => Ok(value),
+            (Kind::Int32, value) => self.integer(value, i64::from(i32::MIN), i64::from(i32::MAX), "int32"),
+            (Kind::Int64, value) => self.integer(value, i64::MIN, i64::MAX, "int64"),
+            (Kind::Double, value @ Value::Number(_)) => Ok(value),
+            (Kind::Bytes, Value::String(text)) => {
+                let text = text.replace(['\r', '\n'], "");
+                match BASE64_STANDARD.decode(&text) {
+                    Ok(_) => Ok(Value::String(text)),
+                    Err(_) => Err(TypeError("illegal base64 data at input byte 0".to_owned())),
+                }
+            }
+            (Kind::Time, Value::String(text)) => self.time(text, time::time),
+            (Kind::MicroTime, Value::String(text)) => self.time(text, time::micro_time),
+            (Kind::Quantity, Value::String(text)) => quantity(&text),
+            (Kind::Quantity, Value::Number(number)) => quantity(&number.to_string()),
+            (Kind::IntOrString, value @ Value::String(_)) => Ok(value),
+            (Kind::IntOrString, value) => {
+                self.integer(value, i64::from(i32::MIN), i64::from(i32::MAX), "int32")
+            }
+            (Kind::Raw | Kind::Fields, value @ Value::Object(_)) | (Kind::Json, value) => Ok(value),
+            (Kind::Strings, Value::Array(items)) => items
+                .into_iter()
+                .map(|item| self.item(item, Kind::String))
+                .collect::<Result<_, _>>()
+                .map(Value::Array),
+            (Kind::SchemaOrBool, value @ Value::Bool(_)) => Ok(value),
+            (Kind::SchemaOrStrings, Value::Array(items)) => self.value(Value::Array(items), Kind::Strings),
+            (Kind::SchemaOrArray, Value::Array(items)) => {
+                let schemas = items.into_iter().map(|item| self.value(item, Kind::Message(json_schema())));
+                schemas.collect::<Result<_, _>>().map(Value::Array)
+            }
+            (Kind::SchemaOrArray | Kind::SchemaOrBool | Kind::SchemaOrStrings, value @ Value::Object(_)) => {
+                self.value(value, Kind::Message(json_schema()))
+            }
+            (Kind::Message(ty), Value::Object(fields)) => self.message(fields, ty).map(Value::Object),
+            (kind, other) => Err(self.mismatch(&other, name_of(kind))),
+        }
+    }
+
+    fn integer(&self, value: Value, least: i64, most: i64, name: &str) -> Normalized {
+        let Value::Number(number) = &value else { return Err(self.mismatch(&value, name)) };
+        match number.as_i64() {
+            Some(whole) if (least..=most).contains(&whole) => Ok(value),
+            _ => Err(TypeError(format!(
+                "json: cannot unmarshal number {number} into Go struct field {} of type {name}",
+                self.place()
+            ))),
+        }
+    }
+
+    fn time(&self, text: String, spell: fn(time::Timestamp) -> String) -> Normalized {
+        if text.is_empty() {
+            return Ok(Value::Null);
+        }
+        let at = time::parse_time(&text);
+        at.map(|at| Value::String(spell(at))).ok_or_else(|| {
+            TypeError(format!(
+                "parsing time \"{text}\" as \"2006-01-02T15:04:05Z07:00\": cannot parse \"{text}\" as \"2006\""
+            ))
+        })
+    }
+
+    fn place(&self) -> String {
+        let name = self.root.short_name();
+        if self.path.0.is_empty() { name.to_owned() } else { format!("{name}.{}", self.path.0) }
+    }
+
+    fn mismatch(&self, found: &Value, wanted: &str) -> TypeError {
+        let found = match found {
+            Value::Null => "null",
+            Value::Bool(_) => "bool",
+            Value::Number(_) => "number",
+            Value::String(_) => "string",
+            Value::Array(_) => "array",
+            Value::Object(_) => "object",
+        };
+        let place = self.place();
+        TypeError(format!("json: cannot unmarshal {found} into Go struct field {place} of type {wanted}"))
+    }
+
+    fn path_mismatch(&mut self, name: &str, found: &Value, wanted: &str) -> TypeError {
+        self.in_field(name, |this| this.mismatch(found, wanted))
+    }
+}
+
+fn json_schema() -> TypeRef {
+    super::lookup("apiextensions.v1.JSONSchemaProps").expect("the table has the type of JSON schemas")
+}
+
+fn quantity(text: &str) -> Normalized {
+    let quantity: Quantity = text.parse().map_err(|error| TypeError(format!("{error}")))?;
+    Ok(Value::String(quantity.to_string()))
+}
+
+fn name_of(kind: Kind) -> &'static str {
+    match kind {
+        Kind::String | Kind::Bytes | Kind::Time | Kind::MicroTime | Kind::Quantity => "string",
+        Kind::Bool => "bool",
+        Kind::Int32 | Kind::IntOrString => "int32",
+        Kind::Int64 => "int64",
+        Kind::Double => "float64",
+        Kind::Strings => "[]string",
+        Kind::Message(ty) => ty.get().name,
+        _ => "object",
+    }
+}
+
+fn is_zero(value: &Value) -> bool {
+    match value {
+        Value::Null => true,
+        Value::Bool(value) => !value,
+        Value::Number(number) => number.as_f64() == Some(0.0),
+        Value::String(text) => text.is_empty(),
+        Value::Array(items) => items.is_empty(),
+        Value::Object(fields) => fields.is_empty(),
+    }
+}
+
+/// Appends a document as Kubernetes writes it: fields in the order of its type, without blanks.
+pub fn write(out: &mut Vec<u8>, document: &Value, ty: TypeRef) {
+    let mut serializer = serde_json::Serializer::with_formatter(out, Escaping);
+    Written { value: document, kind: Kind::Message(ty) }
+        .serialize(&mut serializer)
+        .expect("writing to memory does not fail, and the keys of a document are text");
+}
+
+/// Writes what could end a script in a page as Go does, so that the bytes are the same.
+struct Escaping;
+
+impl serde_json::ser::Formatter for Escaping {
+    fn write_string_fragment<W: ?Sized + io::Write>(
+        &mut self,
+        writer: &mut W,
+        fragment: &str,
+    ) -> io::Result<()> {
+        let mut rest = fragment;
+        while let Some(at) = rest.find(['<', '>', '&', '\u{2028}', '\u{2029}']) {
+            let (plain, special) = rest.split_at(at);
+            let special = special.chars().next().unwrap_or_default();
+            writer.write_all(plain.as_bytes())?;
+            write!(writer, "\\u{:04x}", u32::from(special))?;
+            rest = &rest[at + special.len_utf8()..];
+        }
+        writer.write_all(rest.as_bytes())
+    }
+}
+
+/// A value on its way out.
+struct Written<'a> {
+    value: &'a Value,
+    kind: Kind,
+}
+
+impl Serialize for Written<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        match (self.value, self.kind) {
+            (Value::Object(fields), Kind::Message(ty)) => {
+                let mut map = serializer.serialize_map(None)?;
+                if ty.typed {
+                    for name in ["kind", "apiVersion"] {
+                        if let Some(value) = fields.get(name) {
+                            map.serialize_entry(name, value)?;
+                        }
+                    }
+                }
+                for field in ty.json_fields() {
+                    if let Some(value) = fields.get(field.name) {
+                        map.serialize_entry(field.name, &WrittenField { value, field })?;
+                    }
+                }
+                map.end()
+            }
+            (value, _) => value.serialize(serializer),
+        }
+    }
+}
+
+struct WrittenField<'a> {
+    value: &'a Value,
+    field: &'a Field,
+}
+
+impl Serialize for WrittenField<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let kind = self.field.kind;
+        match (self.field.shape, self.value, kind) {
+            (Shape::List, Value::Array(items), Kind::Message(_)) => {
+                let mut list = serializer.serialize_seq(Some(items.len()))?;
+                for value in items {
+                    list.serialize_element(&Written { value, kind })?;
+                }
+                list.end()
+            }
+            (Shape::Map, Value::Object(entries), Kind::Message(_)) => {
+                let mut map = serializer.serialize_map(Some(entries.len()))?;
+                for (name, value) in entries {
+                    map.serialize_entry(name, &Written { value, kind })?;
+                }
+                map.end()
+            }
+            (_, value, kind) => Written { value, kind }.serialize(serializer),
+        }
+    }
+}

@@ -1,0 +1,16 @@
+//! What the built-in kinds look like, and the one way from what clients send to what is stored.
+//!
+//! [`read`] makes a document of JSON text and tells of fields given twice; [`normalize`] gives it the form that its type
+//! has when Kubernetes writes it: unknown fields dropped and told, nulls and zeros that are not written removed, zeros
+//! that always are put in, quantities and times spelled as usual; [`write()`] puts fields in the order of the table. So
+//! two documents that mean the same are stored as the same bytes.
+
+mod types;
+mod document;
+mod quantity;
+mod time;
+
+pub use document::{Problems, ReadError, TypeError, normalize, read, write, zero};
+pub use quantity::{InvalidQuantity, Quantity};
+pub use time::{Timestamp, micro_time, parse_time, time};
+pub use types::{Field, Kind, ListType, Merge, Presence, Shape, Type, TypeRef, all, lookup};

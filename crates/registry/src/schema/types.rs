@@ -1,0 +1,342 @@
+//! The types of the built-in kinds: which fields there are, how they are written, how they merge.
+//!
+//! One table (`types.txt`) says it for everyone: JSON and Protobuf, patches, OpenAPI. It is read on first use and then
+//! never changes, so a type is a reference that lives as long as the program.
+
+use std::{collections::HashMap, fmt, ops::Deref, sync::LazyLock};
+
+/// A type of the table. Copying it is free.
+#[derive(Clone, Copy, PartialEq, Eq, Hash)]
+pub struct TypeRef(u16);
+
+/// What is known of a type.
+#[derive(Debug)]
+pub struct Type {
+    /// As Go has it, with the version of its group: `core.v1.PodSpec`.
+    pub name: &'static str,
+    /// Whether objects of it say their kind and apiVersion.
+    pub typed: bool,
+    /// Whether server-side apply takes it as a whole.
+    pub atomic: bool,
+    /// As they are declared, in order. What Protobuf sees.
+    pub fields: Vec<Field>,
+    /// As they are written in JSON: the fields of an inline field stand in its place.
+    flat: Vec<&'static Field>,
+    by_name: HashMap<&'static str, u16>,
+}
+
+/// One field of a type.
+#[derive(Clone, Debug)]
+pub struct Field {
+    /// Its name in JSON; empty if its own fields are written in its place.
+    pub name: &'static str,
+    /// Its number in Protobuf.
+    pub number: u32,
+    /// How many values it has.
+    pub shape: Shape,
+    /// What a value is.
+    pub kind: Kind,
+    /// When it is written.
+    pub presence: Presence,
+    /// What a strategic merge patch does with it.
+    pub merge: Merge,
+    /// What server-side apply takes the list for.
+    pub list: ListType,
+    /// Whether server-side apply takes the map or object as a whole.
+    pub atomic: bool,
+}
+
+/// How many values a field has.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Shape {
+    /// One.
+    One,
+    /// Some, in order.
+    List,
+    /// Some, by a text each.
+    Map,
+}
+
+/// What a value is, in JSON and on the wire.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// Text.
+    String,
+    /// True or false.
+    Bool,
+    /// A whole number of 32 bits.
+    Int32,
+    /// A whole number of 64 bits.
+    Int64,
+    /// A number.
+    Double,
+    /// Bytes; in JSON as base64.
+    Bytes,
+    /// A time in seconds; in JSON as RFC 3339.
+    Time,
+    /// A time in microseconds.
+    MicroTime,
+    /// A number with a unit, as text.
+    Quantity,
+    /// A whole number or a text.
+    IntOrString,
+    /// An object of any kind, as JSON.
+    Raw,
+    /// Who manages which fields, as JSON.
+    Fields,
+    /// Any JSON.
+    Json,
+    /// A list of texts that is a message of its own on the wire.
+    Strings,
+    /// A JSON schema or a list of them.
+    SchemaOrArray,
+    /// A JSON schema or a yes or no.
+    SchemaOrBool,
+    /// A JSON schema or a list of names.
+    SchemaOrStrings,
+    /// Fields of its own.
+    Message(TypeRef),
+}
+
+/// When a field is written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Presence {
+    /// If it is set, even to zero.
+    IfSet,
+    /// If it is set, and null if it is not.
+    OrNull,
+    /// Unless it is zero or empty.
+    UnlessZero,
+    /// Always: zero, empty or null if it is not set.
+    Always,
+    /// Unless all in it is empty.
+    UnlessEmpty,
+}
+
+/// What a strategic merge patch does with a field.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Merge {
+    /// Whether a list is merged rather than replaced.
+    pub merged: bool,
+    /// By which field of its items a list is merged; absent for a list of plain values.
+    pub key: Option<&'static str>,
+    /// Whether the patch may say which keys are kept (`$retainKeys`).
+    pub retain_keys: bool,
+    /// Whether an object is replaced as a whole.
+    pub replace: bool,
+}
+
+/// What server-side apply takes a list for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum ListType {
+    /// One value, owned as a whole.
+    Atomic,
+    /// Plain values, each owned on its own.
+    Set,
+    /// Items told apart by these fields.
+    Map(Vec<&'static str>),
+}
+
+static TYPES: LazyLock<Vec<Type>> = LazyLock::new(|| read(include_str!("types.txt")));
+static BY_NAME: LazyLock<HashMap<&'static str, TypeRef>> =
+    LazyLock::new(|| TYPES.iter().zip(0..).map(|(ty, at)| (ty.name, TypeRef(at))).collect());
+
+/// The type of that name, such as `core.v1.Pod`.
+pub fn lookup(name: &str) -> Option<TypeRef> {
+    BY_NAME.get(name).copied()
+}
+
+/// Every type there is.
+pub fn all() -> impl Iterator<Item = TypeRef> {
+    (0..TYPES.len()).map(|at| TypeRef(at as u16))
+}
+
+impl Deref for TypeRef {
+    type Target = Type;
+    fn deref(&self) -> &Type {
+        self.get()
+    }
+}
+
+impl TypeRef {
+    /// The type itself, for as long as the program runs.
+    pub fn get(self) -> &'static Type {
+        &TYPES[usize::from(self.0)]
+    }
+}
+
+impl fmt::Debug for TypeRef {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        // Not the type itself: some contain themselves.
+        write!(f, "TypeRef({})", self.0)
+    }
+}
+
+impl Type {
+    /// The fields as JSON has them, in the order in which they are written.
+    pub fn json_fields(&self) -> &[&'static Field] {
+        &self.flat
+    }
+
+    /// The field of that name in JSON.
+    pub fn json_field(&self, name: &str) -> Option<&'static Field> {
+        self.by_name.get(name).map(|at| self.flat[usize::from(*at)])
+    }
+
+    /// The last part of its name: `PodSpec`.
+    pub fn short_name(&self) -> &'static str {
+        self.name.rsplit('.').next().unwrap_or(self.name)
+    }
+}
+
+/// Reads the table. It is part of the program, so what is wrong with it is found by the first test that runs.
+fn read(table: &'static str) -> Vec<Type> {
+    let lines = || table.lines().filter(|line| !line.starts_with('#'));
+    let names: HashMap<&str, u16> =
+        lines().filter(|line| !line.starts_with(' ')).map(first_word).zip(0..).collect();
+    let mut types: Vec<Type> = Vec::with_capacity(names.len());
+    for line in lines() {
+        if line.starts_with(' ') {
+            let owner = types.last_mut().expect("the table begins with a type");
+            owner.fields.push(field(line, &names));
+        } else {
+            types.push(Type {
+                name: first_word(line),
+                typed: line.contains(" typed"),
+                atomic: line.contains(" map=atomic"),
+                fields: Vec::new(),
+                flat: Vec::new(),
+                by_name: HashMap::new(),
+            });
+        }
+    }
+    // The fields live as long as the program, like the table itself; so those of an inline type can be shared.
+    let fields: Vec<&'static [Field]> = types.iter().map(|ty| &*Vec::leak(ty.fields.clone())).collect();
+    for (at, ty) in types.iter_mut().enumerate() {
+        flatten(at, &fields, &mut ty.flat);
+        ty.by_name = ty.flat.iter().map(|field| field.name).zip(0..).collect();
+    }
+    types
+}
+
+fn flatten(of: usize, fields: &[&'static [Field]], flat: &mut Vec<&'static Field>) {
+    for field in fields[of] {
+        match field.kind {
+            Kind::Message(inline) if field.name.is_empty() => flatten(usize::from(inline.0), fields, flat),
+            _ => flat.push(field),
+        }
+    }
+}
+
+fn first_word(line: &'static str) -> &'static str {
+    line.split(' ').next().unwrap_or(line)
+}
+
+fn field(line: &'static str, types: &HashMap<&str, u16>) -> Field {
+    let mut words = line[1..].split(' ');
+    let mut word = || words.next().expect("a field has a name, a number, a type and a presence");
+    let (name, number, of, presence) = (word(), word(), word(), word());
+    let (shape, of) = match (of.strip_prefix("[]"), of.strip_prefix("map:")) {
+        (Some(of), _) => (Shape::List, of),
+        (_, Some(of)) => (Shape::Map, of),
+        _ => (Shape::One, of),
+    };
+    let mut field = Field {
+        name: if name == "~" { "" } else { name },
+        number: number.parse().expect("a field's number is one"),
+        shape,
+        kind: kind(of, types),
+        presence: match presence {
+            "p" => Presence::IfSet,
+            "n" => Presence::OrNull,
+            "o" => Presence::UnlessZero,
+            "z" => Presence::UnlessEmpty,
+            _ => Presence::Always,
+        },
+        merge: Merge::default(),
+        list: ListType::Atomic,
+        atomic: false,
+    };
+    for option in words {
+        match option.split_once('=').unwrap_or((option, "")) {
+            ("merge", key) => {
+                field.merge.merged = true;
+                field.merge.key = Some(key).filter(|key| !key.is_empty());
+            }
+            ("retain", _) => field.merge.retain_keys = true,
+            ("replace", _) => field.merge.replace = true,
+            ("list", "set") => field.list = ListType::Set,
+            ("list", list) => {
+                if let Some(keys) = list.strip_prefix("map:") {
+                    field.list = ListType::Map(keys.split(',').collect());
+                }
+            }
+            ("map", _) => field.atomic = true,
+            (other, _) => panic!("the table of types has no option {other:?}"),
+        }
+    }
+    field
+}
+
+fn kind(of: &str, types: &HashMap<&str, u16>) -> Kind {
+    match of {
+        "string" => Kind::String,
+        "bool" => Kind::Bool,
+        "int32" => Kind::Int32,
+        "int64" => Kind::Int64,
+        "double" => Kind::Double,
+        "bytes" => Kind::Bytes,
+        "time" => Kind::Time,
+        "microtime" => Kind::MicroTime,
+        "quantity" => Kind::Quantity,
+        "intorstring" => Kind::IntOrString,
+        "raw" => Kind::Raw,
+        "fields" => Kind::Fields,
+        "json" => Kind::Json,
+        "strings" => Kind::Strings,
+        "schemaorarray" => Kind::SchemaOrArray,
+        "schemaorbool" => Kind::SchemaOrBool,
+        "schemaorstrings" => Kind::SchemaOrStrings,
+        message => Kind::Message(TypeRef(
+            *types.get(message).unwrap_or_else(|| panic!("the table has no type {message:?}")),
+        )),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_table_is_whole_and_its_numbers_are_unique() {
+        assert!(all().count() > 400);
+        for ty in all() {
+            let mut numbers: Vec<u32> = ty.fields.iter().map(|field| field.number).collect();
+            numbers.sort_unstable();
+            let count = numbers.len();
+            numbers.dedup();
+            assert_eq!(numbers.len(), count, "{}", ty.name);
+            assert!(ty.fields.iter().all(|field| field.number > 0), "{}", ty.name);
+        }
+    }
+
+    #[test]
+    fn the_fields_of_an_inline_field_are_the_owners_in_json() {
+        let volume = lookup("core.v1.Volume").unwrap();
+        assert_eq!(volume.json_fields()[0].name, "name");
+        assert_eq!(volume.fields.len(), 2);
+        let Kind::Message(source) = volume.json_field("emptyDir").unwrap().kind else { panic!("a message") };
+        assert_eq!(source.short_name(), "EmptyDirVolumeSource");
+    }
+
+    #[test]
+    fn how_a_field_merges_and_when_it_is_written_is_read() {
+        let spec = lookup("core.v1.PodSpec").unwrap();
+        let containers = spec.json_field("containers").unwrap();
+        assert_eq!((containers.merge.merged, containers.merge.key), (true, Some("name")));
+        assert_eq!((containers.shape, containers.presence), (Shape::List, Presence::Always));
+        assert_eq!(containers.list, ListType::Map(vec!["name"]));
+        assert!(spec.json_field("volumes").unwrap().merge.retain_keys);
+        assert!(lookup("core.v1.Pod").unwrap().typed && !spec.typed);
+    }
+}
