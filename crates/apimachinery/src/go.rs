@@ -3,7 +3,7 @@
 use std::fmt;
 
 /// Shows a string as Go's `strconv.Quote` does: double quotes, and escapes for what is not printable.
-pub(crate) struct Quoted<'a>(pub(crate) &'a str);
+pub struct Quoted<'a>(pub &'a str);
 
 impl fmt::Display for Quoted<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

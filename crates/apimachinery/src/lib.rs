@@ -13,4 +13,5 @@ pub mod watch;
 
 mod go;
 
+pub use go::Quoted;
 pub use resource_version::{InvalidResourceVersion, ResourceVersion};

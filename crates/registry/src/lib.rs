@@ -1,4 +1,26 @@
 //! The kinds of Keepwatch and the rules for changing their objects. Knows no HTTP.
+//!
+//! Read `kinds` for what there is, `schema` for what it looks like, `rest` for what can be done with it.
 
 pub mod schema;
 pub mod kinds;
+pub mod convert;
+pub mod inspect;
+pub mod codec;
+pub mod defaults;
+pub mod validation;
+pub mod patch;
+pub mod protobuf;
+pub mod table;
+pub mod options;
+mod value;
+pub mod strategy;
+mod admission;
+mod addresses;
+pub mod rest;
+pub mod subresource;
+pub mod namespaces;
+mod bootstrap;
+
+pub use rest::{Handled, Registry, RegistryOptions, Shown};
+pub use strategy::new_uid;

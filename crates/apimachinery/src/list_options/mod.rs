@@ -294,11 +294,12 @@ impl ValidListOptions {
 }
 
 /// Whatever a client writes behind a flag sets it, unless it clearly says no.
-fn is_true(text: &str) -> bool {
+pub fn is_true(text: &str) -> bool {
     text != "0" && !text.eq_ignore_ascii_case("false")
 }
 
-fn integer(text: &str) -> Result<i64, Status> {
+/// Reads a whole number, as a parameter has it.
+pub fn integer(text: &str) -> Result<i64, Status> {
     go::parse_i64(text)
         .map_err(|fault| Status::bad_request(format!("strconv.ParseInt: parsing {}: {fault}", Quoted(text))))
 }

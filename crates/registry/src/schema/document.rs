@@ -10,7 +10,7 @@ use serde::{
     de::{self, DeserializeSeed, MapAccess, SeqAccess, Visitor},
     ser::{SerializeMap, SerializeSeq},
 };
-use serde_json::{Map, Value};
+use serde_json::{Map, Number, Value};
 use std::{fmt, io};
 
 /// What was wrong with a document but did not prevent reading it. Told to the client if it asked for that.
@@ -21,7 +21,7 @@ pub struct Problems(pub Vec<String>);
 const PROBLEMS_MAX: usize = 100;
 
 impl Problems {
-    fn tell(&mut self, text: String) {
+    pub(crate) fn tell(&mut self, text: String) {
         if self.0.len() < PROBLEMS_MAX && !self.0.contains(&text) {
             self.0.push(text);
         }
@@ -59,6 +59,15 @@ pub fn read(text: &[u8], problems: &mut Problems) -> Result<Value, ReadError> {
         .deserialize(&mut deserializer)
         .and_then(|value| deserializer.end().map(|()| value));
     value.map_err(|error| ReadError(error.to_string()))
+}
+
+/// Reads YAML, as [`read`] does JSON.
+pub fn read_yaml(text: &str, problems: &mut Problems) -> Result<Value, ReadError> {
+    let mut path = Path::default();
+    let reading = Reading { path: &mut path, problems };
+    reading
+        .deserialize(serde_yaml_ng::Deserializer::from_str(text))
+        .map_err(|error| ReadError(error.to_string()))
 }
 
 /// Where in a document something is: `spec.containers[0].name`.
@@ -169,20 +178,42 @@ pub fn zero(ty: TypeRef) -> Value {
 }
 
 /// What is written for a field that is not set, if anything is.
-fn absent(field: &Field) -> Option<Value> {
+pub(crate) fn absent(field: &Field) -> Option<Value> {
     match field.presence {
         Presence::IfSet | Presence::UnlessZero | Presence::UnlessEmpty => None,
         Presence::OrNull => Some(Value::Null),
         Presence::Always if field.shape != Shape::One => Some(Value::Null),
-        Presence::Always => Some(match field.kind {
-            Kind::String | Kind::Bytes => Value::String(String::new()),
-            Kind::Bool => Value::Bool(false),
-            Kind::Int32 | Kind::Int64 | Kind::Double | Kind::IntOrString => 0.into(),
-            Kind::Quantity => "0".into(),
-            Kind::Message(ty) => zero(ty),
-            _ => Value::Null,
-        }),
+        Presence::Always => Some(zero_value(field.kind)),
     }
+}
+
+/// What a value is that nobody gave.
+pub(crate) fn zero_value(kind: Kind) -> Value {
+    match kind {
+        Kind::String => Value::String(String::new()),
+        Kind::Bool => Value::Bool(false),
+        Kind::Int32 | Kind::Int64 | Kind::Double | Kind::IntOrString => 0.into(),
+        Kind::Quantity => "0".into(),
+        Kind::Message(ty) => zero(ty),
+        _ => Value::Null,
+    }
+}
+
+/// Whether a value that was given is one that is not written.
+pub(crate) fn is_unwritten(value: &Value, presence: Presence) -> bool {
+    match presence {
+        Presence::IfSet => value.is_null(),
+        Presence::UnlessZero => is_zero(value),
+        Presence::UnlessEmpty => value.is_null() || value.as_object().is_some_and(Map::is_empty),
+        Presence::OrNull | Presence::Always => false,
+    }
+}
+
+/// A number as Go writes it: without a point if it is whole. Absent if JSON cannot say it.
+pub(crate) fn double(number: f64) -> Option<Value> {
+    let text = number.to_string();
+    let whole = text.parse::<i64>().map(Value::from).or_else(|_| text.parse::<u64>().map(Value::from));
+    whole.ok().or_else(|| Number::from_f64(number).map(Value::Number))
 }
 
 struct Normalizing<'a> {
@@ -267,27 +298,12 @@ impl Normalizing<'_> {
             (Shape::List, other) => return Err(self.mismatch(&other, "array")),
             (Shape::Map, other) => return Err(self.mismatch(&other, "map")),
         };
-        let drop = match field.presence {
-            Presence::UnlessZero => is_zero(&value),
-            Presence::UnlessEmpty => value.is_null() || value.as_object().is_some_and(Map::is_empty),
-            _ => false,
-        };
-        Ok(Some(value).filter(|_| !drop))
+        Ok(Some(value).filter(|value| !is_unwritten(value, field.presence)))
     }
 
     /// A value in a list or map, where null stands for zero.
     fn item(&mut self, value: Value, kind: Kind) -> Normalized {
-        if !value.is_null() {
-            return self.value(value, kind);
-        }
-        Ok(match kind {
-            Kind::String | Kind::Bytes => Value::String(String::new()),
-            Kind::Bool => Value::Bool(false),
-            Kind::Int32 | Kind::Int64 | Kind::Double | Kind::IntOrString => 0.into(),
-            Kind::Quantity => "0".into(),
-            Kind::Message(ty) => zero(ty),
-            _ => Value::Null,
-        })
+        if value.is_null() { Ok(zero_value(kind)) } else { self.value(value, kind) }
     }
 
     fn value(&mut self, value: Value, kind: Kind) -> Normalized {
@@ -295,7 +311,9 @@ impl Normalizing<'_> {
             (Kind::String, value @ Value::String(_)) | (Kind::Bool, value @ Value::Bool(_)) => Ok(value),
             (Kind::Int32, value) => self.integer(value, i64::from(i32::MIN), i64::from(i32::MAX), "int32"),
             (Kind::Int64, value) => self.integer(value, i64::MIN, i64::MAX, "int64"),
-            (Kind::Double, value @ Value::Number(_)) => Ok(value),
+            (Kind::Double, Value::Number(number)) => {
+                Ok(number.as_f64().and_then(double).unwrap_or(Value::Number(number)))
+            }
             (Kind::Bytes, Value::String(text)) => {
                 let text = text.replace(['\r', '\n'], "");
                 match BASE64_STANDARD.decode(&text) {
@@ -377,7 +395,8 @@ impl Normalizing<'_> {
     }
 }
 
-fn json_schema() -> TypeRef {
+/// The type of JSON schemas, which some values are besides something else.
+pub(crate) fn json_schema() -> TypeRef {
     super::lookup("apiextensions.v1.JSONSchemaProps").expect("the table has the type of JSON schemas")
 }
 

@@ -10,7 +10,8 @@ mod document;
 mod quantity;
 mod time;
 
-pub use document::{Problems, ReadError, TypeError, normalize, read, write, zero};
+pub use document::{Problems, ReadError, TypeError, normalize, read, read_yaml, write, zero};
+pub(crate) use document::{absent, double, is_unwritten, json_schema, zero_value};
 pub use quantity::{InvalidQuantity, Quantity};
 pub use time::{Timestamp, micro_time, parse_time, time};
 pub use types::{Field, Kind, ListType, Merge, Presence, Shape, Type, TypeRef, all, lookup};

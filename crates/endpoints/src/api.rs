@@ -1,0 +1,729 @@
+//! The one gate that every request passes, and the way from there to its handler.
+//!
+//! Kept true, in this order: a request without a good credential goes nowhere; one past the limits is told to come back;
+//! one that its user may not make is refused before anything about its object is looked at.
+
+use crate::{
+    auth::{Attributes, Authenticator, Authorizer, Credentials, Impersonation, User, authorized},
+    body::Body,
+    discovery,
+    handlers::{self, Answer},
+    health::Health,
+    metrics::ApiMetrics,
+    negotiation::{self, Answering, Form},
+    openapi,
+    origins::AllowedOrigins,
+    query::Query,
+    render,
+    request_info::RequestInfo,
+    watch::websocket,
+};
+use bytes::Bytes;
+use http::{HeaderMap, HeaderName, HeaderValue, Method, Request, Response, StatusCode, header};
+use http_body_util::{BodyExt, LengthLimitError, Limited};
+use hyper::body::Incoming;
+use keepwatch_apimachinery::status::Status;
+use keepwatch_cacher::Encodings;
+use keepwatch_registry::{Registry, codec::Media, kinds, rest::is_path_segment, subresource::TokenIssuer};
+use serde_json::json;
+use std::{
+    sync::{Arc, LazyLock},
+    time::{Duration, Instant},
+};
+use tokio::sync::{Semaphore, SemaphorePermit};
+use tokio_util::sync::CancellationToken;
+
+/// How the HTTP side behaves.
+pub struct ApiOptions {
+    /// How long a request may take.
+    pub request_timeout: Duration,
+    /// How long a watch lasts at the least if its client does not say; at the most twice as long.
+    pub min_watch: Duration,
+    /// How many requests that only read are answered at once.
+    pub reads_in_flight_max: usize,
+    /// How many requests that write are answered at once.
+    pub writes_in_flight_max: usize,
+    /// Which pages may talk to the server.
+    pub allowed_origins: AllowedOrigins,
+    /// Where the server can be reached, as discovery says it.
+    pub address: String,
+}
+
+/// The whole HTTP API.
+pub struct Api {
+    pub(crate) registry: Arc<Registry>,
+    pub(crate) encodings: Arc<Encodings>,
+    pub(crate) options: ApiOptions,
+    pub(crate) metrics: ApiMetrics,
+    pub(crate) authenticator: Authenticator,
+    pub(crate) authorizer: Arc<dyn Authorizer>,
+    pub(crate) tokens: Option<Arc<dyn TokenIssuer>>,
+    /// Told when the server stops: watches end.
+    pub(crate) stopping: CancellationToken,
+    health: Health,
+    gathered: prometheus::Registry,
+    discovery: LazyLock<discovery::Documents, Box<dyn FnOnce() -> discovery::Documents + Send>>,
+    reads: Semaphore,
+    writes: Semaphore,
+}
+
+/// What an [`Api`] is made of.
+pub struct Parts {
+    /// What can be done with objects.
+    pub registry: Arc<Registry>,
+    /// The forms of events.
+    pub encodings: Arc<Encodings>,
+    /// How it behaves.
+    pub options: ApiOptions,
+    /// Who a request comes from.
+    pub authenticator: Authenticator,
+    /// Who may do what.
+    pub authorizer: Arc<dyn Authorizer>,
+    /// Who makes tokens for service accounts.
+    pub tokens: Option<Arc<dyn TokenIssuer>>,
+    /// Whether all is well.
+    pub health: Health,
+    /// Where everything is counted.
+    pub metrics: prometheus::Registry,
+    /// Told when the server stops.
+    pub stopping: CancellationToken,
+}
+
+/// The largest body of a request.
+pub const BODY_BYTES_MAX: usize = 3 << 20;
+/// The longest path with its parameters.
+pub const URL_BYTES_MAX: usize = 32 << 10;
+/// When a client that came at a bad time may come again.
+const RETRY_AFTER_SECONDS: u32 = 1;
+
+impl Api {
+    /// Puts the parts together.
+    pub fn new(parts: Parts) -> Result<Api, prometheus::Error> {
+        let address = parts.options.address.clone();
+        let make = move || discovery::Documents::new(discovery::built_in(), &address);
+        Ok(Api {
+            registry: parts.registry,
+            encodings: parts.encodings,
+            metrics: ApiMetrics::register(&parts.metrics)?,
+            authenticator: parts.authenticator,
+            authorizer: parts.authorizer,
+            tokens: parts.tokens,
+            stopping: parts.stopping,
+            health: parts.health,
+            gathered: parts.metrics,
+            discovery: LazyLock::new(Box::new(make)),
+            reads: Semaphore::new(parts.options.reads_in_flight_max),
+            writes: Semaphore::new(parts.options.writes_in_flight_max),
+            options: parts.options,
+        })
+    }
+
+    /// Answers a request. `certificate` is what the client showed of itself when it connected.
+    pub async fn handle(
+        self: Arc<Self>,
+        request: Request<Incoming>,
+        certificate: Option<&[u8]>,
+    ) -> Response<Body> {
+        let began = Instant::now();
+        let audit_id = audit_id(request.headers());
+        let origin = request.headers().get(header::ORIGIN).cloned();
+        let preflight = request.method() == Method::OPTIONS && origin.is_some();
+        let query = Query::parse(request.uri().query().unwrap_or_default());
+        let info = RequestInfo::new(request.method(), request.uri().path(), |name| query.first(name));
+        let dry_run = query.first("dryRun").is_some();
+        let allowed_origin = origin
+            .filter(|origin| origin.to_str().is_ok_and(|origin| self.options.allowed_origins.allows(origin)));
+        let mut response = if preflight && allowed_origin.is_some() {
+            plain(StatusCode::NO_CONTENT)
+        } else {
+            let pass =
+                Pass { info: info.clone(), query, headers: request.headers().clone(), user: Arc::default() };
+            Arc::clone(&self).answer(pass, request, certificate).await
+        };
+        let code = response.status().as_u16();
+        let size = http_body::Body::size_hint(response.body()).exact();
+        self.metrics.answered(&info, dry_run, code, began.elapsed(), size);
+        if response.status() != StatusCode::SWITCHING_PROTOCOLS {
+            let headers = response.headers_mut();
+            headers.insert(HeaderName::from_static("audit-id"), audit_id);
+            headers.entry(header::CACHE_CONTROL).or_insert(HeaderValue::from_static("no-cache, private"));
+        }
+        if let Some(origin) = allowed_origin {
+            allow(response.headers_mut(), origin);
+        }
+        response
+    }
+
+    async fn answer(
+        self: Arc<Self>,
+        mut pass: Pass,
+        request: Request<Incoming>,
+        certificate: Option<&[u8]>,
+    ) -> Response<Body> {
+        if request.uri().path_and_query().is_some_and(|uri| uri.as_str().len() > URL_BYTES_MAX) {
+            return plain_text(StatusCode::URI_TOO_LONG, "the path and its parameters are too long\n");
+        }
+        let found = self
+            .authenticator
+            .authenticate(Credentials { peer_certificate: certificate, headers: &pass.headers })
+            .await;
+        let authenticated = match found {
+            Ok(authenticated) => authenticated,
+            Err(status) => return pass.refusal(&status),
+        };
+        authenticated.remove_credentials(&mut pass.headers);
+        pass.user = Arc::clone(&authenticated.user);
+        let mut response = self.answer_user(pass, request).await;
+        if let Some(warning) = authenticated.warning {
+            add_warnings(response.headers_mut(), &[warning.to_owned()]);
+        }
+        response
+    }
+
+    async fn answer_user(self: Arc<Self>, mut pass: Pass, request: Request<Incoming>) -> Response<Body> {
+        let is_watch = pass.info.is_resource && pass.info.verb == "watch";
+        let is_write = !matches!(*request.method(), Method::GET | Method::HEAD | Method::OPTIONS);
+        let own = Arc::clone(&self);
+        let _permit = match own.admit(is_watch, is_write) {
+            Ok(permit) => permit,
+            Err(()) => return too_many(),
+        };
+        let attributes = pass.attributes();
+        match Impersonation::from_headers(&pass.headers) {
+            Ok(None) => {}
+            Ok(Some(impersonation)) => {
+                match impersonation.decide(&*self.authorizer, &pass.user, &attributes).await {
+                    Ok(user) => pass.user = user,
+                    Err(status) => return pass.refusal(&status),
+                }
+            }
+            Err(status) => return pass.refusal(&status),
+        }
+        if let Err(status) = authorized(&*self.authorizer, &pass.user, &pass.attributes()).await {
+            return pass.refusal(&status);
+        }
+        if !pass.info.is_resource {
+            return self.answer_other(&pass, request.method()).await;
+        }
+        Arc::clone(&self).answer_resource(pass, request).await
+    }
+
+    /// A place among those that are answered. Watches have one of their own.
+    fn admit(&self, is_watch: bool, is_write: bool) -> Result<Option<Permit<'_>>, ()> {
+        if is_watch {
+            return Ok(None);
+        }
+        let places = if is_write { &self.writes } else { &self.reads };
+        let permit = places.try_acquire().map_err(drop)?;
+        let count = self.metrics.in_flight(is_write);
+        count.inc();
+        Ok(Some(Permit { _permit: permit, count }))
+    }
+
+    async fn answer_other(&self, pass: &Pass, method: &Method) -> Response<Body> {
+        let path = pass.info.path.as_str();
+        if let Some(report) = self.health.answer(path, &pass.query).await {
+            return plain_text(report.code, report.text);
+        }
+        let trimmed = if path.len() > 1 { path.strip_suffix('/').unwrap_or(path) } else { path };
+        let is_known =
+            trimmed == "/version" || trimmed == "/metrics" || self.discovery.get(trimmed).is_some();
+        if is_known && method != Method::GET {
+            return pass.refusal(&Status::method_not_allowed());
+        }
+        match trimmed {
+            "/" => json_text(&json!({"paths": paths(&self.discovery)})),
+            "/version" => pretty_json(&version()),
+            "/metrics" => self.answer_metrics(),
+            "/openapi/v2" => self.answer_openapi(pass, "").await,
+            path if path.starts_with("/openapi/v3") => self.answer_openapi(pass, path).await,
+            _ => self.answer_discovery(pass, trimmed),
+        }
+    }
+
+    fn answer_metrics(&self) -> Response<Body> {
+        let text = prometheus::TextEncoder::new().encode_to_string(&self.gathered.gather());
+        let mut response = plain_text(StatusCode::OK, text.unwrap_or_default());
+        let kind = HeaderValue::from_static("text/plain; version=0.0.4; charset=utf-8");
+        response.headers_mut().insert(header::CONTENT_TYPE, kind);
+        response
+    }
+
+    fn answer_discovery(&self, pass: &Pass, path: &str) -> Response<Body> {
+        let accept = pass.header(header::ACCEPT).unwrap_or_default();
+        if let Some(tagged) = self.discovery.aggregated(path).filter(|_| wants_aggregated(accept)) {
+            let mut response = not_modified(pass, &tagged.etag).unwrap_or_else(|| {
+                let mut response = Response::new(Body::from(tagged.bytes.clone()));
+                let kind = HeaderValue::from_static(discovery::AGGREGATED);
+                response.headers_mut().insert(header::CONTENT_TYPE, kind);
+                response
+            });
+            let headers = response.headers_mut();
+            headers.insert(header::VARY, HeaderValue::from_static("Accept"));
+            headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("public"));
+            set_etag(headers, &tagged.etag);
+            return response;
+        }
+        let Some(document) = self.discovery.get(path) else { return self.unknown(pass, path) };
+        match negotiation::negotiate(Some(accept), Answering::One, false) {
+            Err(status) => pass.refusal(&status),
+            Ok(form) => {
+                let bytes = if form.media == Media::Yaml { as_yaml(document) } else { document.clone() };
+                let kind =
+                    if form.media == Media::Yaml { form.content_type() } else { Form::JSON.content_type() };
+                typed(StatusCode::OK, kind, Body::from(bytes))
+            }
+        }
+    }
+
+    /// What is not there: told as a Status inside groups that are.
+    fn unknown(&self, pass: &Pass, path: &str) -> Response<Body> {
+        let mut parts = path.trim_start_matches('/').split('/');
+        let in_group = match (parts.next(), parts.next(), parts.next()) {
+            (Some("api"), Some(_), None) => true,
+            (Some("apis"), Some(group), Some(_)) => is_group(group),
+            _ => false,
+        };
+        if in_group { pass.refusal(&Status::unknown_path()) } else { page_not_found() }
+    }
+
+    async fn answer_openapi(&self, pass: &Pass, path: &str) -> Response<Body> {
+        let accept = pass.header(header::ACCEPT).unwrap_or_default().to_owned();
+        let takes_json = accept.is_empty()
+            || accept.split(',').any(|clause| {
+                matches!(
+                    clause.split(';').next().unwrap_or_default().trim(),
+                    "application/json" | "*/*" | "application/*"
+                )
+            });
+        if !takes_json {
+            return plain(StatusCode::NOT_ACCEPTABLE);
+        }
+        let wanted = path.trim_start_matches("/openapi/v3").trim_matches('/').to_owned();
+        let is_v2 = path.is_empty();
+        let is_index = !is_v2 && wanted.is_empty();
+        // Documents are made on first use, which takes a moment.
+        let made = tokio::task::spawn_blocking(move || {
+            if is_index {
+                return Some((openapi::v3_index(), String::new()));
+            }
+            let document = if is_v2 { Some(openapi::v2()) } else { openapi::v3_document(&wanted) };
+            document.map(|document| (document.gzip(), document.hash().to_owned()))
+        })
+        .await;
+        let Ok(Some((bytes, hash))) = made else { return page_not_found() };
+        if is_index {
+            return typed(StatusCode::OK, Form::JSON.content_type(), Body::from(bytes));
+        }
+        answer_document(pass, path, bytes, &hash)
+    }
+
+    async fn answer_resource(self: Arc<Self>, pass: Pass, request: Request<Incoming>) -> Response<Body> {
+        let info = &pass.info;
+        let Some(resource) = kinds::find(&info.group, &info.version, &info.resource) else {
+            return if is_group(&info.group) {
+                pass.refusal(&Status::unknown_path())
+            } else {
+                page_not_found()
+            };
+        };
+        let deprecated = deprecation(resource.ty);
+        let mut response = match handlers::route(resource, &pass, request.method()) {
+            Err(status) => pass.refusal(&status),
+            Ok(route) => self.run(pass, route, request).await,
+        };
+        if let Some(warning) = deprecated {
+            add_warnings(response.headers_mut(), &[warning.to_owned()]);
+        }
+        response
+    }
+
+    async fn run(
+        self: Arc<Self>,
+        pass: Pass,
+        route: handlers::Route,
+        mut request: Request<Incoming>,
+    ) -> Response<Body> {
+        if let handlers::Action::Watch = route.action {
+            let upgrade = (websocket::is_upgrade(&pass.headers)
+                && request.version() == http::Version::HTTP_11)
+                .then(|| hyper::upgrade::on(&mut request));
+            return match handlers::watch(&self, &pass, &route, upgrade).await {
+                Ok(response) => response,
+                Err(refused) => pass.refusal_of(refused),
+            };
+        }
+        let timeout = match pass.query.timeout(self.options.request_timeout) {
+            Ok(timeout) => timeout,
+            Err(status) => return pass.refusal(&status),
+        };
+        let body = match tokio::time::timeout(timeout, read_body(request)).await {
+            Ok(Ok(body)) => body,
+            Ok(Err(status)) => return pass.refusal(&status),
+            Err(_) => return pass.refusal(&too_slow()),
+        };
+        let is_write = route.action.writes();
+        let pass = Arc::new(pass);
+        let (own, its) = (Arc::clone(&self), Arc::clone(&pass));
+        let work = async move { handlers::handle(&own, &its, &route, body).await };
+        let done = if is_write {
+            // A write that was begun is finished, whether its client still listens or not.
+            let task = tokio::spawn(work);
+            tokio::time::timeout(timeout, task).await.map(|joined| {
+                joined.unwrap_or_else(|error| {
+                    tracing::error!(%error, "a request failed");
+                    Err(Status::internal_error("the request could not be carried out").into())
+                })
+            })
+        } else {
+            tokio::time::timeout(timeout, work).await
+        };
+        match done {
+            Ok(Ok(answer)) => pass.response(answer),
+            Ok(Err(refused)) => pass.refusal_of(refused),
+            Err(_) => pass.refusal(&too_slow()),
+        }
+    }
+}
+
+fn too_slow() -> Status {
+    Status::timeout("request did not complete within the allotted timeout", 0)
+}
+
+/// A place among the requests that are being answered.
+struct Permit<'a> {
+    _permit: SemaphorePermit<'a>,
+    count: prometheus::IntGauge,
+}
+
+impl Drop for Permit<'_> {
+    fn drop(&mut self) {
+        self.count.dec();
+    }
+}
+
+/// A request that is on its way: what it is about and who makes it.
+pub(crate) struct Pass {
+    pub(crate) info: RequestInfo,
+    pub(crate) query: Query,
+    pub(crate) headers: HeaderMap,
+    pub(crate) user: Arc<User>,
+}
+
+impl Pass {
+    pub(crate) fn header(&self, name: HeaderName) -> Option<&str> {
+        self.headers.get(name).and_then(|value| value.to_str().ok())
+    }
+
+    /// What the client accepts, all its headers of that name together.
+    pub(crate) fn accept(&self) -> Option<String> {
+        let all: Vec<&str> =
+            self.headers.get_all(header::ACCEPT).iter().filter_map(|value| value.to_str().ok()).collect();
+        (!all.is_empty()).then(|| all.join(","))
+    }
+
+    /// Whether the answer is for people.
+    pub(crate) fn pretty(&self) -> bool {
+        match self.query.first("pretty") {
+            Some(text) => matches!(text, "1" | "t" | "T" | "true" | "TRUE" | "True"),
+            None => {
+                let agent = self.header(header::USER_AGENT).unwrap_or_default();
+                ["curl", "Wget", "Mozilla/5.0"].iter().any(|people| agent.starts_with(people))
+            }
+        }
+    }
+
+    fn attributes(&self) -> Attributes<'_> {
+        let info = &self.info;
+        let named = match info.verb {
+            "list" | "watch" if info.name.is_empty() => {
+                self.query.first("fieldSelector").and_then(selected_name)
+            }
+            _ => None,
+        };
+        Attributes {
+            verb: info.verb,
+            group: &info.group,
+            version: &info.version,
+            resource: &info.resource,
+            subresource: &info.subresource,
+            name: named.unwrap_or(&info.name),
+            namespace: &info.namespace,
+            path: &info.path,
+            is_resource_request: info.is_resource,
+        }
+    }
+
+    pub(crate) fn refusal(&self, status: &Status) -> Response<Body> {
+        let accept = self.accept();
+        let negotiated = negotiation::negotiate(accept.as_deref(), Answering::One, false);
+        let (media, pretty) = match negotiated {
+            Ok(form) => (form.media, self.pretty()),
+            // Nothing that the client reads: then at least people can.
+            Err(_) => (Media::Json, status.code == 406 || self.pretty()),
+        };
+        let code = StatusCode::from_u16(status.code).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
+        let form = Form { media, ..Form::JSON };
+        let mut response =
+            typed(code, form.content_type(), Body::from(render::status(status, media, pretty)));
+        let retry = status.details.as_ref().map_or(0, |details| details.retry_after_seconds);
+        if retry > 0 {
+            response.headers_mut().insert(header::RETRY_AFTER, retry.into());
+        }
+        response
+    }
+
+    fn refusal_of(&self, refused: handlers::Refused) -> Response<Body> {
+        match refused {
+            handlers::Refused::Status(status) => self.refusal(&status),
+            handlers::Refused::Response(response) => *response,
+        }
+    }
+
+    fn response(&self, answer: Answer) -> Response<Body> {
+        let takes_gzip =
+            self.headers.get_all(header::ACCEPT_ENCODING).iter().any(|value| {
+                value.to_str().is_ok_and(|value| value.split(',').any(|own| own.trim() == "gzip"))
+            });
+        let (body, compressed) = if takes_gzip { answer.body.compressed() } else { (answer.body, false) };
+        let mut response = typed(answer.code, answer.content_type, body);
+        let headers = response.headers_mut();
+        if compressed {
+            headers.insert(header::CONTENT_ENCODING, HeaderValue::from_static("gzip"));
+            headers.insert(header::VARY, HeaderValue::from_static("Accept-Encoding"));
+        }
+        add_warnings(headers, &answer.warnings);
+        response
+    }
+}
+
+/// The name in a selector that selects one object, if it can stand in a path.
+fn selected_name(selector: &str) -> Option<&str> {
+    let named = selector.split(',').find_map(|term| {
+        term.strip_prefix("metadata.name==").or_else(|| term.strip_prefix("metadata.name="))
+    });
+    named.filter(|name| is_path_segment(name))
+}
+
+async fn read_body(request: Request<Incoming>) -> Result<Bytes, Status> {
+    let too_large = || Status::request_entity_too_large(&format!("limit is {BODY_BYTES_MAX}"));
+    let said = http_body::Body::size_hint(request.body()).lower();
+    if said > BODY_BYTES_MAX as u64 {
+        return Err(too_large());
+    }
+    match Limited::new(request.into_body(), BODY_BYTES_MAX).collect().await {
+        Ok(body) => Ok(body.to_bytes()),
+        Err(error) if error.is::<LengthLimitError>() => Err(too_large()),
+        Err(error) => Err(Status::bad_request(format!("the body of the request could not be read: {error}"))),
+    }
+}
+
+fn audit_id(headers: &HeaderMap) -> HeaderValue {
+    let given = headers.get("audit-id").filter(|id| !id.is_empty());
+    given.cloned().unwrap_or_else(|| {
+        let id = keepwatch_registry::new_uid();
+        HeaderValue::from_str(&id).expect("a uid can be a header")
+    })
+}
+
+/// How long all warnings of an answer may be before each is cut, and to what length then.
+const WARNINGS_BYTES_MAX: usize = 4096;
+const WARNING_BYTES_CUT: usize = 256;
+
+fn add_warnings(headers: &mut HeaderMap, warnings: &[String]) {
+    let total: usize = warnings.iter().map(String::len).sum();
+    let mut told: Vec<&str> = Vec::new();
+    for warning in warnings {
+        let end = if total > WARNINGS_BYTES_MAX {
+            warning.floor_char_boundary(WARNING_BYTES_CUT)
+        } else {
+            warning.len()
+        };
+        let text = &warning[..end];
+        if told.contains(&text) {
+            continue;
+        }
+        told.push(text);
+        let quoted: String = text.chars().filter(|c| !c.is_control()).flat_map(|c| escape(c)).collect();
+        if let Ok(value) = HeaderValue::from_bytes(format!("299 - \"{quoted}\"").as_bytes()) {
+            headers.append(header::WARNING, value);
+        }
+    }
+}
+
+fn escape(c: char) -> impl Iterator<Item = char> {
+    let slash = matches!(c, '"' | '\\').then_some('\\');
+    slash.into_iter().chain([c])
+}
+
+fn is_group(group: &str) -> bool {
+    kinds::RESOURCES.iter().any(|resource| resource.group == group)
+}
+
+/// What is told to whoever still uses a kind that will go.
+fn deprecation(ty: &str) -> Option<&'static str> {
+    match ty {
+        "core.v1.Endpoints" => {
+            Some("v1 Endpoints is deprecated in v1.33+; use discovery.k8s.io/v1 EndpointSlice")
+        }
+        "core.v1.ComponentStatus" => Some("v1 ComponentStatus is deprecated in v1.19+"),
+        _ => None,
+    }
+}
+
+fn wants_aggregated(accept: &str) -> bool {
+    // The first clause that the server can meet counts.
+    for clause in accept.split(',') {
+        let mut parts = clause.split(';').map(str::trim);
+        let (media, parameters): (_, Vec<&str>) = (parts.next().unwrap_or_default(), parts.collect());
+        let is_json = matches!(media, "application/json" | "*/*");
+        let has = |parameter: &str| parameters.contains(&parameter);
+        if is_json && has("g=apidiscovery.k8s.io") && has("v=v2") && has("as=APIGroupDiscoveryList") {
+            return true;
+        }
+        if is_json && !parameters.iter().any(|parameter| parameter.starts_with("as=")) {
+            return false;
+        }
+    }
+    false
+}
+
+fn not_modified(pass: &Pass, etag: &str) -> Option<Response<Body>> {
+    let known = pass.header(header::IF_NONE_MATCH)?;
+    (known == etag).then(|| plain(StatusCode::NOT_MODIFIED))
+}
+
+fn set_etag(headers: &mut HeaderMap, etag: &str) {
+    if let Ok(value) = HeaderValue::from_str(etag) {
+        headers.insert(header::ETAG, value);
+    }
+}
+
+/// How long a document with its hash in the address may be kept by a client, in seconds.
+const IMMUTABLE_SECONDS: u64 = 365 * 24 * 3600;
+
+/// An OpenAPI document, which is kept compressed.
+fn answer_document(pass: &Pass, path: &str, gzip: Bytes, hash: &str) -> Response<Body> {
+    if let Some(given) = pass.query.first("hash").filter(|given| !path.is_empty() && *given != hash) {
+        tracing::debug!(given, "an old document was asked for");
+        let mut response = plain(StatusCode::MOVED_PERMANENTLY);
+        if let Ok(location) = HeaderValue::from_str(&format!("{path}?hash={hash}")) {
+            response.headers_mut().insert(header::LOCATION, location);
+        }
+        return response;
+    }
+    let etag = format!("\"{hash}\"");
+    let mut response = not_modified(pass, &etag).unwrap_or_else(|| {
+        let takes_gzip = pass.header(header::ACCEPT_ENCODING).is_some_and(|value| value.contains("gzip"));
+        let body = if takes_gzip { gzip } else { unpacked(&gzip) };
+        let mut response = typed(StatusCode::OK, Form::JSON.content_type(), Body::from(body));
+        if takes_gzip {
+            response.headers_mut().insert(header::CONTENT_ENCODING, HeaderValue::from_static("gzip"));
+        }
+        response
+    });
+    let headers = response.headers_mut();
+    set_etag(headers, &etag);
+    headers.insert(header::VARY, HeaderValue::from_static("Accept"));
+    if pass.query.first("hash").is_some() {
+        headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("public, immutable"));
+        let expires = std::time::SystemTime::now() + Duration::from_secs(IMMUTABLE_SECONDS);
+        if let Ok(value) = HeaderValue::from_str(&httpdate::fmt_http_date(expires)) {
+            headers.insert(header::EXPIRES, value);
+        }
+    }
+    response
+}
+
+fn unpacked(gzip: &[u8]) -> Bytes {
+    let mut out = Vec::new();
+    std::io::Read::read_to_end(&mut flate2::read::GzDecoder::new(gzip), &mut out)
+        .expect("it was compressed by this program");
+    out.into()
+}
+
+fn as_yaml(json: &[u8]) -> Bytes {
+    let document: serde_json::Value = serde_json::from_slice(json).unwrap_or_default();
+    serde_yaml_ng::to_string(&document).unwrap_or_default().into()
+}
+
+fn version() -> serde_json::Value {
+    json!({
+        "major": "1", "minor": "36", "emulationMajor": "1", "emulationMinor": "36",
+        "minCompatibilityMajor": "1", "minCompatibilityMinor": "35",
+        "gitVersion": "v1.36.4", "gitCommit": concat!("keepwatch-", env!("CARGO_PKG_VERSION")), "gitTreeState": "clean",
+        "buildDate": "1970-01-01T00:00:00Z", "goVersion": "none", "compiler": "rustc",
+        "platform": format!("{}/{}", std::env::consts::OS, std::env::consts::ARCH),
+    })
+}
+
+fn paths(documents: &discovery::Documents) -> Vec<String> {
+    let mut paths: Vec<String> =
+        vec!["/api".to_owned(), "/api/v1".to_owned(), "/apis".to_owned(), "/apis/".to_owned()];
+    for (group, versions) in kinds::groups() {
+        if !group.is_empty() {
+            paths.push(format!("/apis/{group}"));
+            paths.extend(versions.iter().map(|version| format!("/apis/{group}/{version}")));
+        }
+    }
+    paths.retain(|path| path == "/apis/" || documents.get(path).is_some());
+    for own in ["/healthz", "/livez", "/metrics", "/openapi/v2", "/openapi/v3", "/readyz", "/version"] {
+        paths.push(own.to_owned());
+    }
+    paths.sort();
+    paths
+}
+
+pub(crate) fn typed(code: StatusCode, content_type: &'static str, body: Body) -> Response<Body> {
+    let mut response = Response::new(body);
+    *response.status_mut() = code;
+    response.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static(content_type));
+    response
+}
+
+fn plain(code: StatusCode) -> Response<Body> {
+    let mut response = Response::new(Body::empty());
+    *response.status_mut() = code;
+    response
+}
+
+fn plain_text(code: StatusCode, text: impl Into<String>) -> Response<Body> {
+    let mut response = typed(code, "text/plain; charset=utf-8", Body::from(text.into().into_bytes()));
+    response.headers_mut().insert(header::X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
+    response
+}
+
+fn json_text(document: &serde_json::Value) -> Response<Body> {
+    typed(StatusCode::OK, Form::JSON.content_type(), Body::from(document.to_string().into_bytes()))
+}
+
+fn pretty_json(document: &serde_json::Value) -> Response<Body> {
+    let text = serde_json::to_vec_pretty(document).unwrap_or_default();
+    typed(StatusCode::OK, Form::JSON.content_type(), Body::from(text))
+}
+
+fn page_not_found() -> Response<Body> {
+    plain_text(StatusCode::NOT_FOUND, "404 page not found\n")
+}
+
+fn too_many() -> Response<Body> {
+    let mut response =
+        plain_text(StatusCode::TOO_MANY_REQUESTS, "Too many requests, please try again later.\n");
+    response.headers_mut().insert(header::RETRY_AFTER, RETRY_AFTER_SECONDS.into());
+    response
+}
+
+fn allow(headers: &mut HeaderMap, origin: HeaderValue) {
+    headers.insert(header::ACCESS_CONTROL_ALLOW_ORIGIN, origin);
+    for (name, value) in [
+        (header::ACCESS_CONTROL_ALLOW_METHODS, "POST, GET, OPTIONS, PUT, DELETE, PATCH"),
+        (
+            header::ACCESS_CONTROL_ALLOW_HEADERS,
+            "Content-Type, Content-Length, Accept-Encoding, X-CSRF-Token, Authorization, X-Requested-With, If-Modified-Since",
+        ),
+        (header::ACCESS_CONTROL_EXPOSE_HEADERS, "Date"),
+        (header::ACCESS_CONTROL_ALLOW_CREDENTIALS, "true"),
+    ] {
+        headers.insert(name, HeaderValue::from_static(value));
+    }
+}

@@ -1,0 +1,137 @@
+//! The user that a client certificate stands for.
+//!
+//! TLS has verified that the certificate is signed by a client CA; that was when the connection began, so whether
+//! it is still valid is looked at again here.
+
+use std::collections::BTreeMap;
+
+use aws_lc_rs::digest;
+use x509_parser::certificate::X509Certificate;
+use x509_parser::der_parser::{Oid, oid};
+use x509_parser::oid_registry::{OID_X509_COMMON_NAME, OID_X509_ORGANIZATION_NAME};
+
+use super::tokens::InvalidCredential;
+use super::user::{CREDENTIAL_ID, User};
+
+/// Where a certificate's subject may have a uid for the user.
+const USER_ID: Oid<'static> = oid!(1.3.6.1.4.1.57683.2);
+
+/// The user of this certificate (DER) at `now`, in seconds since 1970; none if it has no name for one.
+pub(super) fn user_of(der: &[u8], now: i64) -> Result<Option<User>, InvalidCredential> {
+    let (rest, certificate) = x509_parser::parse_x509_certificate(der)
+        .map_err(|_| InvalidCredential("the client certificate cannot be read"))?;
+    if !rest.is_empty() {
+        return Err(InvalidCredential("something stands behind the client certificate"));
+    }
+    let validity = certificate.validity();
+    if now < validity.not_before.timestamp() || now > validity.not_after.timestamp() {
+        return Err(InvalidCredential("the client certificate is not valid at this time"));
+    }
+    let Some(name) = subject(&certificate, &OID_X509_COMMON_NAME)?.pop().filter(|name| !name.is_empty())
+    else {
+        return Ok(None);
+    };
+    let mut uids = subject(&certificate, &USER_ID)?;
+    if uids.len() > 1 || uids.iter().any(String::is_empty) {
+        return Err(InvalidCredential("the client certificate must have one uid or none"));
+    }
+    Ok(Some(User {
+        name,
+        uid: uids.pop().unwrap_or_default(),
+        groups: subject(&certificate, &OID_X509_ORGANIZATION_NAME)?,
+        extra: BTreeMap::from([(CREDENTIAL_ID.to_owned(), vec![fingerprint(der)])]),
+    }))
+}
+
+/// Every value that the subject has for this attribute.
+fn subject(certificate: &X509Certificate<'_>, attribute: &Oid<'_>) -> Result<Vec<String>, InvalidCredential> {
+    let values = certificate.subject().iter_by_oid(attribute).map(|value| value.as_str().map(str::to_owned));
+    values
+        .collect::<Result<_, _>>()
+        .map_err(|_| InvalidCredential("the client certificate's subject is no text"))
+}
+
+fn fingerprint(der: &[u8]) -> String {
+    let mut text = String::from("X509SHA256=");
+    for byte in digest::digest(&digest::SHA256, der).as_ref() {
+        for digit in [byte >> 4, byte & 15] {
+            text.push(char::from_digit(u32::from(digit), 16).expect("four bits"));
+        }
+    }
+    text
+}
+
+#[cfg(test)]
+pub(super) mod tests {
+    use super::*;
+    use rcgen::{CertificateParams, DnType, KeyPair, date_time_ymd};
+
+    /// A certificate with this subject, valid from 2020 to 2030.
+    pub(in crate::auth) fn certificate(subject: &[(DnType, &str)]) -> Vec<u8> {
+        let mut params = CertificateParams::default();
+        params.not_before = date_time_ymd(2020, 1, 1);
+        params.not_after = date_time_ymd(2030, 1, 1);
+        params.distinguished_name = rcgen::DistinguishedName::new();
+        for (attribute, value) in subject {
+            params.distinguished_name.push(attribute.clone(), *value);
+        }
+        params.self_signed(&KeyPair::generate().unwrap()).unwrap().der().to_vec()
+    }
+
+    pub(in crate::auth) const IN_2025: i64 = 1_750_000_000;
+
+    /// rcgen keeps one value for each type, so a second organisation is given by its number.
+    fn organisation() -> DnType {
+        DnType::CustomDnType(vec![2, 5, 4, 10])
+    }
+
+    fn uid() -> DnType {
+        DnType::CustomDnType(vec![1, 3, 6, 1, 4, 1, 57683, 2])
+    }
+
+    #[test]
+    fn a_certificate_names_its_user_and_its_groups() {
+        let der = certificate(&[
+            (DnType::OrganizationName, "system:masters"),
+            (organisation(), "dev"),
+            (DnType::CommonName, "alice"),
+            (uid(), "u-1"),
+        ]);
+        let user = user_of(&der, IN_2025).unwrap().unwrap();
+        assert_eq!((&*user.name, &*user.uid), ("alice", "u-1"));
+        assert_eq!(user.groups, ["system:masters", "dev"]);
+        let credential = &user.extra[CREDENTIAL_ID][0];
+        assert_eq!(credential.len(), "X509SHA256=".len() + 64);
+        assert!(credential.strip_prefix("X509SHA256=").unwrap().bytes().all(|b| b.is_ascii_hexdigit()));
+    }
+
+    #[test]
+    fn the_fingerprint_is_that_of_the_whole_certificate() {
+        let empty = "X509SHA256=e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855";
+        assert_eq!(fingerprint(b""), empty);
+    }
+
+    #[test]
+    fn a_certificate_without_a_common_name_is_nobodys() {
+        for subject in [&[][..], &[(DnType::OrganizationName, "dev")], &[(DnType::CommonName, "")]] {
+            assert_eq!(user_of(&certificate(subject), IN_2025), Ok(None));
+        }
+    }
+
+    #[test]
+    fn a_certificate_counts_only_while_it_is_valid() {
+        let der = certificate(&[(DnType::CommonName, "alice")]);
+        for (now, valid) in [(IN_2025, true), (1_500_000_000, false), (2_000_000_000, false)] {
+            assert_eq!(user_of(&der, now).is_ok(), valid, "{now}");
+        }
+    }
+
+    #[test]
+    fn nothing_but_a_certificate_is_one() {
+        let der = certificate(&[(DnType::CommonName, "alice")]);
+        let longer = [&der[..], &[0]].concat();
+        for bytes in [&[][..], b"alice", &der[..der.len() - 1], &longer] {
+            assert!(user_of(bytes, IN_2025).is_err());
+        }
+    }
+}

@@ -1,0 +1,668 @@
+//! What clients ask first: which groups, versions and resources there are, and what can be done with them.
+//!
+//! The documents say nothing but what the [`Served`] resources say that they are made of, built-in and custom alike.
+//! They are made once and then only handed out; when a custom resource comes or goes, all of them are made again.
+//!
+//! The same facts come in two forms: one document per group and version, and all in one (aggregated discovery), which
+//! new clients prefer and which carries a tag to ask whether it has changed.
+
+use std::borrow::Cow;
+use std::cmp::Ordering;
+use std::collections::BTreeMap;
+
+use aws_lc_rs::digest;
+use base64::{Engine, prelude::BASE64_STANDARD};
+use bytes::Bytes;
+use keepwatch_registry::kinds::{self, Resource, group_version};
+use serde_json::{Map, Value, json};
+use xxhash_rust::xxh3::xxh3_128;
+
+/// A resource in one version of its group, as discovery shows it.
+#[derive(Clone, Debug)]
+pub struct Served<'a> {
+    /// The group; empty for the core group.
+    pub group: &'a str,
+    /// The version.
+    pub version: &'a str,
+    /// The name in paths: `pods`.
+    pub plural: &'a str,
+    /// The name of one: `pod`.
+    pub singular: Cow<'a, str>,
+    /// The kind: `Pod`.
+    pub kind: &'a str,
+    /// Whether its objects lie in namespaces.
+    pub namespaced: bool,
+    /// Short names for people.
+    pub short_names: Vec<&'a str>,
+    /// Groups of resources that people can ask for at once.
+    pub categories: Vec<&'a str>,
+    /// What can be done with it, in alphabetical order.
+    pub verbs: Vec<&'a str>,
+    /// What else there is under the name of an object, in alphabetical order.
+    pub subresources: Vec<ServedSubresource<'a>>,
+    /// The group and version in which its objects are stored; absent if they are not.
+    pub stored: Option<(&'a str, &'a str)>,
+}
+
+/// Something under the name of an object.
+#[derive(Clone, Debug)]
+pub struct ServedSubresource<'a> {
+    /// Its name: `status`.
+    pub name: &'a str,
+    /// What can be done with it, in alphabetical order.
+    pub verbs: Vec<&'a str>,
+    /// Group, version and kind of what is sent, if that is not an object of the resource.
+    pub kind: Option<(&'a str, &'a str, &'a str)>,
+}
+
+impl From<&'static Resource> for Served<'static> {
+    fn from(resource: &'static Resource) -> Self {
+        let stored = resource.stored();
+        Self {
+            group: resource.group,
+            version: resource.version,
+            plural: resource.plural,
+            singular: resource.kind.to_ascii_lowercase().into(),
+            kind: resource.kind,
+            namespaced: resource.namespaced,
+            short_names: resource.short_names.to_vec(),
+            categories: resource.categories.to_vec(),
+            verbs: resource.verbs.to_vec(),
+            subresources: resource
+                .subresources
+                .iter()
+                .map(|sub| ServedSubresource { name: sub.name, verbs: sub.verbs.to_vec(), kind: sub.kind })
+                .collect(),
+            stored: resource.storage.map(|_| (stored.group, stored.version)),
+        }
+    }
+}
+
+/// The built-in resources, in the order in which clients show them.
+pub fn built_in() -> impl Iterator<Item = Served<'static>> {
+    kinds::RESOURCES.iter().map(Served::from)
+}
+
+/// What aggregated discovery says that it is. The only version: the server whose answers are the measure no longer has
+/// `v2beta1`, and who asks for that gets the documents one by one.
+pub const AGGREGATED: &str = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList";
+
+/// A document with the tag by which a client asks whether it has changed.
+#[derive(Clone, Debug)]
+pub struct Tagged {
+    /// The JSON.
+    pub bytes: Bytes,
+    /// As the header `Etag` has it, quotes and all.
+    pub etag: String,
+}
+
+impl Tagged {
+    fn new(document: &Value) -> Self {
+        let bytes = bytes_of(document);
+        let etag = format!("\"{:032X}\"", xxh3_128(&bytes));
+        Self { bytes, etag }
+    }
+}
+
+/// The documents of one set of resources, ready to be sent.
+#[derive(Clone, Debug)]
+pub struct Documents {
+    by_path: BTreeMap<String, Bytes>,
+    aggregated: BTreeMap<&'static str, Tagged>,
+}
+
+impl Documents {
+    /// Makes them all. Groups stand in the order in which they first come, the versions of a group and the resources of
+    /// a version in the order in which Kubernetes has them. `server_address` is where clients reach the server: `host:port`.
+    pub fn new<'a>(resources: impl IntoIterator<Item = Served<'a>>, server_address: &str) -> Self {
+        let groups = grouped(resources);
+        let (core, named): (Vec<&Group<'_>>, Vec<&Group<'_>>) =
+            groups.iter().partition(|group| group.name.is_empty());
+        let mut by_path = BTreeMap::from([
+            ("/api".to_owned(), bytes_of(&api_versions(&core, server_address))),
+            ("/apis".to_owned(), bytes_of(&api_group_list(&named))),
+        ]);
+        for group in &groups {
+            let root =
+                if group.name.is_empty() { "/api".to_owned() } else { format!("/apis/{}", group.name) };
+            for (version, resources) in &group.versions {
+                by_path.insert(
+                    format!("{root}/{version}"),
+                    bytes_of(&api_resource_list(group.name, version, resources)),
+                );
+            }
+            if !group.name.is_empty() {
+                by_path.insert(root, bytes_of(&typed("APIGroup", Some("v1"), api_group(group))));
+            }
+        }
+        let aggregated = [("/api", core), ("/apis", named)]
+            .map(|(path, groups)| (path, Tagged::new(&all_in_one(&groups))))
+            .into();
+        Self { by_path, aggregated }
+    }
+
+    /// The document at a path without a slash at its end: `/api`, `/api/v1`, `/apis`, `/apis/apps`, `/apis/apps/v1`.
+    pub fn get(&self, path: &str) -> Option<&Bytes> {
+        self.by_path.get(path)
+    }
+
+    /// Everything at once, for who accepts [`AGGREGATED`]; there is such a document at `/api` and at `/apis`.
+    pub fn aggregated(&self, path: &str) -> Option<&Tagged> {
+        self.aggregated.get(path)
+    }
+}
+
+/// How versions of a group are ordered, the one that clients should prefer first: stable ones before beta before alpha,
+/// higher before lower; last, by name, what does not look like a version.
+pub fn by_preference(a: &str, b: &str) -> Ordering {
+    match (stability(a), stability(b)) {
+        (Some(a), Some(b)) => b.cmp(&a),
+        (Some(_), None) => Ordering::Less,
+        (None, Some(_)) => Ordering::Greater,
+        (None, None) => a.cmp(b),
+    }
+}
+
+/// How settled a version is, its major and its minor number: `v1beta2` is (1, 1, 2).
+fn stability(version: &str) -> Option<(u8, u64, u64)> {
+    let version = version.strip_prefix('v')?;
+    let digits = version.find(|c: char| !c.is_ascii_digit()).unwrap_or(version.len());
+    let (major, rest) = version.split_at(digits);
+    let (level, minor) = match (rest.strip_prefix("beta"), rest.strip_prefix("alpha")) {
+        _ if rest.is_empty() => (2, "0"),
+        (Some(minor), _) => (1, minor),
+        (_, Some(minor)) => (0, minor),
+        _ => return None,
+    };
+    let number = |text: &str| text.parse().ok().filter(|_| text.bytes().all(|b| b.is_ascii_digit()));
+    Some((level, number(major)?, number(minor)?))
+}
+
+struct Group<'a> {
+    name: &'a str,
+    /// The preferred one first.
+    versions: Vec<(&'a str, Vec<Served<'a>>)>,
+}
+
+fn grouped<'a>(resources: impl IntoIterator<Item = Served<'a>>) -> Vec<Group<'a>> {
+    let mut groups: Vec<Group<'a>> = Vec::new();
+    for resource in resources {
+        let at = groups.iter().position(|group| group.name == resource.group).unwrap_or_else(|| {
+            groups.push(Group { name: resource.group, versions: Vec::new() });
+            groups.len() - 1
+        });
+        let versions = &mut groups[at].versions;
+        match versions.iter_mut().find(|(version, _)| *version == resource.version) {
+            Some((_, resources)) => resources.push(resource),
+            None => versions.push((resource.version, vec![resource])),
+        }
+    }
+    for group in &mut groups {
+        group.versions.sort_by(|(a, _), (b, _)| by_preference(a, b));
+        for (_, resources) in &mut group.versions {
+            resources.sort_by_key(|resource| resource.plural);
+        }
+    }
+    groups
+}
+
+fn bytes_of(document: &Value) -> Bytes {
+    document.to_string().into()
+}
+
+/// The document with its kind; what is about the core group alone says no apiVersion, as its documents are the oldest.
+fn typed(kind: &str, api_version: Option<&str>, mut document: Value) -> Value {
+    document["kind"] = kind.into();
+    if let Some(api_version) = api_version {
+        document["apiVersion"] = api_version.into();
+    }
+    document
+}
+
+fn api_versions(core: &[&Group<'_>], server_address: &str) -> Value {
+    let versions: Vec<&str> =
+        core.iter().flat_map(|group| group.versions.iter().map(|(version, _)| *version)).collect();
+    let address = json!({ "clientCIDR": "0.0.0.0/0", "serverAddress": server_address });
+    typed("APIVersions", None, json!({ "versions": versions, "serverAddressByClientCIDRs": [address] }))
+}
+
+fn api_group_list(groups: &[&Group<'_>]) -> Value {
+    let groups: Vec<Value> = groups.iter().map(|group| api_group(group)).collect();
+    typed("APIGroupList", Some("v1"), json!({ "groups": groups }))
+}
+
+fn api_group(group: &Group<'_>) -> Value {
+    let versions: Vec<Value> = group
+        .versions
+        .iter()
+        .map(|(version, _)| json!({ "groupVersion": group_version(group.name, version), "version": version }))
+        .collect();
+    json!({ "name": group.name, "preferredVersion": versions.first(), "versions": versions })
+}
+
+fn api_resource_list(group: &str, version: &str, resources: &[Served<'_>]) -> Value {
+    let mut entries = Vec::new();
+    for resource in resources {
+        entries.push(api_resource(resource));
+        entries.extend(resource.subresources.iter().map(|sub| api_subresource(resource, sub)));
+    }
+    let api_version = (!group.is_empty()).then_some("v1");
+    let list = json!({ "groupVersion": group_version(group, version), "resources": entries });
+    typed("APIResourceList", api_version, list)
+}
+
+fn api_resource(resource: &Served<'_>) -> Value {
+    let mut entry = json!({
+        "name": resource.plural,
+        "singularName": resource.singular,
+        "namespaced": resource.namespaced,
+        "kind": resource.kind,
+        "verbs": resource.verbs,
+    });
+    put_names(&mut entry, resource);
+    if let Some((group, version)) = resource.stored {
+        entry["storageVersionHash"] = storage_version_hash(group, version, resource.kind).into();
+    }
+    entry
+}
+
+fn api_subresource(resource: &Served<'_>, sub: &ServedSubresource<'_>) -> Value {
+    let (group, version, kind) = response_kind(resource, sub);
+    let mut entry = json!({
+        "name": format!("{}/{}", resource.plural, sub.name),
+        "singularName": "",
+        "namespaced": resource.namespaced,
+        "kind": kind,
+        "verbs": sub.verbs,
+    });
+    if !version.is_empty() {
+        entry["group"] = group.into();
+        entry["version"] = version.into();
+    }
+    entry
+}
+
+fn put_names(entry: &mut Value, resource: &Served<'_>) {
+    for (field, names) in [("shortNames", &resource.short_names), ("categories", &resource.categories)] {
+        if !names.is_empty() {
+            entry[field] = json!(names);
+        }
+    }
+}
+
+/// Group, version and kind of what a subresource is about; group and version only if they are not the resource's own.
+fn response_kind<'a>(resource: &Served<'a>, sub: &ServedSubresource<'a>) -> (&'a str, &'a str, &'a str) {
+    match sub.kind {
+        None => ("", "", resource.kind),
+        Some((group, version, kind)) if (group, version) == (resource.group, resource.version) => {
+            ("", "", kind)
+        }
+        Some(elsewhere) => elsewhere,
+    }
+}
+
+/// Tells those who move stored objects to another version whether there is another version.
+fn storage_version_hash(group: &str, version: &str, kind: &str) -> String {
+    let name = format!("{group}/{version}/{kind}");
+    let hash = digest::digest(&digest::SHA256, name.as_bytes());
+    BASE64_STANDARD.encode(&hash.as_ref()[..8])
+}
+
+fn all_in_one(groups: &[&Group<'_>]) -> Value {
+    let items: Vec<Value> = groups.iter().map(|group| aggregated_group(group)).collect();
+    typed("APIGroupDiscoveryList", Some("apidiscovery.k8s.io/v2"), json!({ "metadata": {}, "items": items }))
+}
+
+fn aggregated_group(group: &Group<'_>) -> Value {
+    let mut metadata = Map::new();
+    if !group.name.is_empty() {
+        metadata.insert("name".to_owned(), group.name.into());
+    }
+    let versions: Vec<Value> = group
+        .versions
+        .iter()
+        .map(|(version, resources)| {
+            let resources: Vec<Value> = resources.iter().map(aggregated_resource).collect();
+            json!({ "version": version, "resources": resources, "freshness": "Current" })
+        })
+        .collect();
+    json!({ "metadata": metadata, "versions": versions })
+}
+
+fn aggregated_resource(resource: &Served<'_>) -> Value {
+    let mut entry = json!({
+        "resource": resource.plural,
+        "responseKind": { "group": "", "version": "", "kind": resource.kind },
+        "scope": if resource.namespaced { "Namespaced" } else { "Cluster" },
+        "singularResource": resource.singular,
+        "verbs": resource.verbs,
+    });
+    put_names(&mut entry, resource);
+    let subresources: Vec<Value> = resource
+        .subresources
+        .iter()
+        .map(|sub| {
+            let (group, version, kind) = response_kind(resource, sub);
+            json!({
+                "subresource": sub.name,
+                "responseKind": { "group": group, "version": version, "kind": kind },
+                "verbs": sub.verbs,
+            })
+        })
+        .collect();
+    if !subresources.is_empty() {
+        entry["subresources"] = subresources.into();
+    }
+    entry
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const ALL: &str = "create,delete,deletecollection,get,list,patch,update,watch";
+    const GPU: &str = "get,patch,update";
+
+    fn documents() -> Documents {
+        Documents::new(built_in(), "10.0.0.1:6443")
+    }
+
+    fn parsed(bytes: &Bytes) -> Value {
+        serde_json::from_slice(bytes).unwrap()
+    }
+
+    fn get(path: &str) -> Value {
+        parsed(documents().get(path).unwrap())
+    }
+
+    fn text(value: &Value) -> &str {
+        value.as_str().unwrap_or_default()
+    }
+
+    fn joined(value: &Value) -> String {
+        value.as_array().into_iter().flatten().map(text).collect::<Vec<_>>().join(",")
+    }
+
+    /// A resource of a list in one line: name, name of one, scope, kind, verbs; then what only some have.
+    fn line(resource: &Value) -> String {
+        let scope = if resource["namespaced"] == true { "N" } else { "C" };
+        let mut line = format!(
+            "{} '{}' {scope} {} [{}]",
+            text(&resource["name"]),
+            text(&resource["singularName"]),
+            text(&resource["kind"]),
+            match joined(&resource["verbs"]).as_str() {
+                ALL => "*",
+                GPU => "gpu",
+                verbs => verbs,
+            },
+        );
+        for field in ["shortNames", "categories"] {
+            if resource.get(field).is_some() {
+                line += &format!(" {field}={}", joined(&resource[field]));
+            }
+        }
+        if resource.get("group").is_some() {
+            line += &format!(" in {}/{}", text(&resource["group"]), text(&resource["version"]));
+        }
+        line
+    }
+
+    /// Looks for the lines in the list at a path, in their order; others may stand between.
+    fn check(path: &str, expected: &str) {
+        let list = get(path);
+        let lines: Vec<String> = list["resources"].as_array().unwrap().iter().map(line).collect();
+        let expected: Vec<&str> = expected.lines().map(str::trim).filter(|line| !line.is_empty()).collect();
+        let found: Vec<&str> =
+            lines.iter().map(String::as_str).filter(|line| expected.contains(line)).collect();
+        assert_eq!(found, expected, "{path} has:\n{}", lines.join("\n"));
+    }
+
+    #[test]
+    fn the_core_group_is_told_with_the_servers_address() {
+        assert_eq!(
+            get("/api"),
+            json!({
+                "kind": "APIVersions",
+                "versions": ["v1"],
+                "serverAddressByClientCIDRs": [
+                    { "clientCIDR": "0.0.0.0/0", "serverAddress": "10.0.0.1:6443" }
+                ],
+            })
+        );
+    }
+
+    #[test]
+    fn groups_are_told_with_their_versions_in_the_order_of_display() {
+        let groups = get("/apis");
+        assert_eq!((text(&groups["kind"]), text(&groups["apiVersion"])), ("APIGroupList", "v1"));
+        let names: Vec<&str> = groups["groups"]
+            .as_array()
+            .unwrap()
+            .iter()
+            .map(|g| text(&g["name"]).split('.').next().unwrap())
+            .collect();
+        assert_eq!(
+            names.join(" "),
+            "apiregistration apps events authentication authorization autoscaling batch certificates networking \
+             policy rbac storage admissionregistration apiextensions scheduling coordination node discovery resource \
+             flowcontrol"
+        );
+        assert_eq!(
+            groups["groups"][5],
+            json!({
+                "name": "autoscaling",
+                "versions": [
+                    { "groupVersion": "autoscaling/v2", "version": "v2" },
+                    { "groupVersion": "autoscaling/v1", "version": "v1" },
+                ],
+                "preferredVersion": { "groupVersion": "autoscaling/v2", "version": "v2" },
+            })
+        );
+    }
+
+    #[test]
+    fn a_group_is_told_on_its_own() {
+        assert_eq!(
+            get("/apis/apps"),
+            json!({
+                "kind": "APIGroup",
+                "apiVersion": "v1",
+                "name": "apps",
+                "versions": [{ "groupVersion": "apps/v1", "version": "v1" }],
+                "preferredVersion": { "groupVersion": "apps/v1", "version": "v1" },
+            })
+        );
+        assert!(documents().get("/apis/nowhere").is_none() && documents().get("/apis/apps/v2").is_none());
+    }
+
+    #[test]
+    fn resources_of_the_core_group_are_listed_as_kubernetes_does() {
+        let list = get("/api/v1");
+        assert_eq!((&list["kind"], &list["groupVersion"]), (&"APIResourceList".into(), &"v1".into()));
+        assert!(list.get("apiVersion").is_none());
+        check(
+            "/api/v1",
+            "bindings 'binding' N Binding [create]
+             configmaps 'configmap' N ConfigMap [*] shortNames=cm
+             endpoints 'endpoints' N Endpoints [*] shortNames=ep
+             events 'event' N Event [*] shortNames=ev
+             namespaces 'namespace' C Namespace [create,delete,get,list,patch,update,watch] shortNames=ns
+             namespaces/finalize '' C Namespace [update]
+             namespaces/status '' C Namespace [gpu]
+             nodes 'node' C Node [*] shortNames=no
+             nodes/proxy '' C NodeProxyOptions [create,delete,get,patch,update]
+             nodes/status '' C Node [gpu]
+             pods 'pod' N Pod [*] shortNames=po categories=all
+             pods/binding '' N Binding [create]
+             pods/eviction '' N Eviction [create] in policy/v1
+             pods/exec '' N PodExecOptions [create,get]
+             pods/log '' N Pod [get]
+             pods/status '' N Pod [gpu]
+             secrets 'secret' N Secret [*]
+             serviceaccounts 'serviceaccount' N ServiceAccount [*] shortNames=sa
+             serviceaccounts/token '' N TokenRequest [create] in authentication.k8s.io/v1
+             services 'service' N Service [*] shortNames=svc categories=all
+             services/status '' N Service [gpu]",
+        );
+    }
+
+    #[test]
+    fn resources_of_other_groups_are_listed_as_kubernetes_does() {
+        assert_eq!(get("/apis/apps/v1")["apiVersion"], "v1");
+        assert_eq!(get("/apis/apps/v1")["groupVersion"], "apps/v1");
+        check(
+            "/apis/apps/v1",
+            "daemonsets 'daemonset' N DaemonSet [*] shortNames=ds categories=all
+             daemonsets/status '' N DaemonSet [gpu]
+             deployments 'deployment' N Deployment [*] shortNames=deploy categories=all
+             deployments/scale '' N Scale [gpu] in autoscaling/v1
+             deployments/status '' N Deployment [gpu]
+             replicasets 'replicaset' N ReplicaSet [*] shortNames=rs categories=all
+             replicasets/scale '' N Scale [gpu] in autoscaling/v1
+             replicasets/status '' N ReplicaSet [gpu]
+             statefulsets 'statefulset' N StatefulSet [*] shortNames=sts categories=all
+             statefulsets/scale '' N Scale [gpu] in autoscaling/v1
+             statefulsets/status '' N StatefulSet [gpu]",
+        );
+        check("/apis/coordination.k8s.io/v1", "leases 'lease' N Lease [*]");
+        check("/apis/discovery.k8s.io/v1", "endpointslices 'endpointslice' N EndpointSlice [*]");
+        check("/apis/events.k8s.io/v1", "events 'event' N Event [*] shortNames=ev");
+        check(
+            "/apis/apiextensions.k8s.io/v1",
+            "customresourcedefinitions 'customresourcedefinition' C CustomResourceDefinition [*] shortNames=crd,crds categories=api-extensions
+             customresourcedefinitions/status '' C CustomResourceDefinition [gpu]",
+        );
+        check(
+            "/apis/batch/v1",
+            "cronjobs 'cronjob' N CronJob [*] shortNames=cj categories=all
+             jobs 'job' N Job [*] categories=all
+             jobs/status '' N Job [gpu]",
+        );
+    }
+
+    #[test]
+    fn resources_stand_in_the_order_of_their_names() {
+        for (group, versions) in kinds::groups().into_iter().skip(1) {
+            for version in versions {
+                let list = get(&format!("/apis/{group}/{version}"));
+                assert!(
+                    list["resources"].as_array().unwrap().is_sorted_by_key(|r| text(&r["name"])),
+                    "{group}"
+                );
+            }
+        }
+    }
+
+    #[test]
+    fn the_stored_version_is_told_as_a_hash() {
+        for (path, name, hash) in [
+            ("/api/v1", "configmaps", Some("qFsyl6wFWjQ=")),
+            ("/apis/apps/v1", "deployments", Some("8aSe+NMegvE=")),
+            ("/apis/autoscaling/v1", "horizontalpodautoscalers", Some("qwQve8ut294=")),
+            ("/apis/autoscaling/v2", "horizontalpodautoscalers", Some("qwQve8ut294=")),
+            ("/api/v1", "events", Some("r2yiGXH7wu8=")),
+            ("/apis/events.k8s.io/v1", "events", Some("r2yiGXH7wu8=")),
+            ("/api/v1", "bindings", None),
+            ("/api/v1", "pods/status", None),
+        ] {
+            let list = get(path);
+            let resource = list["resources"].as_array().unwrap().iter().find(|r| r["name"] == name).unwrap();
+            assert_eq!(resource.get("storageVersionHash").and_then(Value::as_str), hash, "{path} {name}");
+        }
+    }
+
+    #[test]
+    fn aggregated_discovery_tells_everything_at_once() {
+        let documents = documents();
+        let core = parsed(&documents.aggregated("/api").unwrap().bytes);
+        assert_eq!((text(&core["kind"]), &core["metadata"]), ("APIGroupDiscoveryList", &json!({})));
+        assert_eq!(core["apiVersion"], "apidiscovery.k8s.io/v2");
+        assert_eq!(core["items"].as_array().unwrap().len(), 1);
+        assert_eq!(core["items"][0]["metadata"], json!({}));
+        let version = &core["items"][0]["versions"][0];
+        assert_eq!((text(&version["version"]), text(&version["freshness"])), ("v1", "Current"));
+        let resource = |name: &str| {
+            version["resources"].as_array().unwrap().iter().find(|r| r["resource"] == name).unwrap().clone()
+        };
+        assert_eq!(
+            resource("secrets"),
+            json!({
+                "resource": "secrets",
+                "responseKind": { "group": "", "version": "", "kind": "Secret" },
+                "scope": "Namespaced",
+                "singularResource": "secret",
+                "verbs": ALL.split(',').collect::<Vec<_>>(),
+            })
+        );
+        let pods = resource("pods");
+        assert_eq!((&pods["shortNames"], &pods["categories"]), (&json!(["po"]), &json!(["all"])));
+        for expected in [
+            json!({
+                "subresource": "binding",
+                "responseKind": { "group": "", "version": "", "kind": "Binding" },
+                "verbs": ["create"],
+            }),
+            json!({
+                "subresource": "eviction",
+                "responseKind": { "group": "policy", "version": "v1", "kind": "Eviction" },
+                "verbs": ["create"],
+            }),
+            json!({
+                "subresource": "status",
+                "responseKind": { "group": "", "version": "", "kind": "Pod" },
+                "verbs": ["get", "patch", "update"],
+            }),
+        ] {
+            assert!(pods["subresources"].as_array().unwrap().contains(&expected), "{expected}");
+        }
+        assert_eq!(resource("nodes")["scope"], "Cluster");
+
+        let named = parsed(&documents.aggregated("/apis").unwrap().bytes);
+        assert_eq!(named["items"][1]["metadata"], json!({ "name": "apps" }));
+        assert!(documents.aggregated("/apis/apps").is_none());
+    }
+
+    fn widgets(version: &'static str) -> Served<'static> {
+        Served {
+            group: "example.com",
+            version,
+            plural: "widgets",
+            singular: "widget".into(),
+            kind: "Widget",
+            namespaced: true,
+            short_names: Vec::new(),
+            categories: Vec::new(),
+            verbs: ALL.split(',').collect(),
+            subresources: Vec::new(),
+            stored: Some(("example.com", "v1")),
+        }
+    }
+
+    #[test]
+    fn a_custom_resource_appears_everywhere_and_changes_the_tag() {
+        let without = documents();
+        let with = Documents::new(built_in().chain([widgets("v1beta1"), widgets("v1")]), "10.0.0.1:6443");
+        let group = parsed(with.get("/apis/example.com").unwrap());
+        assert_eq!(group["preferredVersion"]["groupVersion"], "example.com/v1");
+        let list = parsed(with.get("/apis/example.com/v1").unwrap());
+        assert_eq!(line(&list["resources"][0]), "widgets 'widget' N Widget [*]");
+        let groups = parsed(with.get("/apis").unwrap());
+        assert_eq!(groups["groups"].as_array().unwrap().last().unwrap()["name"], "example.com");
+
+        let tag = |documents: &Documents, path| documents.aggregated(path).unwrap().etag.clone();
+        assert_ne!(tag(&without, "/apis"), tag(&with, "/apis"));
+        assert_eq!(tag(&without, "/api"), tag(&with, "/api"));
+        assert!(tag(&with, "/api").starts_with('"') && tag(&with, "/api").ends_with('"'));
+    }
+
+    #[test]
+    fn stable_versions_come_first_and_higher_ones_before_lower() {
+        let expected =
+            ["v10", "v2", "v1", "v11beta2", "v10beta3", "v3beta1", "v12alpha1", "foo", "v", "v1rc1"];
+        let mut versions = expected;
+        versions.reverse();
+        versions.sort_by(|a, b| by_preference(a, b));
+        assert_eq!(versions, expected);
+    }
+}

@@ -1,0 +1,58 @@
+//! Delete, of one object and of many.
+
+use super::{Answer, Call, answer};
+use crate::negotiation::Answering;
+use http::StatusCode;
+use keepwatch_apimachinery::{meta::ListMeta, status::Status};
+use keepwatch_registry::{codec::Body as Sent, options::DeleteOptions, rest::Deleted};
+
+/// What is told to whoever deletes a job and does not say what becomes of its pods.
+const JOB_WARNING: &str = "child pods are preserved by default when jobs are deleted; set propagationPolicy=Background to remove them or set propagationPolicy=Orphan to suppress this warning";
+
+impl Call<'_> {
+    fn delete_options(&self, body: &[u8]) -> Result<DeleteOptions, Status> {
+        let sent: Option<Sent<'_>> = if body.is_empty() { None } else { Some(self.sent(body)?) };
+        DeleteOptions::read(sent.as_ref(), &self.pass.query.pairs())
+    }
+
+    pub(super) async fn delete(&self, body: &[u8]) -> Result<Answer, Status> {
+        let renderer = self.renderer(Answering::One)?;
+        let options = self.delete_options(body)?;
+        let target = self.target();
+        let deleted = self.api.registry.delete(target, &options).await?;
+        let (code, bytes) = match deleted {
+            Deleted::Held(shown) => {
+                // Whoever asks in the old way that dependents go too is told that it is not done yet.
+                let waits = options.orphan_dependents == Some(false);
+                (if waits { StatusCode::ACCEPTED } else { StatusCode::OK }, renderer.object(&shown)?)
+            }
+            Deleted::Gone(shown) if target.resource.returns_deleted => {
+                (StatusCode::OK, renderer.object(&shown)?)
+            }
+            Deleted::Gone(shown) => {
+                let document = shown.document();
+                let uid = document["metadata"]["uid"].as_str().unwrap_or_default();
+                let status = Status::deleted(target.qualified(), target.name, uid);
+                (StatusCode::OK, crate::render::status(&status, renderer.form.media, renderer.pretty))
+            }
+        };
+        let unsaid = options.propagation.is_none() && options.orphan_dependents.is_none();
+        let warns = target.resource.ty == "batch.v1.Job" && unsaid;
+        let warnings = warns.then(|| JOB_WARNING.to_owned()).into_iter().collect();
+        Ok(answer(code, &renderer, bytes, warnings))
+    }
+
+    pub(super) async fn delete_collection(&self, body: &[u8]) -> Result<Answer, Status> {
+        let renderer = self.renderer(Answering::List)?;
+        let list_options = self.list_options()?.check()?;
+        let options = self.delete_options(body)?;
+        let target = self.target();
+        let list = self.api.registry.delete_collection(target, list_options, &options).await?;
+        let meta = ListMeta { resource_version: list.revision.to_string(), ..ListMeta::default() };
+        let unsaid = options.propagation.is_none() && options.orphan_dependents.is_none();
+        let warns = target.resource.ty == "batch.v1.Job" && unsaid;
+        let body = renderer.list(list.items, meta)?;
+        let warnings = warns.then(|| JOB_WARNING.to_owned()).into_iter().collect();
+        Ok(answer(StatusCode::OK, &renderer, body, warnings))
+    }
+}

@@ -1,0 +1,239 @@
+//! What is done with a resource, one file for each kind of request.
+
+mod read;
+mod write;
+mod delete;
+mod review;
+
+pub(crate) use read::watch;
+
+use crate::{
+    api::{Api, Pass},
+    body::Body,
+    negotiation::{self, Answering},
+    render::{IncludeObject, Renderer},
+};
+use bytes::Bytes;
+use http::{Method, Response, StatusCode, header};
+use keepwatch_apimachinery::{meta::Qualified, status::Status};
+use keepwatch_registry::{
+    codec::Body as Sent,
+    kinds::Resource,
+    rest::Target,
+    strategy::{Part, Requester},
+};
+
+/// An answer that is no failure.
+pub(crate) struct Answer {
+    pub(crate) code: StatusCode,
+    pub(crate) content_type: &'static str,
+    pub(crate) body: Body,
+    pub(crate) warnings: Vec<String>,
+}
+
+/// An answer that is one.
+pub(crate) enum Refused {
+    Status(Box<Status>),
+    Response(Box<Response<Body>>),
+}
+
+impl From<Status> for Refused {
+    fn from(status: Status) -> Refused {
+        Refused::Status(Box::new(status))
+    }
+}
+
+/// What a request does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Action {
+    Get,
+    List,
+    Watch,
+    Create,
+    Update(Part),
+    Patch(Part),
+    Delete,
+    DeleteCollection,
+    GetScale,
+    UpdateScale,
+    PatchScale,
+    Bind,
+    Evict,
+    Token,
+    Review,
+    /// What would need a node to talk to.
+    Connect,
+}
+
+impl Action {
+    /// Whether it may change something.
+    pub(crate) fn writes(self) -> bool {
+        !matches!(self, Action::Get | Action::List | Action::Watch | Action::GetScale | Action::Connect)
+    }
+}
+
+/// Where a request goes.
+pub(crate) struct Route {
+    pub(crate) resource: &'static Resource,
+    pub(crate) action: Action,
+}
+
+/// What a resource has at the request's path and method.
+pub(crate) fn route(resource: &'static Resource, pass: &Pass, method: &Method) -> Result<Route, Status> {
+    let info = &pass.info;
+    let to = |action| Ok(Route { resource, action });
+    if !info.rest.is_empty()
+        && !matches!(info.subresource.as_str(), "proxy" | "portforward" | "exec" | "attach")
+    {
+        return Err(Status::unknown_path());
+    }
+    let is_namespace = resource.ty == "core.v1.Namespace";
+    if !is_namespace && resource.namespaced == info.namespace.is_empty() {
+        // Every namespace at once can be listed and watched; nothing else is there.
+        let all_namespaces = resource.namespaced && info.name.is_empty();
+        if !all_namespaces {
+            return Err(Status::unknown_path());
+        }
+        if !matches!(info.verb, "list" | "watch") || !resource.allows("list") {
+            return Err(Status::method_not_allowed());
+        }
+    }
+    if !info.subresource.is_empty() {
+        return to(subresource_action(resource, info.subresource.as_str(), info.verb)?);
+    }
+    if method == Method::HEAD {
+        return Err(Status::method_not_allowed());
+    }
+    let verb = info.verb;
+    if verb == "watch" && !resource.allows("watch") {
+        let what = Qualified::new(resource.group, resource.plural);
+        return Err(match (info.watch_path, resource.allows("list")) {
+            (true, _) => Status::unknown_path(),
+            (_, true) => Status::method_not_supported(what, "watch"),
+            _ => Status::method_not_allowed(),
+        });
+    }
+    let collection_only = matches!(verb, "create" | "list" | "deletecollection");
+    if !resource.allows(verb)
+        || (collection_only && !info.name.is_empty())
+        || (info.name.is_empty() && matches!(verb, "update" | "patch"))
+    {
+        return Err(Status::method_not_allowed());
+    }
+    to(match verb {
+        "get" => Action::Get,
+        "list" => Action::List,
+        "watch" => Action::Watch,
+        "create" if resource.ty == "core.v1.Binding" => Action::Bind,
+        "create" if resource.storage.is_none() => Action::Review,
+        "create" => Action::Create,
+        "update" => Action::Update(Part::Main),
+        "patch" => Action::Patch(Part::Main),
+        "delete" => Action::Delete,
+        _ => Action::DeleteCollection,
+    })
+}
+
+fn subresource_action(resource: &Resource, name: &str, verb: &str) -> Result<Action, Status> {
+    let known = resource.subresource(name).ok_or_else(Status::unknown_path)?;
+    if !known.verbs.contains(&verb) {
+        return Err(Status::method_not_allowed());
+    }
+    let part = match name {
+        "status" => Part::Status,
+        "finalize" => Part::Finalize,
+        "approval" => Part::Approval,
+        "ephemeralcontainers" => Part::EphemeralContainers,
+        "resize" => Part::Resize,
+        "scale" => {
+            return Ok(match verb {
+                "get" => Action::GetScale,
+                "update" => Action::UpdateScale,
+                _ => Action::PatchScale,
+            });
+        }
+        "binding" => return Ok(Action::Bind),
+        "eviction" => return Ok(Action::Evict),
+        "token" => return Ok(Action::Token),
+        _ => return Ok(Action::Connect),
+    };
+    Ok(match verb {
+        "get" => Action::Get,
+        "update" => Action::Update(part),
+        _ => Action::Patch(part),
+    })
+}
+
+/// Does what a route says. Watches have a way of their own.
+pub(crate) async fn handle(api: &Api, pass: &Pass, route: &Route, body: Bytes) -> Result<Answer, Refused> {
+    let call = Call { api, pass, route };
+    let answer = match route.action {
+        Action::Get => call.get().await,
+        Action::List => call.list().await,
+        Action::Create => call.create(&body).await,
+        Action::Update(part) => call.update(part, &body).await,
+        Action::Patch(part) => call.patch(part, &body).await,
+        Action::Delete => call.delete(&body).await,
+        Action::DeleteCollection => call.delete_collection(&body).await,
+        Action::GetScale => call.get_scale().await,
+        Action::UpdateScale => call.update_scale(&body).await,
+        Action::PatchScale => call.patch_scale(&body).await,
+        Action::Bind => call.bind(&body).await,
+        Action::Evict => call.evict(&body).await,
+        Action::Token => call.request_token(&body).await,
+        Action::Review => call.review(&body).await,
+        Action::Connect => call.connect().await,
+        Action::Watch => Err(Status::method_not_allowed()),
+    };
+    answer.map_err(Refused::from)
+}
+
+/// One request on its way through its handler.
+struct Call<'a> {
+    api: &'a Api,
+    pass: &'a Pass,
+    route: &'a Route,
+}
+
+impl Call<'_> {
+    /// What the request is about.
+    fn target(&self) -> Target<'_> {
+        let resource = self.route.resource;
+        let namespace = if resource.namespaced { self.pass.info.namespace.as_str() } else { "" };
+        Target { resource, namespace, name: &self.pass.info.name }
+    }
+
+    /// In which form to answer.
+    fn renderer(&self, answering: Answering) -> Result<Renderer, Status> {
+        let accept = self.pass.accept();
+        let is_collection = matches!(answering, Answering::List | Answering::Watch);
+        let form = negotiation::negotiate(accept.as_deref(), answering, is_collection)?;
+        let include_object = match form.shown_as {
+            crate::negotiation::ShownAs::Table(_) => {
+                IncludeObject::parse(self.pass.query.first("includeObject").unwrap_or_default())?
+            }
+            _ => IncludeObject::default(),
+        };
+        Ok(Renderer { resource: self.route.resource, form, pretty: self.pass.pretty(), include_object })
+    }
+
+    /// The body as it was sent.
+    fn sent<'b>(&self, bytes: &'b [u8]) -> Result<Sent<'b>, Status> {
+        let media = negotiation::body_media(self.pass.header(header::CONTENT_TYPE))?;
+        Ok(Sent { bytes, media })
+    }
+
+    fn requester(&self) -> Requester {
+        let user = &self.pass.user;
+        Requester {
+            name: user.name.clone(),
+            uid: user.uid.clone(),
+            groups: user.groups.clone(),
+            extra: user.extra.clone(),
+        }
+    }
+}
+
+fn answer(code: StatusCode, renderer: &Renderer, body: impl Into<Body>, warnings: Vec<String>) -> Answer {
+    Answer { code, content_type: renderer.form.content_type(), body: body.into(), warnings }
+}

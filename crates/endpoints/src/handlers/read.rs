@@ -1,0 +1,121 @@
+//! Get, list and watch.
+
+use super::{Answer, Call, Refused, Route, answer};
+use crate::{
+    api::{Api, Pass, typed},
+    body::Body,
+    negotiation::{Answering, ShownAs},
+    watch::{Events, websocket},
+};
+use futures::StreamExt;
+use http::{Response, StatusCode, header};
+use keepwatch_apimachinery::{
+    ResourceVersion,
+    list_options::{ListOptions, Position, ValidListOptions},
+    meta::ListMeta,
+    selector::{FieldSelector, FieldTerm},
+    status::Status,
+};
+use keepwatch_registry::{Shown, codec::Media, rest::is_path_segment};
+use keepwatch_storage::List;
+use std::time::Duration;
+
+impl Call<'_> {
+    pub(super) async fn get(&self) -> Result<Answer, Status> {
+        let renderer = self.renderer(Answering::One)?;
+        if self.route.resource.storage.is_none() {
+            return Err(self.target().not_found());
+        }
+        let given = self.pass.query.first("resourceVersion").unwrap_or_default();
+        let position = match given {
+            "" => Position::MostRecent,
+            text => ResourceVersion::parse(text)
+                .map_err(|error| Status::unexplained(error.to_string()))?
+                .map_or(Position::Any, Position::At),
+        };
+        let object = self.api.registry.get(self.target(), position).await?;
+        let bytes = renderer.object(&Shown::from(&object))?;
+        Ok(answer(StatusCode::OK, &renderer, bytes, Vec::new()))
+    }
+
+    pub(super) async fn list(&self) -> Result<Answer, Status> {
+        let renderer = self.renderer(Answering::List)?;
+        let options = self.list_options()?.check()?;
+        if self.route.resource.storage.is_none() {
+            let body = renderer.list(Vec::new(), ListMeta::default())?;
+            return Ok(answer(StatusCode::OK, &renderer, body, Vec::new()));
+        }
+        let list = self.api.registry.list(self.target(), options).await?;
+        let meta = list_meta(&list);
+        let body = renderer.list(list.items, meta)?;
+        Ok(answer(StatusCode::OK, &renderer, body, Vec::new()))
+    }
+
+    /// The options of a list or watch. A path that names an object is a selector for it.
+    pub(super) fn list_options(&self) -> Result<ListOptions, Status> {
+        let mut options = ListOptions::from_query(self.pass.query.pairs())?;
+        let name = self.pass.info.name.as_str();
+        if !name.is_empty() {
+            let given = &options.field_selector;
+            if !given.is_empty() && given.exact_match("metadata.name") != Some(name) {
+                return Err(Status::bad_request("fieldSelector metadata.name doesn't match requested name"));
+            }
+            if is_path_segment(name) {
+                options.field_selector = FieldSelector::from_iter([FieldTerm::equal("metadata.name", name)]);
+            }
+        }
+        Ok(options)
+    }
+}
+
+fn list_meta(list: &List) -> ListMeta {
+    ListMeta {
+        resource_version: list.revision.to_string(),
+        continue_token: list.next.as_ref().map(|token| token.encode()).unwrap_or_default(),
+        remaining_item_count: list.remaining.and_then(|count| i64::try_from(count).ok()),
+    }
+}
+
+/// Serves a watch: over a WebSocket if the client asked for one, else as a body that does not end.
+pub(crate) async fn watch(
+    api: &Api,
+    pass: &Pass,
+    route: &Route,
+    upgrade: Option<hyper::upgrade::OnUpgrade>,
+) -> Result<Response<Body>, Refused> {
+    let call = Call { api, pass, route };
+    let renderer = call.renderer(Answering::Watch)?;
+    let options = call.list_options()?.check()?;
+    let timeout = duration(&options, api.options.min_watch);
+    if let ShownAs::MetadataList(_) = renderer.form.shown_as {
+        // There is no list in a watch; upstream ends such a stream at its first event.
+        return Ok(typed(StatusCode::OK, renderer.form.content_type(), Body::empty()));
+    }
+    let target = keepwatch_registry::rest::Target { name: "", ..call.target() };
+    let watch = api.registry.watch(target, options, timeout).await?;
+    let metrics = api.metrics.watch(&pass.info);
+    let stopping = api.stopping.clone().cancelled_owned();
+    let events = Events::new(watch, renderer, api.encodings.clone(), metrics, stopping);
+    if let Some(upgrade) = upgrade {
+        let response =
+            websocket::handshake(&pass.headers).map_err(|refused| Refused::Response(Box::new(refused.0)))?;
+        tokio::spawn(websocket::serve(upgrade, events));
+        return Ok(response);
+    }
+    let kind = match renderer.form.media {
+        Media::Protobuf => "application/vnd.kubernetes.protobuf;stream=watch",
+        _ => "application/json",
+    };
+    let mut response = typed(StatusCode::OK, kind, Body::Events(events.boxed()));
+    response.headers_mut().remove(header::CONTENT_LENGTH);
+    Ok(response)
+}
+
+/// How long a watch lasts: as its client says, or some time that differs so that not all come back at once.
+fn duration(options: &ValidListOptions, min: Duration) -> Duration {
+    match options.options().timeout_seconds {
+        Some(seconds) if seconds > 0 => Duration::from_secs(seconds.unsigned_abs()),
+        Some(seconds) if seconds < 0 => Duration::ZERO,
+        _ => min.mul_f64(rand::random_range(1.0..2.0)),
+    }
+}

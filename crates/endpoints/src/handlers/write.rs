@@ -1,0 +1,237 @@
+//! Create, update and patch, of objects and of what lies under their names.
+
+use super::{Answer, Call, answer};
+use crate::{
+    negotiation::{Answering, Form},
+    render::Renderer,
+};
+use http::{StatusCode, header};
+use keepwatch_apimachinery::{list_options::Position, meta::Qualified, status::Status};
+use keepwatch_registry::{
+    Handled, Shown,
+    codec::{self, Decoded, Expected},
+    options::{DeleteOptions, FieldValidation, WriteOptions, Writing},
+    patch,
+    rest::{Change, Patch, Written},
+    schema::{self, Problems},
+    strategy::Part,
+};
+use serde_json::Value;
+
+impl Call<'_> {
+    pub(super) async fn create(&self, body: &[u8]) -> Result<Answer, Status> {
+        let renderer = self.renderer(Answering::One)?;
+        let options = self.write_options(Writing::Create)?;
+        let decoded =
+            codec::decode(&self.sent(body)?, Expected::of(self.route.resource), options.field_validation)?;
+        let written = self.api.registry.create(self.target(), decoded, &options, &self.requester()).await?;
+        self.written(&renderer, written)
+    }
+
+    pub(super) async fn update(&self, part: Part, body: &[u8]) -> Result<Answer, Status> {
+        let renderer = self.renderer(Answering::One)?;
+        let options = self.write_options(Writing::Update)?;
+        let expected = Expected::of(self.route.resource);
+        let Decoded { document, warnings } =
+            codec::decode(&self.sent(body)?, expected, options.field_validation)?;
+        let change = Change::Replace(document);
+        let mut written =
+            self.api.registry.update(self.target(), part, change, &options, &self.requester()).await?;
+        written.warnings.splice(0..0, warnings);
+        self.written(&renderer, written)
+    }
+
+    pub(super) async fn patch(&self, part: Part, body: &[u8]) -> Result<Answer, Status> {
+        let renderer = self.renderer(Answering::One)?;
+        let (patch, options, warnings) = self.read_patch(body)?;
+        let change = Change::Patch { patch: &patch, strictness: options.field_validation };
+        let mut written =
+            self.api.registry.update(self.target(), part, change, &options, &self.requester()).await?;
+        written.warnings.splice(0..0, warnings);
+        self.written(&renderer, written)
+    }
+
+    fn write_options(&self, writing: Writing) -> Result<WriteOptions, Status> {
+        WriteOptions::from_query(&self.pass.query.pairs(), writing)
+    }
+
+    fn written(&self, renderer: &Renderer, written: Written) -> Result<Answer, Status> {
+        let code = if written.created { StatusCode::CREATED } else { StatusCode::OK };
+        Ok(answer(code, renderer, renderer.object(&written.shown)?, written.warnings))
+    }
+
+    fn read_patch(&self, body: &[u8]) -> Result<(Patch, WriteOptions, Vec<String>), Status> {
+        let kind = self.pass.header(header::CONTENT_TYPE).unwrap_or_default();
+        let kind = kind.split(';').next().unwrap_or_default().trim();
+        let apply = matches!(kind, "application/apply-patch+yaml" | "application/apply-patch+cbor");
+        if !apply && !PATCH_TYPES.contains(&kind) {
+            return Err(Status::unsupported_patch_type());
+        }
+        let options = self.write_options(Writing::Patch { apply })?;
+        let mut problems = Problems::default();
+        let patch = match kind {
+            "application/json-patch+json" => patch::json::Patch::parse(body, &mut problems).map(Patch::Json),
+            "application/merge-patch+json" => patch::merge::parse(body, &mut problems).map(Patch::Merge),
+            "application/strategic-merge-patch+json" => {
+                patch::strategic::parse(body, &mut problems).map(Patch::Strategic)
+            }
+            _ => {
+                return Err(Status::unsupported_media_type(&PATCH_TYPES));
+            }
+        };
+        let patch = patch.map_err(|error| error.status())?;
+        let warnings = match options.field_validation {
+            FieldValidation::Warn => problems.0,
+            FieldValidation::Strict if !problems.0.is_empty() => {
+                return Err(strict_patch(body, &problems.0));
+            }
+            _ => Vec::new(),
+        };
+        Ok((patch, options, warnings))
+    }
+
+    pub(super) async fn get_scale(&self) -> Result<Answer, Status> {
+        let renderer = self.renderer(Answering::One)?;
+        let scale = self.api.registry.scale(self.target()).await?;
+        self.scaled(&renderer, &scale, Vec::new())
+    }
+
+    pub(super) async fn update_scale(&self, body: &[u8]) -> Result<Answer, Status> {
+        let renderer = self.renderer(Answering::One)?;
+        let options = self.write_options(Writing::Update)?;
+        let decoded = codec::decode(&self.sent(body)?, scale(), options.field_validation)?;
+        let change = Change::Replace(decoded.document);
+        let (scale, mut warnings) =
+            self.api.registry.set_scale(self.target(), change, &options, &self.requester()).await?;
+        warnings.splice(0..0, decoded.warnings);
+        self.scaled(&renderer, &scale, warnings)
+    }
+
+    pub(super) async fn patch_scale(&self, body: &[u8]) -> Result<Answer, Status> {
+        let renderer = self.renderer(Answering::One)?;
+        let (patch, options, mut warnings) = self.read_patch(body)?;
+        let change = Change::Patch { patch: &patch, strictness: options.field_validation };
+        let (scale, own) =
+            self.api.registry.set_scale(self.target(), change, &options, &self.requester()).await?;
+        warnings.extend(own);
+        self.scaled(&renderer, &scale, warnings)
+    }
+
+    fn scaled(&self, renderer: &Renderer, document: &Value, warnings: Vec<String>) -> Result<Answer, Status> {
+        let bytes = self.plain(renderer).document(document, scale().ty)?;
+        Ok(answer(StatusCode::OK, renderer, bytes, warnings))
+    }
+
+    /// What is no object of the resource is shown as what it is.
+    fn plain(&self, renderer: &Renderer) -> Renderer {
+        Renderer {
+            form: Form { shown_as: crate::negotiation::ShownAs::Itself, ..renderer.form },
+            ..*renderer
+        }
+    }
+
+    fn handled(
+        &self,
+        renderer: &Renderer,
+        handled: Handled,
+        warnings: Vec<String>,
+    ) -> Result<Answer, Status> {
+        let (code, bytes) = match handled {
+            Handled::Object(shown) => (StatusCode::OK, renderer.object(&shown)?),
+            Handled::Document(document) => {
+                let ty = schema::lookup("meta.v1.Status").expect("the table of types has Status");
+                (StatusCode::OK, self.plain(renderer).document(&document, ty)?)
+            }
+            Handled::Status(status) => {
+                let code = StatusCode::from_u16(status.code).unwrap_or(StatusCode::OK);
+                (code, crate::render::status(&status, renderer.form.media, renderer.pretty))
+            }
+        };
+        Ok(answer(code, renderer, bytes, warnings))
+    }
+
+    pub(super) async fn bind(&self, body: &[u8]) -> Result<Answer, Status> {
+        let renderer = self.renderer(Answering::One)?;
+        let options = self.write_options(Writing::Create)?;
+        let expected = expected("", "Binding", "core.v1.Binding");
+        let decoded = codec::decode(&self.sent(body)?, expected, options.field_validation)?;
+        let own = decoded.document["metadata"]["name"].as_str().unwrap_or_default().to_owned();
+        let named = if self.pass.info.name.is_empty() { own.as_str() } else { self.pass.info.name.as_str() };
+        if !own.is_empty() && own != named {
+            let message =
+                format!("the name of the object ({own}) does not match the name on the URL ({named})");
+            return Err(Status::bad_request(message));
+        }
+        let target = keepwatch_registry::rest::Target { name: named, ..self.target() };
+        let handled = self.api.registry.bind(target, &decoded.document, options.dry_run).await?;
+        self.handled(&renderer, handled, decoded.warnings)
+    }
+
+    pub(super) async fn evict(&self, body: &[u8]) -> Result<Answer, Status> {
+        let renderer = self.renderer(Answering::One)?;
+        let options = self.write_options(Writing::Create)?;
+        let expected = expected("policy", "Eviction", "policy.v1.Eviction");
+        let decoded = codec::decode(&self.sent(body)?, expected, options.field_validation)?;
+        let own = decoded.document["metadata"]["name"].as_str().unwrap_or_default();
+        if !own.is_empty() && own != self.pass.info.name {
+            return Err(Status::bad_request("name in URL does not match name in Eviction object"));
+        }
+        let inner = decoded.document.get("deleteOptions").filter(|options| !options.is_null());
+        let delete = match inner {
+            Some(inner) => DeleteOptions::from_document(inner)?,
+            None => DeleteOptions::default(),
+        };
+        let handled = self.api.registry.evict(self.target(), &delete, options.dry_run).await?;
+        self.handled(&renderer, handled, decoded.warnings)
+    }
+
+    pub(super) async fn request_token(&self, body: &[u8]) -> Result<Answer, Status> {
+        let renderer = self.renderer(Answering::One)?;
+        let options = self.write_options(Writing::Create)?;
+        let expected = expected("authentication.k8s.io", "TokenRequest", "authentication.v1.TokenRequest");
+        let decoded = codec::decode(&self.sent(body)?, expected, options.field_validation)?;
+        let Some(issuer) = &self.api.tokens else {
+            return Err(Status::method_not_supported(Qualified::core("serviceaccounts/token"), "create"));
+        };
+        let token = self.api.registry.request_token(self.target(), &decoded.document, &**issuer).await?;
+        let bytes = self.plain(&renderer).document(&token, expected.ty)?;
+        Ok(answer(StatusCode::CREATED, &renderer, bytes, decoded.warnings))
+    }
+
+    /// Logs, commands and ports of a pod are at its node, to which this server does not talk.
+    pub(super) async fn connect(&self) -> Result<Answer, Status> {
+        let target = self.target();
+        let object = self.api.registry.get(target, Position::MostRecent).await?;
+        let document = Shown::from(&object).document();
+        if target.resource.ty == "core.v1.Pod"
+            && document["spec"]["nodeName"].as_str().unwrap_or_default().is_empty()
+        {
+            let message = format!("pod {} does not have a host assigned", target.name);
+            return Err(Status::bad_request(message));
+        }
+        let message = format!(
+            "{}/{} needs a connection to a node, which this server does not make",
+            target.resource.plural, self.pass.info.subresource
+        );
+        Err(Status::service_unavailable(message))
+    }
+}
+
+const PATCH_TYPES: [&str; 3] =
+    ["application/json-patch+json", "application/merge-patch+json", "application/strategic-merge-patch+json"];
+
+fn strict_patch(body: &[u8], problems: &[String]) -> Status {
+    let text = String::from_utf8_lossy(body).into_owned();
+    let why = format!("strict decoding error: {}", problems.join(", "));
+    let cause = keepwatch_apimachinery::status::Cause::invalid("patch", &text.into(), &why);
+    Status::invalid(Qualified::core(""), "", vec![cause])
+}
+
+fn expected(group: &'static str, kind: &'static str, ty: &str) -> Expected {
+    let ty = schema::lookup(ty).expect("the table of types has what subresources take");
+    Expected { group, version: "v1", kind, ty }
+}
+
+fn scale() -> Expected {
+    expected("autoscaling", "Scale", "autoscaling.v1.Scale")
+}

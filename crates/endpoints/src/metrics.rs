@@ -1,0 +1,232 @@
+//! What the HTTP side counts, under the names that kube-apiserver has for it.
+
+use crate::request_info::RequestInfo;
+use prometheus::{
+    HistogramOpts, HistogramVec, IntCounter, IntCounterVec, IntGauge, IntGaugeVec, Opts, Registry,
+    core::Collector,
+};
+use std::time::Duration;
+
+/// Counters and histograms of requests. Cloning shares them.
+#[derive(Clone)]
+pub struct ApiMetrics {
+    requests: IntCounterVec,
+    durations: HistogramVec,
+    sizes: HistogramVec,
+    in_flight: IntGaugeVec,
+    long_running: IntGaugeVec,
+    events: IntCounterVec,
+    event_sizes: HistogramVec,
+}
+
+const DURATION_SECONDS: [f64; 12] = [0.005, 0.025, 0.05, 0.1, 0.2, 0.4, 0.6, 0.8, 1.0, 2.0, 10.0, 60.0];
+
+impl ApiMetrics {
+    /// Registers them.
+    pub fn register(registry: &Registry) -> Result<ApiMetrics, prometheus::Error> {
+        fn own<C: Collector + Clone + 'static>(
+            registry: &Registry,
+            made: prometheus::Result<C>,
+        ) -> prometheus::Result<C> {
+            let made = made?;
+            registry.register(Box::new(made.clone()))?;
+            Ok(made)
+        }
+        let powers =
+            |first: f64, count: usize, factor: f64| prometheus::exponential_buckets(first, factor, count);
+        let histogram = |name: &str, help: &str, buckets: Vec<f64>, labels: &[&str]| {
+            HistogramVec::new(HistogramOpts::new(name, help).buckets(buckets), labels)
+        };
+        Ok(ApiMetrics {
+            requests: own(
+                registry,
+                IntCounterVec::new(
+                    Opts::new("apiserver_request_total", "Requests answered."),
+                    &[
+                        "verb",
+                        "dry_run",
+                        "group",
+                        "version",
+                        "resource",
+                        "subresource",
+                        "scope",
+                        "component",
+                        "code",
+                    ],
+                ),
+            )?,
+            durations: own(
+                registry,
+                histogram(
+                    "apiserver_request_duration_seconds",
+                    "How long answers took.",
+                    DURATION_SECONDS.to_vec(),
+                    &["verb", "dry_run", "group", "version", "resource", "subresource", "scope", "component"],
+                ),
+            )?,
+            sizes: own(
+                registry,
+                histogram(
+                    "apiserver_response_sizes",
+                    "How long answers are, in bytes.",
+                    powers(1000.0, 7, 10.0)?,
+                    &["verb", "group", "version", "resource", "subresource", "scope", "component"],
+                ),
+            )?,
+            in_flight: own(
+                registry,
+                IntGaugeVec::new(
+                    Opts::new("apiserver_current_inflight_requests", "Requests being answered."),
+                    &["request_kind"],
+                ),
+            )?,
+            long_running: own(
+                registry,
+                IntGaugeVec::new(
+                    Opts::new("apiserver_longrunning_requests", "Watches that are open."),
+                    &["verb", "group", "version", "resource", "subresource", "scope", "component"],
+                ),
+            )?,
+            events: own(
+                registry,
+                IntCounterVec::new(
+                    Opts::new("apiserver_watch_events_total", "Events sent to watches."),
+                    &["group", "version", "resource"],
+                ),
+            )?,
+            event_sizes: own(
+                registry,
+                histogram(
+                    "apiserver_watch_events_sizes",
+                    "How long events are, in bytes.",
+                    powers(1024.0, 8, 2.0)?,
+                    &["group", "version", "resource"],
+                ),
+            )?,
+        })
+    }
+
+    /// A request was answered.
+    pub fn answered(&self, info: &RequestInfo, dry_run: bool, code: u16, took: Duration, bytes: Option<u64>) {
+        let verb = verb(info);
+        let dry_run = if dry_run { "All" } else { "" };
+        let scope = scope(info);
+        let [group, version, resource, subresource] = labels(info);
+        let mut digits = [0; 5];
+        let code = text(code, &mut digits);
+        self.requests
+            .with_label_values(&[
+                verb,
+                dry_run,
+                group,
+                version,
+                resource,
+                subresource,
+                scope,
+                "apiserver",
+                code,
+            ])
+            .inc();
+        self.durations
+            .with_label_values(&[verb, dry_run, group, version, resource, subresource, scope, "apiserver"])
+            .observe(took.as_secs_f64());
+        if let Some(bytes) = bytes {
+            self.sizes
+                .with_label_values(&[verb, group, version, resource, subresource, scope, "apiserver"])
+                .observe(bytes as f64);
+        }
+    }
+
+    /// How many requests of a kind are being answered.
+    pub fn in_flight(&self, mutating: bool) -> IntGauge {
+        self.in_flight.with_label_values(&[if mutating { "mutating" } else { "readOnly" }])
+    }
+
+    /// A watch begins; it is counted for as long as what is returned lives.
+    pub fn watch(&self, info: &RequestInfo) -> WatchMetrics {
+        let [group, version, resource, subresource] = labels(info);
+        let own = [group, version, resource];
+        let open = self.long_running.with_label_values(&[
+            "WATCH",
+            group,
+            version,
+            resource,
+            subresource,
+            scope(info),
+            "apiserver",
+        ]);
+        open.inc();
+        WatchMetrics {
+            open,
+            events: self.events.with_label_values(&own),
+            sizes: self.event_sizes.with_label_values(&own),
+        }
+    }
+}
+
+/// What is counted of one watch.
+pub struct WatchMetrics {
+    open: IntGauge,
+    events: IntCounter,
+    sizes: prometheus::Histogram,
+}
+
+impl WatchMetrics {
+    /// An event of that many bytes was told.
+    pub fn told(&self, bytes: usize) {
+        self.events.inc();
+        self.sizes.observe(bytes as f64);
+    }
+}
+
+impl Drop for WatchMetrics {
+    fn drop(&mut self) {
+        self.open.dec();
+    }
+}
+
+/// What a request is called: its verb in capitals, or its method for what is no resource.
+fn verb(info: &RequestInfo) -> &'static str {
+    match info.verb {
+        "list" => "LIST",
+        "watch" => "WATCH",
+        "get" => "GET",
+        "create" | "post" => "POST",
+        "update" | "put" => "PUT",
+        "patch" => "PATCH",
+        "delete" => "DELETE",
+        "deletecollection" => "DELETECOLLECTION",
+        _ => "other",
+    }
+}
+
+fn scope(info: &RequestInfo) -> &'static str {
+    match info {
+        info if !info.is_resource => "",
+        info if !info.name.is_empty() || info.verb == "create" => "resource",
+        info if !info.namespace.is_empty() => "namespace",
+        _ => "cluster",
+    }
+}
+
+/// What names a resource. Only what exists is named: else anybody could make up new series.
+fn labels(info: &RequestInfo) -> [&str; 4] {
+    if !info.is_resource
+        || keepwatch_registry::kinds::find(&info.group, &info.version, &info.resource).is_none()
+    {
+        return [""; 4];
+    }
+    let known = keepwatch_registry::kinds::find(&info.group, &info.version, &info.resource)
+        .and_then(|resource| resource.subresource(&info.subresource))
+        .map_or("", |subresource| subresource.name);
+    [&info.group, &info.version, &info.resource, known]
+}
+
+fn text(code: u16, digits: &mut [u8; 5]) -> &str {
+    use std::io::Write;
+    let mut rest = &mut digits[..];
+    let before = rest.len();
+    write!(rest, "{code}").expect("a code has at most five digits");
+    let length = before - rest.len();
+    std::str::from_utf8(&digits[..length]).expect("digits are text")
+}

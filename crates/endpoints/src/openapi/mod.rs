@@ -1,0 +1,147 @@
+//! The API described for programs: OpenAPI v3 with a document for each group and version, and OpenAPI v2 with one for all.
+//!
+//! kubectl reads them to explain fields, to learn whether the server checks fields itself, and to know which lists merge.
+//! What there is comes from the tables of kinds and types; the words, and which fields are required, from the crate
+//! `k8s-openapi`.
+//!
+//! Nothing is made before somebody asks: the documents are large, and most servers are asked for few of them. A document
+//! that was asked for is kept, compressed; of the others only a hash is, since the index names the hashes of all.
+//! Making a document takes many milliseconds of work, so these functions belong where a thread may block.
+
+mod dialect;
+mod described;
+mod schemas;
+mod parameters;
+mod paths;
+
+use std::collections::BTreeMap;
+use std::io::{Read, Write};
+use std::sync::{LazyLock, Mutex, OnceLock, PoisonError};
+
+use bytes::Bytes;
+use flate2::{Compression, read::GzDecoder, write::GzEncoder};
+use keepwatch_registry::kinds::{RESOURCES, Resource};
+use serde_json::{Map, Value, json};
+use xxhash_rust::xxh3::xxh3_128;
+
+use self::dialect::Dialect;
+
+/// One document.
+#[derive(Clone, Debug)]
+pub struct Document {
+    gzip: Bytes,
+    hash: String,
+}
+
+impl Document {
+    fn new(json: &[u8]) -> Self {
+        let mut encoder = GzEncoder::new(Vec::new(), Compression::default());
+        encoder.write_all(json).expect("writing to memory does not fail");
+        let gzip = encoder.finish().expect("writing to memory does not fail").into();
+        Self { gzip, hash: hash_of(json) }
+    }
+
+    /// The JSON.
+    pub fn bytes(&self) -> Bytes {
+        let mut json = Vec::new();
+        GzDecoder::new(&*self.gzip).read_to_end(&mut json).expect("it was compressed here");
+        json.into()
+    }
+
+    /// The JSON, compressed with gzip: for clients that accept it, without further work.
+    pub fn gzip(&self) -> Bytes {
+        self.gzip.clone()
+    }
+
+    /// Changes whenever the document does. The header `Etag` has it in quotes, the index as it is.
+    pub fn hash(&self) -> &str {
+        &self.hash
+    }
+}
+
+fn hash_of(json: &[u8]) -> String {
+    format!("{:032X}", xxh3_128(json))
+}
+
+/// The index at `/openapi/v3`: for each group and version, where its document is.
+pub fn v3_index() -> Bytes {
+    static INDEX: OnceLock<Bytes> = OnceLock::new();
+    INDEX.get_or_init(index).clone()
+}
+
+fn index() -> Bytes {
+    let paths: Map<String, Value> = GROUP_VERSIONS
+        .iter()
+        .map(|(path, resources)| {
+            let url = format!("/openapi/v3/{path}?hash={}", hash_of(&v3(resources)));
+            (path.clone(), json!({ "serverRelativeURL": url }))
+        })
+        .collect();
+    json!({ "paths": paths }).to_string().into()
+}
+
+/// The document below `/openapi/v3/` for a group and version as the index names it: `api/v1`, `apis/apps/v1`.
+pub fn v3_document(path: &str) -> Option<Document> {
+    static MADE: Mutex<BTreeMap<String, Document>> = Mutex::new(BTreeMap::new());
+    let resources = GROUP_VERSIONS.get(path)?;
+    // Held while the document is made, so that two who ask at once do not make it twice.
+    let mut made = MADE.lock().unwrap_or_else(PoisonError::into_inner);
+    Some(made.entry(path.to_owned()).or_insert_with(|| Document::new(&v3(resources))).clone())
+}
+
+/// The document at `/openapi/v2`.
+pub fn v2() -> Document {
+    static MADE: OnceLock<Document> = OnceLock::new();
+    MADE.get_or_init(|| Document::new(&document(Dialect::V2, RESOURCES.iter()))).clone()
+}
+
+/// The groups and versions with their resources, each under the path of its document.
+static GROUP_VERSIONS: LazyLock<BTreeMap<String, Vec<&'static Resource>>> = LazyLock::new(|| {
+    let mut paths: BTreeMap<String, Vec<&Resource>> = BTreeMap::new();
+    for resource in RESOURCES {
+        let path = paths::root(resource.group, resource.version);
+        paths.entry(path[1..].to_owned()).or_default().push(resource);
+    }
+    paths
+});
+
+fn v3(resources: &[&'static Resource]) -> Vec<u8> {
+    document(Dialect::V3, resources.iter().copied())
+}
+
+/// The document of some resources, as JSON.
+fn document(dialect: Dialect, resources: impl Iterator<Item = &'static Resource> + Clone) -> Vec<u8> {
+    let schemas = schemas::of(dialect, resources.clone());
+    let mut paths = Map::new();
+    for resource in resources {
+        paths::add(&mut paths, dialect, resource);
+    }
+    let token = json!({
+        "BearerToken": {
+            "type": "apiKey", "in": "header", "name": "authorization", "description": "A bearer token"
+        }
+    });
+    let mut whole = json!({
+        "info": { "title": "Kubernetes", "version": "1.36" },
+        "security": [{ "BearerToken": [] }],
+    });
+    // Moved into their places: the macro would copy them.
+    whole["paths"] = paths.into();
+    match dialect {
+        Dialect::V2 => {
+            whole["swagger"] = "2.0".into();
+            whole["definitions"] = schemas.into();
+            whole["parameters"] = parameters::shared().into();
+            whole["securityDefinitions"] = token;
+        }
+        Dialect::V3 => {
+            whole["openapi"] = "3.0.0".into();
+            whole["components"]["schemas"] = schemas.into();
+            whole["components"]["securitySchemes"] = token;
+        }
+    }
+    whole.to_string().into_bytes()
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,142 @@
+//! What operations can be asked in the query.
+
+use keepwatch_registry::schema::{self, Kind};
+use serde_json::{Map, Value, json};
+
+use super::dialect::Dialect;
+
+/// Name, type and description.
+pub(super) type Parameter = (&'static str, &'static str, &'static str);
+
+const PRETTY: Parameter = ("pretty", "string", "If 'true', the answer is indented for people.");
+const DRY_RUN: Parameter = (
+    "dryRun",
+    "string",
+    "If 'All', the request is checked and answered as usual but nothing is stored. No other value is valid.",
+);
+const FIELD_MANAGER: Parameter = (
+    "fieldManager",
+    "string",
+    "Who makes the change, for the record of who manages which field: up to 128 printable characters. Required to \
+     apply.",
+);
+const FIELD_VALIDATION: Parameter = (
+    "fieldValidation",
+    "string",
+    "What happens to fields that are unknown or given twice: 'Ignore' drops them, 'Warn' drops them with a warning and \
+     is the default, 'Strict' refuses the request.",
+);
+const FORCE: Parameter =
+    ("force", "boolean", "Whether apply takes over fields that others manage. Only valid for apply patches.");
+
+const SELECTION: &[Parameter] = &[
+    ("continue", "string", "The token from the page before, to get the next page of a list."),
+    ("fieldSelector", "string", "Restricts the objects by their fields. By default there is no restriction."),
+    ("labelSelector", "string", "Restricts the objects by their labels. By default there is no restriction."),
+    (
+        "limit",
+        "integer",
+        "How many objects a page of the list may have at most. By default there is one page.",
+    ),
+    (
+        "resourceVersion",
+        "string",
+        "How recent the answer must be; for a watch, after which version changes are wanted.",
+    ),
+    (
+        "resourceVersionMatch",
+        "string",
+        "How resourceVersion is meant: 'Exact' or 'NotOlderThan'. Only valid together with it.",
+    ),
+    (
+        "sendInitialEvents",
+        "boolean",
+        "Whether a watch begins with the objects that exist, followed by a bookmark. Needs resourceVersionMatch \
+         'NotOlderThan'.",
+    ),
+    ("timeoutSeconds", "integer", "After how many seconds a list or watch ends, whatever has happened."),
+];
+const WATCH: &[Parameter] = &[
+    (
+        "allowWatchBookmarks",
+        "boolean",
+        "Whether a watch may send bookmarks, which carry a version and no change.",
+    ),
+    ("watch", "boolean", "Whether changes are sent as they happen, rather than a list."),
+];
+const DELETION: &[Parameter] = &[
+    DRY_RUN,
+    ("gracePeriodSeconds", "integer", "How many seconds the object may take to end; 0 means at once."),
+    (
+        "ignoreStoreReadErrorWithClusterBreakingPotential",
+        "boolean",
+        "Whether an object that cannot be read is removed without regard to finalizers and dependents.",
+    ),
+    (
+        "orphanDependents",
+        "boolean",
+        "Deprecated in favour of propagationPolicy. Whether dependents are kept.",
+    ),
+    (
+        "propagationPolicy",
+        "string",
+        "What happens to dependents: 'Orphan' keeps them, 'Background' deletes them afterwards, 'Foreground' before.",
+    ),
+];
+
+pub(super) const NONE: &[&[Parameter]] = &[];
+pub(super) const LIST: &[&[Parameter]] = &[SELECTION, WATCH];
+pub(super) const WRITE: &[&[Parameter]] = &[&[DRY_RUN, FIELD_MANAGER, FIELD_VALIDATION]];
+pub(super) const PATCH: &[&[Parameter]] = &[&[DRY_RUN, FIELD_MANAGER, FIELD_VALIDATION, FORCE]];
+pub(super) const DELETE: &[&[Parameter]] = &[DELETION];
+pub(super) const DELETE_COLLECTION: &[&[Parameter]] = &[SELECTION, DELETION];
+
+/// Parameters of operations. OpenAPI 2 keeps them in one place and refers to them; in a document of OpenAPI 3, kubectl
+/// looks for them in the operation itself.
+pub(super) fn of(dialect: Dialect, groups: &[&[Parameter]]) -> Vec<Value> {
+    groups
+        .concat()
+        .into_iter()
+        .map(|(name, ty, says)| match dialect {
+            Dialect::V2 => json!({ "$ref": format!("#/parameters/{name}") }),
+            Dialect::V3 => dialect.parameter("query", name, ty, says),
+        })
+        .collect()
+}
+
+/// What a document of OpenAPI 2 refers to.
+pub(super) fn shared() -> Map<String, Value> {
+    [SELECTION, WATCH, DELETION, &[PRETTY, FIELD_MANAGER, FIELD_VALIDATION, FORCE]]
+        .concat()
+        .into_iter()
+        .map(|(name, ty, says)| (name.to_owned(), Dialect::V2.parameter("query", name, ty, says)))
+        .collect()
+}
+
+/// The parameters of every operation at a path: those in the path itself, and how the answer is written.
+pub(super) fn at(dialect: Dialect, path: &str, kind: &str) -> Vec<Value> {
+    let mut parameters = of(dialect, &[&[PRETTY]]);
+    if path.contains("{namespace}") {
+        parameters.push(dialect.parameter("path", "namespace", "string", "The namespace of the object."));
+    }
+    if path.contains("{name}") {
+        parameters.push(dialect.parameter("path", "name", "string", &format!("The name of the {kind}.")));
+    }
+    parameters
+}
+
+/// Parameters that are the fields of a type.
+pub(super) fn fields(dialect: Dialect, ty: &str) -> Vec<Value> {
+    let fields = schema::lookup(ty).map(|ty| ty.get().json_fields()).unwrap_or_default();
+    fields
+        .iter()
+        .map(|field| {
+            let ty = match field.kind {
+                Kind::Bool => "boolean",
+                Kind::Int32 | Kind::Int64 => "integer",
+                _ => "string",
+            };
+            dialect.parameter("query", field.name, ty, "")
+        })
+        .collect()
+}

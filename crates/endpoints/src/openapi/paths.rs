@@ -1,0 +1,331 @@
+//! The operations of a document: for each resource its paths, and for each path what can be done there.
+//!
+//! An operation says by extensions what it does (`x-kubernetes-action`) and to which kind; that is how clients find it.
+
+use keepwatch_registry::kinds::{Resource, Subresource};
+use serde_json::{Map, Value, json};
+
+use super::dialect::Dialect;
+use super::parameters::{self, Parameter};
+use super::schemas;
+
+const OK: (&str, &str) = ("200", "OK");
+const CREATED: (&str, &str) = ("201", "Created");
+const ACCEPTED: (&str, &str) = ("202", "Accepted");
+
+const PATCH_TYPES: &[&str] = &[
+    "application/apply-patch+yaml",
+    "application/json-patch+json",
+    "application/merge-patch+json",
+    "application/strategic-merge-patch+json",
+];
+
+/// How a verb of the API is done over HTTP.
+struct Verb {
+    /// As discovery has it.
+    verb: &'static str,
+    method: &'static str,
+    action: &'static str,
+    /// How the name of the operation begins, and its description.
+    word: &'static str,
+    parameters: &'static [&'static [Parameter]],
+    body: Body,
+    answer: Answer,
+    codes: &'static [(&'static str, &'static str)],
+}
+
+enum Body {
+    Nothing,
+    Object,
+    Patch,
+    DeleteOptions,
+}
+
+enum Answer {
+    Object,
+    List,
+    /// The object or a Status.
+    Deleted,
+    Status,
+}
+
+const LIST: Verb = Verb {
+    verb: "list",
+    method: "get",
+    action: "list",
+    word: "list",
+    parameters: parameters::LIST,
+    body: Body::Nothing,
+    answer: Answer::List,
+    codes: &[OK],
+};
+
+const CREATE: Verb = Verb {
+    verb: "create",
+    method: "post",
+    action: "post",
+    word: "create",
+    parameters: parameters::WRITE,
+    body: Body::Object,
+    answer: Answer::Object,
+    codes: &[OK, CREATED, ACCEPTED],
+};
+
+const DELETE_COLLECTION: Verb = Verb {
+    verb: "deletecollection",
+    method: "delete",
+    action: "deletecollection",
+    word: "delete",
+    parameters: parameters::DELETE_COLLECTION,
+    body: Body::DeleteOptions,
+    answer: Answer::Status,
+    codes: &[OK],
+};
+
+const GET: Verb = Verb {
+    verb: "get",
+    method: "get",
+    action: "get",
+    word: "read",
+    parameters: parameters::NONE,
+    body: Body::Nothing,
+    answer: Answer::Object,
+    codes: &[OK],
+};
+
+const UPDATE: Verb = Verb {
+    verb: "update",
+    method: "put",
+    action: "put",
+    word: "replace",
+    parameters: parameters::WRITE,
+    body: Body::Object,
+    answer: Answer::Object,
+    codes: &[OK, CREATED],
+};
+
+const PATCH: Verb = Verb {
+    verb: "patch",
+    method: "patch",
+    action: "patch",
+    word: "patch",
+    parameters: parameters::PATCH,
+    body: Body::Patch,
+    answer: Answer::Object,
+    codes: &[OK, CREATED],
+};
+
+const DELETE: Verb = Verb {
+    verb: "delete",
+    method: "delete",
+    action: "delete",
+    word: "delete",
+    parameters: parameters::DELETE,
+    body: Body::DeleteOptions,
+    answer: Answer::Deleted,
+    codes: &[OK, ACCEPTED],
+};
+
+/// The path of a version of a group.
+pub(super) fn root(group: &str, version: &str) -> String {
+    if group.is_empty() { format!("/api/{version}") } else { format!("/apis/{group}/{version}") }
+}
+
+/// Adds the paths of a resource.
+pub(super) fn add(paths: &mut Map<String, Value>, dialect: Dialect, resource: &Resource) {
+    let mut all = Paths { paths, dialect, resource };
+    let root = root(resource.group, resource.version);
+    let place = if resource.namespaced { "/namespaces/{namespace}" } else { "" };
+    let plural = resource.plural;
+
+    let collection = format!("{place}/{plural}");
+    let item = format!("{collection}/{{name}}");
+    all.add(&format!("{root}{collection}"), &[LIST, CREATE, DELETE_COLLECTION]);
+    all.add(&format!("{root}{item}"), &[GET, UPDATE, PATCH, DELETE]);
+    if resource.namespaced {
+        all.add(&format!("{root}/{plural}"), &[LIST]);
+    }
+    for sub in resource.subresources {
+        all.add_subresource(&format!("{root}{item}/{}", sub.name), sub);
+    }
+    if resource.allows("watch") {
+        all.add_watch(&format!("{root}/watch{collection}"), "watchlist");
+        all.add_watch(&format!("{root}/watch{item}"), "watch");
+        if resource.namespaced {
+            all.add_watch(&format!("{root}/watch/{plural}"), "watchlist");
+        }
+    }
+}
+
+struct Paths<'a> {
+    paths: &'a mut Map<String, Value>,
+    dialect: Dialect,
+    resource: &'a Resource,
+}
+
+impl Paths<'_> {
+    /// Adds a path with those of the operations that the resource allows.
+    fn add(&mut self, path: &str, verbs: &[Verb]) {
+        let operations = verbs.iter().filter(|verb| self.resource.allows(verb.verb));
+        let operations = operations.map(|verb| (verb.method, self.operation(path, verb))).collect();
+        self.put(path, operations);
+    }
+
+    fn put(&mut self, path: &str, operations: Vec<(&str, Value)>) {
+        if operations.is_empty() {
+            return;
+        }
+        let at = parameters::at(self.dialect, path, self.resource.kind);
+        let mut operations: Map<String, Value> =
+            operations.into_iter().map(|(method, operation)| (method.to_owned(), operation)).collect();
+        operations.insert("parameters".to_owned(), at.into());
+        self.paths.insert(path.to_owned(), operations.into());
+    }
+
+    fn operation(&self, path: &str, verb: &Verb) -> Value {
+        let resource = self.resource;
+        let what = match verb.action {
+            "list" => format!("list or watch objects of kind {}", resource.kind),
+            "deletecollection" => format!("delete a collection of {}", resource.kind),
+            _ => format!("{} a {}", verb.word, resource.kind),
+        };
+        let collection = if verb.action == "deletecollection" { "Collection" } else { "" };
+        let id = self.id(verb.word, path, collection, "");
+        let mut operation = self.blank(&id, &what, verb.action, self.own_kind());
+        self.fill(&mut operation, verb, &schemas::published(resource.ty));
+        operation
+    }
+
+    fn fill(&self, operation: &mut Value, verb: &Verb, schema: &str) {
+        let dialect = self.dialect;
+        operation["parameters"] = parameters::of(dialect, verb.parameters).into();
+        match verb.body {
+            Body::Nothing => {}
+            Body::Object => dialect.put_body(operation, schema, true, &[]),
+            Body::Patch => dialect.put_body(operation, schemas::PATCH, true, PATCH_TYPES),
+            Body::DeleteOptions => dialect.put_body(operation, schemas::DELETE_OPTIONS, false, &[]),
+        }
+        let answer = match verb.answer {
+            Answer::Object => schema,
+            Answer::List => &format!("{schema}List"),
+            Answer::Deleted if self.resource.returns_deleted => schema,
+            Answer::Deleted | Answer::Status => schemas::STATUS,
+        };
+        dialect.put_answers(operation, Some(answer), verb.codes);
+    }
+
+    fn add_subresource(&mut self, path: &str, sub: &Subresource) {
+        let operations = if is_connection(sub) {
+            let methods = sub.verbs.iter().filter_map(|verb| method(verb));
+            methods.map(|method| (method, self.connection(path, sub, method))).collect()
+        } else if sub.name == "log" {
+            vec![("get", self.log(path))]
+        } else {
+            let verbs = [CREATE, GET, UPDATE, PATCH];
+            let verbs = verbs.iter().filter(|verb| sub.verbs.contains(&verb.verb));
+            verbs.map(|verb| (verb.method, self.on_subresource(path, sub, verb))).collect()
+        };
+        self.put(path, operations);
+    }
+
+    fn on_subresource(&self, path: &str, sub: &Subresource, verb: &Verb) -> Value {
+        let resource = self.resource;
+        let (group, version, kind) = sub.kind.unwrap_or((resource.group, resource.version, resource.kind));
+        let what = format!("{} {} of a {}", verb.word, sub.name, resource.kind);
+        let id = self.id(verb.word, path, "", &capitalized(sub.name));
+        let mut operation = self.blank(&id, &what, verb.action, schemas::kind(group, version, kind));
+        let ty = sub.kind.map_or(resource.ty.to_owned(), |_| schemas::type_name(group, version, kind));
+        self.fill(&mut operation, verb, &schemas::published(&ty));
+        operation
+    }
+
+    fn connection(&self, path: &str, sub: &Subresource, method: &str) -> Value {
+        let (group, version, kind) = sub.kind.unwrap_or_default();
+        let what =
+            format!("connect {} requests to {} of {}", method.to_uppercase(), sub.name, self.resource.kind);
+        let id = self.id("connect", path, &capitalized(method), &capitalized(sub.name));
+        let mut operation = self.blank(&id, &what, "connect", schemas::kind(group, version, kind));
+        let options = schemas::type_name(group, version, kind);
+        operation["parameters"] = parameters::fields(self.dialect, &options).into();
+        self.dialect.put_answers(&mut operation, None, &[OK]);
+        operation
+    }
+
+    fn log(&self, path: &str) -> Value {
+        let id = self.id("read", path, "", "Log");
+        let mut operation =
+            self.blank(&id, &format!("read the log of a {}", self.resource.kind), "get", self.own_kind());
+        operation["parameters"] = parameters::fields(self.dialect, "core.v1.PodLogOptions").into();
+        self.dialect.put_answers(&mut operation, None, &[OK]);
+        operation
+    }
+
+    fn add_watch(&mut self, path: &str, action: &str) {
+        let kind = self.resource.kind;
+        let (what, list) = match action {
+            "watchlist" => (format!("watch changes of objects of kind {kind}"), "List"),
+            _ => (format!("watch changes of one {kind}"), ""),
+        };
+        let what = format!("{what}. Deprecated: use the 'watch' parameter of the list instead");
+        let id = self.id("watch", path, "", list);
+        let mut operation = self.blank(&id, &what, action, self.own_kind());
+        operation["parameters"] = parameters::of(self.dialect, parameters::LIST).into();
+        self.dialect.put_answers(&mut operation, Some(schemas::WATCH_EVENT), &[OK]);
+        self.put(path, vec![("get", operation)]);
+    }
+
+    fn own_kind(&self) -> Value {
+        schemas::kind(self.resource.group, self.resource.version, self.resource.kind)
+    }
+
+    /// An operation of which parameters, body and answers are still to be said.
+    fn blank(&self, id: &str, what: &str, action: &str, kind: Value) -> Value {
+        let tag = format!("{}_{}", group_name(self.resource.group), self.resource.version);
+        json!({
+            "operationId": id,
+            "description": what,
+            "tags": [tag],
+            "x-kubernetes-action": action,
+            "x-kubernetes-group-version-kind": kind,
+        })
+    }
+
+    /// The name of an operation: `readCoreV1NamespacedPodStatus`, `connectCoreV1GetNamespacedPodExec`. Code generators
+    /// make method names of it.
+    fn id(&self, word: &str, path: &str, how: &str, what: &str) -> String {
+        let Resource { group, version, kind, namespaced, .. } = self.resource;
+        let (scope, everywhere) = match (namespaced, path.contains("{namespace}")) {
+            (true, true) => ("Namespaced", ""),
+            (true, false) => ("", "ForAllNamespaces"),
+            (false, _) => ("", ""),
+        };
+        let group = capitalized(&group_name(group));
+        let version = capitalized(version);
+        format!("{word}{group}{version}{how}{scope}{kind}{what}{everywhere}")
+    }
+}
+
+/// Whether requests to it become a connection: then its kind is that of the options in the query.
+pub(super) fn is_connection(sub: &Subresource) -> bool {
+    sub.kind.is_some_and(|(_, _, kind)| kind.ends_with("Options"))
+}
+
+/// The method of HTTP that a connection is made with.
+fn method(verb: &str) -> Option<&'static str> {
+    [CREATE, GET, UPDATE, PATCH, DELETE].iter().find(|known| known.verb == verb).map(|known| known.method)
+}
+
+/// The group as a name in code: `rbacAuthorization` for `rbac.authorization.k8s.io`.
+fn group_name(group: &str) -> String {
+    if group.is_empty() {
+        return "core".to_owned();
+    }
+    let mut parts = group.strip_suffix(".k8s.io").unwrap_or(group).split(['.', '-']);
+    let first = parts.next().unwrap_or_default().to_owned();
+    parts.fold(first, |name, part| name + &capitalized(part))
+}
+
+fn capitalized(word: &str) -> String {
+    let mut chars = word.chars();
+    chars.next().map_or(String::new(), |first| first.to_ascii_uppercase().to_string() + chars.as_str())
+}

@@ -1,0 +1,309 @@
+//! The schemas of a document: the kinds of its resources and all that they consist of.
+//!
+//! The table of types says which fields there are and how they merge; `described` adds words and which are required. A
+//! reference is only ever made to a schema that is then added, so every reference leads somewhere.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::LazyLock;
+
+use keepwatch_registry::kinds::{self, RESOURCES, Resource};
+use keepwatch_registry::schema::{self, Field, Kind, ListType, Shape, Type, TypeRef};
+use serde_json::{Map, Value, json};
+
+use super::described;
+use super::dialect::Dialect;
+use super::paths::is_connection;
+
+pub(super) const DELETE_OPTIONS: &str = "io.k8s.apimachinery.pkg.apis.meta.v1.DeleteOptions";
+pub(super) const PATCH: &str = "io.k8s.apimachinery.pkg.apis.meta.v1.Patch";
+pub(super) const STATUS: &str = "io.k8s.apimachinery.pkg.apis.meta.v1.Status";
+pub(super) const WATCH_EVENT: &str = "io.k8s.apimachinery.pkg.apis.meta.v1.WatchEvent";
+
+const GROUP_VERSION_KIND: &str = "x-kubernetes-group-version-kind";
+
+/// The name under which a type of the table is published: `io.k8s.api.core.v1.Pod` for `core.v1.Pod`.
+pub(super) fn published(name: &str) -> String {
+    let parent = match name.split('.').next() {
+        Some("meta") => "io.k8s.apimachinery.pkg.apis",
+        Some("apiextensions") => "io.k8s.apiextensions-apiserver.pkg.apis",
+        Some("apiregistration") => "io.k8s.kube-aggregator.pkg.apis",
+        _ => "io.k8s.api",
+    };
+    format!("{parent}.{name}")
+}
+
+/// The type of a kind: `rbac.v1.Role` for Role in `rbac.authorization.k8s.io/v1`.
+pub(super) fn type_name(group: &str, version: &str, kind: &str) -> String {
+    let package = match group.split('.').next() {
+        None | Some("") => "core",
+        Some(first) => first,
+    };
+    format!("{package}.{version}.{kind}")
+}
+
+/// The schemas that the operations on some resources speak of, by their published names.
+pub(super) fn of(
+    dialect: Dialect,
+    resources: impl Iterator<Item = &'static Resource> + Clone,
+) -> Map<String, Value> {
+    let mut roots = BTreeSet::from(["meta.v1.DeleteOptions".to_owned(), "meta.v1.Status".to_owned()]);
+    for resource in resources.clone() {
+        roots.insert(resource.ty.to_owned());
+        let kinds = resource.subresources.iter().filter(|sub| !is_connection(sub)).filter_map(|sub| sub.kind);
+        roots.extend(kinds.map(|(group, version, kind)| type_name(group, version, kind)));
+    }
+    let mut schemas = Schemas {
+        dialect,
+        described: described::schemas(roots.iter().map(String::as_str)),
+        made: Map::new(),
+        waiting: roots.iter().filter_map(|name| schema::lookup(name)).collect(),
+    };
+    schemas.made.insert(
+        PATCH.to_owned(),
+        json!({ "type": "object", "description": "A patch, in one of its forms." }),
+    );
+    schemas.add_watch_event();
+    for resource in resources.filter(|resource| resource.allows("list")) {
+        schemas.add_list(resource);
+    }
+    schemas.finish()
+}
+
+struct Schemas {
+    dialect: Dialect,
+    described: Map<String, Value>,
+    made: Map<String, Value>,
+    /// Types that something refers to and that may not be made yet.
+    waiting: Vec<TypeRef>,
+}
+
+impl Schemas {
+    fn finish(mut self) -> Map<String, Value> {
+        while let Some(ty) = self.waiting.pop() {
+            let name = published(ty.name);
+            if !self.made.contains_key(&name) {
+                let schema = self.message(&ty, &name);
+                self.made.insert(name, schema);
+            }
+        }
+        self.made
+    }
+
+    /// The schema of a type with fields.
+    fn message(&mut self, ty: &Type, name: &str) -> Value {
+        let mut properties = Map::new();
+        if ty.typed {
+            self.put_type_meta(&mut properties, name);
+        }
+        for field in ty.json_fields() {
+            let schema = self.field(field, self.property_description(name, field.name));
+            properties.insert(field.name.to_owned(), schema);
+        }
+        let mut schema = json!({ "type": "object" });
+        if let Some(description) = self.description(name) {
+            schema["description"] = description;
+        }
+        let required = self.required(ty, name);
+        if !required.is_empty() {
+            schema["required"] = required.into();
+        }
+        if !properties.is_empty() {
+            schema["properties"] = properties.into();
+        }
+        if ty.atomic {
+            schema["x-kubernetes-map-type"] = "atomic".into();
+        }
+        if let Some(kinds) = KINDS.get(ty.name) {
+            schema[GROUP_VERSION_KIND] = kinds.clone();
+        }
+        schema
+    }
+
+    fn field(&mut self, field: &Field, description: Option<Value>) -> Value {
+        let value = self.value(field.kind);
+        let schema = match field.shape {
+            Shape::One => value,
+            Shape::List => json!({ "type": "array", "items": value }),
+            Shape::Map => json!({ "type": "object", "additionalProperties": value }),
+        };
+        let mut more = merging(field);
+        more.extend(description.map(|description| ("description".to_owned(), description)));
+        self.dialect.with(schema, more)
+    }
+
+    fn value(&mut self, kind: Kind) -> Value {
+        let (name, schema) = match kind {
+            Kind::String => return json!({ "type": "string" }),
+            Kind::Bool => return json!({ "type": "boolean" }),
+            Kind::Int32 => return json!({ "type": "integer", "format": "int32" }),
+            Kind::Int64 => return json!({ "type": "integer", "format": "int64" }),
+            Kind::Double => return json!({ "type": "number", "format": "double" }),
+            Kind::Bytes => return json!({ "type": "string", "format": "byte" }),
+            Kind::Strings => return json!({ "type": "array", "items": { "type": "string" } }),
+            Kind::Message(ty) => {
+                self.waiting.push(ty);
+                return self.dialect.reference(&published(ty.name));
+            }
+            Kind::Time => ("io.k8s.apimachinery.pkg.apis.meta.v1.Time", date_time()),
+            Kind::MicroTime => ("io.k8s.apimachinery.pkg.apis.meta.v1.MicroTime", date_time()),
+            Kind::Quantity => ("io.k8s.apimachinery.pkg.api.resource.Quantity", self.dialect.quantity()),
+            Kind::IntOrString => {
+                ("io.k8s.apimachinery.pkg.util.intstr.IntOrString", self.dialect.int_or_string())
+            }
+            Kind::Raw => ("io.k8s.apimachinery.pkg.runtime.RawExtension", json!({ "type": "object" })),
+            Kind::Fields => ("io.k8s.apimachinery.pkg.apis.meta.v1.FieldsV1", json!({ "type": "object" })),
+            // What these may be cannot be said in OpenAPI 2, and a type that is one of several confuses clients.
+            Kind::Json => ("io.k8s.apiextensions-apiserver.pkg.apis.apiextensions.v1.JSON", json!({})),
+            Kind::SchemaOrArray => {
+                ("io.k8s.apiextensions-apiserver.pkg.apis.apiextensions.v1.JSONSchemaPropsOrArray", json!({}))
+            }
+            Kind::SchemaOrBool => {
+                ("io.k8s.apiextensions-apiserver.pkg.apis.apiextensions.v1.JSONSchemaPropsOrBool", json!({}))
+            }
+            Kind::SchemaOrStrings => (
+                "io.k8s.apiextensions-apiserver.pkg.apis.apiextensions.v1.JSONSchemaPropsOrStringArray",
+                json!({}),
+            ),
+        };
+        self.add_special(name, schema);
+        self.dialect.reference(name)
+    }
+
+    /// Adds a type that is no message: how it is written does not follow from its fields.
+    fn add_special(&mut self, name: &str, mut schema: Value) {
+        if !self.made.contains_key(name) {
+            if let Some(description) = self.description(name) {
+                schema["description"] = description;
+            }
+            self.made.insert(name.to_owned(), schema);
+        }
+    }
+
+    fn add_watch_event(&mut self) {
+        let object = self.value(Kind::Raw);
+        let schema = json!({
+            "type": "object",
+            "description": "A change of one watched object.",
+            "properties": { "object": object, "type": { "type": "string" } },
+            "required": ["object", "type"],
+            GROUP_VERSION_KIND: in_every_version("WatchEvent"),
+        });
+        self.made.insert(WATCH_EVENT.to_owned(), schema);
+    }
+
+    fn add_list(&mut self, resource: &Resource) {
+        let item = published(resource.ty);
+        let metadata = schema::lookup("meta.v1.ListMeta").expect("the table has it; a test makes every list");
+        let metadata = self.value(Kind::Message(metadata));
+        let items = json!({
+            "type": "array",
+            "items": self.dialect.reference(&item),
+            "description": format!("The objects: each is a {}.", resource.kind),
+        });
+        let mut properties = Map::from_iter([("items".to_owned(), items), ("metadata".to_owned(), metadata)]);
+        self.put_type_meta(&mut properties, &item);
+        let schema = json!({
+            "type": "object",
+            "description": format!("{} is a list of {} objects.", resource.list_kind(), resource.kind),
+            "properties": properties,
+            "required": ["items"],
+            GROUP_VERSION_KIND: [kind(resource.group, resource.version, &resource.list_kind())],
+        });
+        self.made.insert(format!("{item}List"), schema);
+    }
+
+    /// The two fields by which an object says what it is.
+    fn put_type_meta(&self, properties: &mut Map<String, Value>, described_in: &str) {
+        for field in ["apiVersion", "kind"] {
+            let mut schema = json!({ "type": "string" });
+            if let Some(description) = self.property_description(described_in, field) {
+                schema["description"] = description;
+            }
+            properties.insert(field.to_owned(), schema);
+        }
+    }
+
+    fn description(&self, name: &str) -> Option<Value> {
+        self.described.get(name)?.get("description").cloned()
+    }
+
+    fn property_description(&self, name: &str, field: &str) -> Option<Value> {
+        self.described.get(name)?.get("properties")?.get(field)?.get("description").cloned()
+    }
+
+    /// The required fields. `k8s-openapi` requires metadata of every object, which Kubernetes does not.
+    fn required(&self, ty: &Type, name: &str) -> Vec<Value> {
+        let required = self.described.get(name).and_then(|schema| schema.get("required"));
+        let required = required.and_then(Value::as_array).into_iter().flatten();
+        required
+            .filter(|field| !(ty.typed && *field == "metadata"))
+            .filter(|field| field.as_str().is_some_and(|field| ty.json_field(field).is_some()))
+            .cloned()
+            .collect()
+    }
+}
+
+fn date_time() -> Value {
+    json!({ "type": "string", "format": "date-time" })
+}
+
+/// How a field is merged, by strategic merge patch and by server-side apply.
+fn merging(field: &Field) -> Map<String, Value> {
+    let mut said = Map::new();
+    let merge = &field.merge;
+    let strategies: Vec<&str> =
+        [(merge.merged, "merge"), (merge.retain_keys, "retainKeys"), (merge.replace, "replace")]
+            .into_iter()
+            .filter_map(|(applies, strategy)| applies.then_some(strategy))
+            .collect();
+    if !strategies.is_empty() {
+        said.insert("x-kubernetes-patch-strategy".to_owned(), strategies.join(",").into());
+    }
+    if let Some(key) = merge.key {
+        said.insert("x-kubernetes-patch-merge-key".to_owned(), key.into());
+    }
+    if field.shape == Shape::List {
+        let list_type = match &field.list {
+            ListType::Atomic => "atomic",
+            ListType::Set => "set",
+            ListType::Map(keys) => {
+                said.insert("x-kubernetes-list-map-keys".to_owned(), json!(keys));
+                "map"
+            }
+        };
+        said.insert("x-kubernetes-list-type".to_owned(), list_type.into());
+    }
+    if field.atomic {
+        said.insert("x-kubernetes-map-type".to_owned(), "atomic".into());
+    }
+    said
+}
+
+/// Group, version and kind, as the extension of that name has them.
+pub(super) fn kind(group: &str, version: &str, kind: &str) -> Value {
+    json!({ "group": group, "version": version, "kind": kind })
+}
+
+/// The kinds that objects of a type may say that they are, by the name of the type.
+static KINDS: LazyLock<BTreeMap<String, Value>> = LazyLock::new(|| {
+    let resources = RESOURCES.iter().map(|resource| (resource.group, resource.version, resource.kind));
+    let subresources = RESOURCES
+        .iter()
+        .flat_map(|resource| resource.subresources)
+        .filter_map(|subresource| subresource.kind);
+    resources
+        .chain(subresources)
+        .map(|(group, version, name)| (type_name(group, version, name), json!([kind(group, version, name)])))
+        .chain([
+            ("meta.v1.DeleteOptions".to_owned(), in_every_version("DeleteOptions")),
+            ("meta.v1.Status".to_owned(), json!([kind("", "v1", "Status")])),
+        ])
+        .collect()
+});
+
+fn in_every_version(name: &str) -> Value {
+    let groups = kinds::groups();
+    let versions =
+        groups.iter().flat_map(|(group, versions)| versions.iter().map(move |version| (group, version)));
+    versions.map(|(group, version)| kind(group, version, name)).collect()
+}

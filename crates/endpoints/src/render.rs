@@ -1,0 +1,507 @@
+//! Objects, lists and events in the form that a client asked for.
+//!
+//! Kept true: the plain JSON of an object in the version in which it is stored is never decoded on its way out. Lists are
+//! made piece by piece, so that a long one is never in memory as a whole (but for Protobuf, which says its length first).
+
+use crate::{
+    body::{Body, Pieces},
+    negotiation::{Form, MetaVersion, ShownAs},
+};
+use bytes::Bytes;
+use keepwatch_apimachinery::{
+    meta::{ListMeta, write_versioned},
+    status::Status,
+};
+use keepwatch_registry::{
+    Shown,
+    codec::Media,
+    convert,
+    kinds::{Resource, group_version},
+    protobuf,
+    schema::{self, Timestamp, TypeRef},
+    table,
+};
+use keepwatch_storage::Object;
+use serde_json::{Map, Value, json};
+
+/// What a row of a table says of its object.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum IncludeObject {
+    /// Its metadata.
+    #[default]
+    Metadata,
+    /// All of it.
+    Object,
+    /// Nothing.
+    None,
+}
+
+impl IncludeObject {
+    /// Reads the parameter of that name.
+    pub fn parse(text: &str) -> Result<IncludeObject, Status> {
+        match text {
+            "" | "Metadata" => Ok(IncludeObject::Metadata),
+            "Object" => Ok(IncludeObject::Object),
+            "None" => Ok(IncludeObject::None),
+            other => Err(Status::bad_request(format!(
+                "Unable to convert to Table as requested: includeObject: Invalid value: \"{other}\": must be 'Metadata', 'Object', 'None', or empty"
+            ))),
+        }
+    }
+}
+
+/// How one request's answers are written.
+#[derive(Clone, Copy, Debug)]
+pub struct Renderer {
+    /// Of which resource objects are shown, in which version.
+    pub resource: &'static Resource,
+    /// In which form.
+    pub form: Form,
+    /// Whether for people.
+    pub pretty: bool,
+    /// What rows of a table say of their objects.
+    pub include_object: IncludeObject,
+}
+
+/// How many bytes a piece of a list has, about.
+const PIECE_BYTES: usize = 32 << 10;
+
+impl Renderer {
+    /// One object.
+    pub fn object(&self, shown: &Shown) -> Result<Bytes, Status> {
+        match self.form.shown_as {
+            ShownAs::Itself if self.is_plain() => {
+                let mut out = Vec::with_capacity(shown.value.len() + 64);
+                shown.write_json(&mut out);
+                out.push(b'\n');
+                Ok(out.into())
+            }
+            ShownAs::Itself => self.document(&self.converted(shown.document()), self.resource.type_ref()),
+            ShownAs::Table(version) => {
+                let document = self.converted(shown.document());
+                let meta = json!({"resourceVersion": text_at(&document, "resourceVersion")});
+                let table = self.table(version, meta, &[document], true);
+                Ok(self.untyped(&table))
+            }
+            ShownAs::Metadata(version) => Ok(self.partial(version, &shown.document())),
+            ShownAs::MetadataList(_) => Err(self.not_a_list()),
+        }
+    }
+
+    /// Something that is no object of the resource, but says its kind.
+    pub fn document(&self, document: &Value, ty: TypeRef) -> Result<Bytes, Status> {
+        let text = |name: &str| document.get(name).and_then(Value::as_str).unwrap_or_default();
+        let mut out = Vec::new();
+        match self.form.media {
+            Media::Json if self.pretty => {
+                schema::write(&mut out, document, ty);
+                Ok(indented(&out).into())
+            }
+            Media::Json => {
+                schema::write(&mut out, document, ty);
+                out.push(b'\n');
+                Ok(out.into())
+            }
+            Media::Yaml => Ok(yaml(document)),
+            Media::Protobuf => {
+                protobuf::wrap(&mut out, text("apiVersion"), text("kind"), |out| {
+                    protobuf::encode(out, document, ty);
+                });
+                Ok(out.into())
+            }
+        }
+    }
+
+    /// A document without a type in the table, such as a table.
+    fn untyped(&self, document: &Value) -> Bytes {
+        match self.form.media {
+            Media::Yaml => yaml(document),
+            _ if self.pretty => indented(document.to_string().as_bytes()).into(),
+            _ => {
+                let mut out = document.to_string().into_bytes();
+                out.push(b'\n');
+                out.into()
+            }
+        }
+    }
+
+    fn is_plain(&self) -> bool {
+        self.form.media == Media::Json && !self.pretty && self.resource.stored_as.is_none()
+    }
+
+    fn converted(&self, document: Value) -> Value {
+        match self.resource.stored_as {
+            Some(_) => {
+                let converted = convert::from_stored(self.resource, document);
+                let ty = self.resource.type_ref();
+                schema::normalize(converted, ty, &mut Default::default()).unwrap_or_default()
+            }
+            None => document,
+        }
+    }
+
+    fn partial(&self, version: MetaVersion, document: &Value) -> Bytes {
+        let partial = partial(version, document);
+        match self.form.media {
+            Media::Protobuf => {
+                let mut out = Vec::new();
+                protobuf::wrap(&mut out, version.api_version(), "PartialObjectMetadata", |out| {
+                    protobuf::encode(out, &partial, partial_type());
+                });
+                out.into()
+            }
+            _ => self.untyped(&partial),
+        }
+    }
+
+    fn table(&self, version: MetaVersion, metadata: Value, documents: &[Value], with_columns: bool) -> Value {
+        let now = Timestamp::now();
+        let rows: Vec<Value> = documents.iter().map(|document| self.row(version, document, now)).collect();
+        let columns = if with_columns { columns(self.resource) } else { Value::Null };
+        json!({
+            "kind": "Table", "apiVersion": version.api_version(), "metadata": metadata,
+            "columnDefinitions": columns, "rows": rows,
+        })
+    }
+
+    fn row(&self, version: MetaVersion, document: &Value, now: Timestamp) -> Value {
+        let cells = table::cells(self.resource.ty, document, now);
+        let mut row = Map::new();
+        row.insert("cells".to_owned(), Value::Array(cells.cells));
+        if let Some(conditions) = cells.conditions {
+            row.insert("conditions".to_owned(), conditions);
+        }
+        let object = match self.include_object {
+            IncludeObject::Metadata => partial(version, document),
+            IncludeObject::Object => document.clone(),
+            IncludeObject::None => Value::Null,
+        };
+        row.insert("object".to_owned(), object);
+        Value::Object(row)
+    }
+
+    fn not_a_list(&self) -> Status {
+        let message = format!("the requested object is not a list ({})", self.resource.ty);
+        let mut status = Status::not_acceptable(&[]);
+        status.message = message;
+        status
+    }
+
+    fn is_a_list(&self) -> Status {
+        let message = format!(
+            "you requested PartialObjectMetadata, but the requested object is a list ({}List)",
+            self.resource.ty
+        );
+        let mut status = Status::not_acceptable(&[]);
+        status.message = message;
+        status
+    }
+
+    /// A list, piece by piece.
+    pub fn list(&self, list: Vec<Object>, meta: ListMeta) -> Result<Body, Status> {
+        match self.form.shown_as {
+            ShownAs::Metadata(_) => Err(self.is_a_list()),
+            ShownAs::Table(version) => Ok(self.table_list(version, list, meta)),
+            ShownAs::MetadataList(version) => Ok(self.partial_list(version, list, meta)),
+            ShownAs::Itself if self.is_plain() => Ok(self.plain_list(list, &meta)),
+            ShownAs::Itself if self.form.media == Media::Protobuf => Ok(self.protobuf_list(&list, &meta)),
+            ShownAs::Itself => {
+                let items: Vec<Value> = list.iter().map(|object| self.item(object)).collect();
+                let document = json!({
+                    "kind": self.resource.list_kind(), "apiVersion": self.resource.api_version(),
+                    "metadata": meta, "items": items,
+                });
+                Ok(self.untyped_list(document).into())
+            }
+        }
+    }
+
+    fn untyped_list(&self, document: Value) -> Bytes {
+        if self.form.media == Media::Json && !self.pretty {
+            return self.ordered_list(&document);
+        }
+        if self.form.media == Media::Json {
+            return indented(&self.ordered_list(&document)).into();
+        }
+        yaml(&document)
+    }
+
+    /// A list of converted items, with its fields in the usual order.
+    fn ordered_list(&self, document: &Value) -> Bytes {
+        let mut out = list_head(
+            document["kind"].as_str().unwrap_or_default(),
+            document["apiVersion"].as_str().unwrap_or_default(),
+            &document["metadata"],
+        );
+        for (number, item) in document["items"].as_array().into_iter().flatten().enumerate() {
+            if number > 0 {
+                out.push(b',');
+            }
+            schema::write(&mut out, item, self.resource.type_ref());
+        }
+        out.extend_from_slice(b"]}\n");
+        out.into()
+    }
+
+    /// An item of a list: a built-in kind does not say what it is.
+    fn item(&self, object: &Object) -> Value {
+        let mut document = self.converted(Shown::from(object).document());
+        if let Some(fields) = document.as_object_mut() {
+            fields.remove("kind");
+            fields.remove("apiVersion");
+        }
+        document
+    }
+
+    fn plain_list(&self, list: Vec<Object>, meta: &ListMeta) -> Body {
+        let stored = self.resource.stored();
+        let own = format!(
+            "{{\"kind\":\"{}\",\"apiVersion\":\"{}\",",
+            self.resource.kind,
+            group_version(stored.group, stored.version)
+        );
+        let head = list_head(&self.resource.list_kind(), &self.resource.api_version(), meta);
+        let write = move |out: &mut Vec<u8>, object: &Object| write_item(out, object, own.as_bytes());
+        pieces(head, list, write, b"]}\n")
+    }
+
+    fn protobuf_list(&self, list: &[Object], meta: &ListMeta) -> Body {
+        let mut items = Vec::new();
+        for object in list {
+            protobuf::list_item(&mut items, &self.item(object), self.resource.type_ref());
+        }
+        protobuf_list(&self.resource.api_version(), &self.resource.list_kind(), meta, items)
+    }
+
+    fn table_list(&self, version: MetaVersion, list: Vec<Object>, meta: ListMeta) -> Body {
+        if self.form.media == Media::Yaml || self.pretty {
+            let documents: Vec<Value> =
+                list.iter().map(|object| self.converted(Shown::from(object).document())).collect();
+            let table = self.table(version, json!(meta), &documents, true);
+            return self.untyped(&table).into();
+        }
+        let head = format!(
+            "{{\"kind\":\"Table\",\"apiVersion\":\"{}\",\"metadata\":{},\"columnDefinitions\":{},\"rows\":[",
+            version.api_version(),
+            json!(meta),
+            columns(self.resource)
+        );
+        let (own, now) = (*self, Timestamp::now());
+        let write = move |out: &mut Vec<u8>, object: &Object| {
+            let document = own.converted(Shown::from(object).document());
+            out.extend_from_slice(own.row(version, &document, now).to_string().as_bytes());
+        };
+        pieces(head.into_bytes(), list, write, b"]}\n")
+    }
+
+    fn partial_list(&self, version: MetaVersion, list: Vec<Object>, meta: ListMeta) -> Body {
+        let kind = "PartialObjectMetadataList";
+        if self.form.media == Media::Protobuf {
+            let mut items = Vec::new();
+            for object in &list {
+                let item = partial(version, &Shown::from(object).document());
+                protobuf::list_item(&mut items, &item, partial_type());
+            }
+            return protobuf_list(version.api_version(), kind, &meta, items);
+        }
+        let shown = move |object: &Object| partial(version, &Shown::from(object).document());
+        if self.form.media == Media::Yaml || self.pretty {
+            let items: Vec<Value> = list.iter().map(shown).collect();
+            let document = json!({
+                "kind": kind, "apiVersion": version.api_version(), "metadata": meta, "items": items,
+            });
+            return self.untyped(&document).into();
+        }
+        let head = list_head(kind, version.api_version(), &meta);
+        let write = move |out: &mut Vec<u8>, object: &Object| {
+            out.extend_from_slice(shown(object).to_string().as_bytes());
+        };
+        pieces(head, list, write, b"]}\n")
+    }
+
+    /// An object of an event, without a newline. `first` is the first event of a watch, which alone shows the columns.
+    pub fn event_object(&self, shown: &Shown, first: bool) -> Vec<u8> {
+        let mut out = Vec::with_capacity(shown.value.len() + 64);
+        match (self.form.shown_as, self.form.media) {
+            (ShownAs::Itself, Media::Protobuf) => {
+                let document = self.converted(shown.document());
+                self.enveloped(&mut out, &document);
+            }
+            (ShownAs::Itself, _) if self.resource.stored_as.is_none() => shown.write_json(&mut out),
+            (ShownAs::Itself, _) => {
+                schema::write(&mut out, &self.converted(shown.document()), self.resource.type_ref())
+            }
+            (ShownAs::Table(version), _) => {
+                let document = self.converted(shown.document());
+                let meta = json!({"resourceVersion": text_at(&document, "resourceVersion")});
+                let table = self.table(version, meta, &[document], first);
+                out.extend_from_slice(table.to_string().as_bytes());
+            }
+            (ShownAs::Metadata(version) | ShownAs::MetadataList(version), Media::Protobuf) => {
+                let partial = partial(version, &shown.document());
+                protobuf::wrap(&mut out, version.api_version(), "PartialObjectMetadata", |out| {
+                    protobuf::encode(out, &partial, partial_type());
+                });
+            }
+            (ShownAs::Metadata(version) | ShownAs::MetadataList(version), _) => {
+                out.extend_from_slice(partial(version, &shown.document()).to_string().as_bytes());
+            }
+        }
+        out
+    }
+
+    /// The object of a bookmark: empty but for its version and, at the end of the initial state, an annotation.
+    pub fn bookmark(&self, metadata: Value, first: bool) -> Vec<u8> {
+        let mut document = schema::zero(self.resource.type_ref());
+        document["kind"] = self.resource.kind.into();
+        document["apiVersion"] = self.resource.api_version().into();
+        document["metadata"] = metadata;
+        let mut out = Vec::new();
+        match (self.form.shown_as, self.form.media) {
+            (ShownAs::Itself, Media::Protobuf) => self.enveloped(&mut out, &document),
+            (ShownAs::Itself, _) => schema::write(&mut out, &document, self.resource.type_ref()),
+            (ShownAs::Table(version), _) => {
+                let meta = json!({"resourceVersion": text_at(&document, "resourceVersion")});
+                // Who reads the rows must find the annotation there, whatever else was asked for.
+                let end = document["metadata"].get("annotations").is_some();
+                let include = if end && self.include_object == IncludeObject::None {
+                    IncludeObject::Metadata
+                } else {
+                    self.include_object
+                };
+                let own = Renderer { include_object: include, ..*self };
+                let table = own.table(version, meta, &[document], first);
+                out.extend_from_slice(table.to_string().as_bytes());
+            }
+            (ShownAs::Metadata(version) | ShownAs::MetadataList(version), Media::Protobuf) => {
+                protobuf::wrap(&mut out, version.api_version(), "PartialObjectMetadata", |out| {
+                    protobuf::encode(out, &partial(version, &document), partial_type());
+                });
+            }
+            (ShownAs::Metadata(version) | ShownAs::MetadataList(version), _) => {
+                out.extend_from_slice(partial(version, &document).to_string().as_bytes());
+            }
+        }
+        out
+    }
+
+    fn enveloped(&self, out: &mut Vec<u8>, document: &Value) {
+        protobuf::wrap(out, &self.resource.api_version(), self.resource.kind, |out| {
+            protobuf::encode(out, document, self.resource.type_ref());
+        });
+    }
+}
+
+/// A Status in some media.
+pub fn status(status: &Status, media: Media, pretty: bool) -> Bytes {
+    match media {
+        Media::Protobuf => {
+            let mut out = Vec::new();
+            wrap_status(&mut out, status);
+            out.into()
+        }
+        Media::Yaml => serde_yaml_ng::to_string(status).unwrap_or_default().into(),
+        Media::Json => {
+            let mut out = serde_json::to_vec(status).expect("a Status is made of text and numbers");
+            if pretty {
+                return indented(&out).into();
+            }
+            out.push(b'\n');
+            out.into()
+        }
+    }
+}
+
+/// Appends a Status as Protobuf, in its envelope.
+pub fn wrap_status(out: &mut Vec<u8>, status: &Status) {
+    let ty = schema::lookup("meta.v1.Status").expect("the table of types has Status");
+    let document = serde_json::to_value(status).unwrap_or_default();
+    protobuf::wrap(out, "v1", "Status", |out| protobuf::encode(out, &document, ty));
+}
+
+/// A list whose items are made. The header goes in front and says how long they are.
+fn protobuf_list(api_version: &str, kind: &str, meta: &ListMeta, items: Vec<u8>) -> Body {
+    let mut head = Vec::new();
+    protobuf::list_header(&mut head, api_version, kind, meta, items.len());
+    Body::Pieces(Box::new([Bytes::from(head), Bytes::from(items)].into_iter()))
+}
+
+fn partial_type() -> TypeRef {
+    schema::lookup("meta.v1.PartialObjectMetadata").expect("the table of types has the metadata of objects")
+}
+
+fn partial(version: MetaVersion, document: &Value) -> Value {
+    let metadata = document.get("metadata").cloned().unwrap_or_else(|| json!({}));
+    json!({"kind": "PartialObjectMetadata", "apiVersion": version.api_version(), "metadata": metadata})
+}
+
+fn text_at<'a>(document: &'a Value, name: &str) -> &'a str {
+    document["metadata"].get(name).and_then(Value::as_str).unwrap_or_default()
+}
+
+fn columns(resource: &Resource) -> Value {
+    let columns = table::columns(resource.ty).iter().map(|column| {
+        json!({
+            "name": column.name, "type": column.kind, "format": column.format,
+            "description": column.description, "priority": column.priority,
+        })
+    });
+    Value::Array(columns.collect())
+}
+
+fn list_head(kind: &str, api_version: &str, meta: &impl serde::Serialize) -> Vec<u8> {
+    let meta = serde_json::to_string(meta).expect("a list's metadata is made of text and numbers");
+    format!("{{\"kind\":\"{kind}\",\"apiVersion\":\"{api_version}\",\"metadata\":{meta},\"items\":[")
+        .into_bytes()
+}
+
+/// Appends an object as an item: without its kind, which `own` says as it is stored.
+fn write_item(out: &mut Vec<u8>, object: &Object, own: &[u8]) {
+    let Some(rest) = object.value.strip_prefix(own) else {
+        return write_versioned(out, &object.value, object.attributes.version_at, object.revision);
+    };
+    out.push(b'{');
+    let version_at = object.attributes.version_at.map(|at| at - own.len() as u32);
+    write_versioned(out, rest, version_at, object.revision);
+}
+
+/// A head, items joined by commas, and a foot, in pieces of about the same size.
+fn pieces(
+    head: Vec<u8>,
+    items: Vec<Object>,
+    write: impl Fn(&mut Vec<u8>, &Object) + Send + 'static,
+    foot: &'static [u8],
+) -> Body {
+    let mut items = items.into_iter().enumerate();
+    let mut next = Some(head);
+    let pieces: Pieces = Box::new(std::iter::from_fn(move || {
+        let mut out = next.take()?;
+        out.reserve(PIECE_BYTES + PIECE_BYTES / 4);
+        while out.len() < PIECE_BYTES {
+            let Some((number, object)) = items.next() else {
+                out.extend_from_slice(foot);
+                return Some(out.into());
+            };
+            if number > 0 {
+                out.push(b',');
+            }
+            write(&mut out, &object);
+        }
+        next = Some(Vec::new());
+        Some(out.into())
+    }));
+    Body::Pieces(pieces)
+}
+
+/// JSON with two blanks for each level, as for people.
+fn indented(json: &[u8]) -> Vec<u8> {
+    let mut out = Vec::with_capacity(json.len() * 2);
+    let mut reader = serde_json::Deserializer::from_slice(json);
+    let mut writer = serde_json::Serializer::pretty(&mut out);
+    serde_transcode::transcode(&mut reader, &mut writer).expect("it was written as JSON just now");
+    out
+}
+
+fn yaml(document: &Value) -> Bytes {
+    serde_yaml_ng::to_string(document).unwrap_or_default().into()
+}

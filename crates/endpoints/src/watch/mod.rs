@@ -1,0 +1,184 @@
+//! A watch on its way to a client: events in the form asked for, each made once for all who watch.
+//!
+//! Kept true: after an error, which is told as an event, nothing more comes; a watch that is dropped frees all it held.
+
+pub mod websocket;
+
+use crate::{
+    metrics::WatchMetrics,
+    negotiation::{MetaVersion, ShownAs},
+    render::{IncludeObject, Renderer, wrap_status},
+};
+use bytes::Bytes;
+use futures::{Stream, StreamExt};
+use keepwatch_apimachinery::{
+    ResourceVersion,
+    meta::Qualified,
+    status::Status,
+    watch::{EventType, INITIAL_EVENTS_END, frame},
+};
+use keepwatch_cacher::{Encodings, Format};
+use keepwatch_registry::{Shown, codec::Media, kinds::RESOURCES, protobuf, rest};
+use keepwatch_storage::{Object, StorageError, Watch, WatchEvent};
+use serde_json::json;
+use std::{
+    pin::Pin,
+    sync::Arc,
+    task::{Context, Poll, ready},
+};
+use tokio_util::sync::WaitForCancellationFutureOwned;
+
+/// The events of a watch, encoded.
+pub struct Events {
+    watch: Watch,
+    encoder: Encoder,
+    metrics: WatchMetrics,
+    /// Ends every watch when the server stops.
+    stopping: Pin<Box<WaitForCancellationFutureOwned>>,
+    ended: bool,
+}
+
+impl Events {
+    /// What `watch` tells, in the form that `renderer` has.
+    pub fn new(
+        watch: Watch,
+        renderer: Renderer,
+        encodings: Arc<Encodings>,
+        metrics: WatchMetrics,
+        stopping: WaitForCancellationFutureOwned,
+    ) -> Events {
+        let format = format_of(&renderer);
+        let encoder = Encoder { renderer, encodings, format, first: true };
+        Events { watch, encoder, metrics, stopping: Box::pin(stopping), ended: false }
+    }
+}
+
+impl Stream for Events {
+    type Item = Bytes;
+
+    fn poll_next(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Bytes>> {
+        let this = self.get_mut();
+        if this.ended {
+            return Poll::Ready(None);
+        }
+        let next = match this.watch.poll_next_unpin(context) {
+            Poll::Ready(next) => next,
+            Poll::Pending => {
+                ready!(this.stopping.as_mut().poll(context));
+                None
+            }
+        };
+        let bytes = match next {
+            None => None,
+            Some(Ok(event)) => Some(this.encoder.event(&event)),
+            Some(Err(error)) => {
+                this.ended = true;
+                Some(this.encoder.error(error))
+            }
+        };
+        this.ended |= bytes.is_none();
+        if let Some(bytes) = &bytes {
+            this.metrics.told(bytes.len());
+        }
+        Poll::Ready(bytes)
+    }
+}
+
+/// Makes events, or finds those that were made for somebody else.
+struct Encoder {
+    renderer: Renderer,
+    encodings: Arc<Encodings>,
+    format: Format,
+    first: bool,
+}
+
+/// How many forms one resource has in which events are sent.
+const FORMS: u32 = 64;
+
+/// The number of a form of events: no two that differ have the same.
+fn format_of(renderer: &Renderer) -> Format {
+    let form = renderer.form;
+    let place =
+        RESOURCES.iter().position(|resource| std::ptr::eq(resource, renderer.resource)).unwrap_or_default();
+    let version = |version: MetaVersion| u32::from(version == MetaVersion::V1beta1);
+    let include = match renderer.include_object {
+        IncludeObject::Metadata => 0,
+        IncludeObject::Object => 1,
+        IncludeObject::None => 2,
+    };
+    let shown_as = match form.shown_as {
+        ShownAs::Itself => 0,
+        ShownAs::Table(meta) => 1 + version(meta) * 3 + include,
+        ShownAs::Metadata(meta) | ShownAs::MetadataList(meta) => 7 + version(meta),
+    };
+    let media = u32::from(form.media == Media::Protobuf);
+    if shown_as == 0 && media == 0 && renderer.resource.stored_as.is_none() {
+        return Format::JSON;
+    }
+    Format(1 + place as u32 * FORMS + shown_as * 2 + media)
+}
+
+impl Encoder {
+    fn event(&mut self, event: &WatchEvent) -> Bytes {
+        let (object, kind) = match event {
+            WatchEvent::Added(object) => (object, EventType::Added),
+            WatchEvent::Modified(object) => (object, EventType::Modified),
+            WatchEvent::Deleted(object) => (object, EventType::Deleted),
+            WatchEvent::Bookmark { revision, initial_state_end } => {
+                return self.bookmark(*revision, *initial_state_end);
+            }
+        };
+        let first = std::mem::take(&mut self.first);
+        let is_table = matches!(self.renderer.form.shown_as, ShownAs::Table(_));
+        if self.format == Format::JSON {
+            return self.encodings.json(object, kind);
+        }
+        if first && is_table {
+            return self.framed(kind, &self.renderer.event_object(&Shown::from(object), true));
+        }
+        let made = self.encodings.get(object, kind, self.format, |object: &Object| {
+            Ok::<_, std::convert::Infallible>(
+                self.framed(kind, &self.renderer.event_object(&Shown::from(object), false)),
+            )
+        });
+        match made {
+            Ok(bytes) => bytes,
+            Err(never) => match never {},
+        }
+    }
+
+    fn bookmark(&mut self, revision: ResourceVersion, initial_state_end: bool) -> Bytes {
+        let first = std::mem::take(&mut self.first);
+        let mut metadata = json!({"resourceVersion": revision.to_string()});
+        if initial_state_end {
+            metadata["annotations"] = json!({INITIAL_EVENTS_END: "true"});
+        }
+        self.framed(EventType::Bookmark, &self.renderer.bookmark(metadata, first))
+    }
+
+    fn error(&self, error: StorageError) -> Bytes {
+        let resource = self.renderer.resource;
+        let status = rest::failure(Qualified::new(resource.group, resource.plural), "", error);
+        self.status(&status)
+    }
+
+    fn status(&self, status: &Status) -> Bytes {
+        let mut object = Vec::new();
+        match self.renderer.form.media {
+            Media::Protobuf => wrap_status(&mut object, status),
+            _ => object = serde_json::to_vec(status).expect("a Status is made of text and numbers"),
+        }
+        self.framed(EventType::Error, &object)
+    }
+
+    fn framed(&self, kind: EventType, object: &[u8]) -> Bytes {
+        match self.renderer.form.media {
+            Media::Protobuf => {
+                let mut out = Vec::with_capacity(object.len() + 32);
+                protobuf::watch_frame(&mut out, kind, object, true);
+                out.into()
+            }
+            _ => frame(kind, object).into(),
+        }
+    }
+}

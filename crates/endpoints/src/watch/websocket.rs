@@ -1,0 +1,138 @@
+//! Watches over WebSocket, for browsers: one message for each event.
+
+use super::Events;
+use aws_lc_rs::digest;
+use base64::{Engine, prelude::BASE64_STANDARD};
+use futures::{SinkExt, StreamExt};
+use http::{HeaderMap, HeaderValue, Response, StatusCode, header};
+use hyper_util::rt::TokioIo;
+use keepwatch_registry::codec::Media;
+use tokio_tungstenite::{
+    WebSocketStream,
+    tungstenite::{
+        Message,
+        error::{Error, ProtocolError},
+        protocol::{CloseFrame, Role, WebSocketConfig, frame::coding::CloseCode},
+    },
+};
+
+use crate::body::Body;
+
+/// How large a message from a client may be; what is in it does not matter.
+const MESSAGE_BYTES_MAX: usize = 32 << 20;
+
+/// Whether a request asks for a WebSocket.
+pub fn is_upgrade(headers: &HeaderMap) -> bool {
+    let upgrade = headers.get(header::UPGRADE).and_then(|value| value.to_str().ok());
+    let connection = headers.get_all(header::CONNECTION).iter().filter_map(|value| value.to_str().ok());
+    upgrade.is_some_and(|value| value.eq_ignore_ascii_case("websocket"))
+        && connection.into_iter().any(|value| value.to_ascii_lowercase().contains("upgrade"))
+}
+
+/// Why a handshake is refused.
+pub struct Refused(pub Response<Body>);
+
+/// Answers the handshake, or refuses it. `protocols` are those that the client offers, tokens removed.
+pub fn handshake(headers: &HeaderMap) -> Result<Response<Body>, Refused> {
+    let text = |name: header::HeaderName| headers.get(name).and_then(|value| value.to_str().ok());
+    let refuse = |code: StatusCode| Refused(plain(code));
+    let Some(key) = text(header::SEC_WEBSOCKET_KEY).filter(|key| !key.is_empty()) else {
+        return Err(refuse(StatusCode::BAD_REQUEST));
+    };
+    if text(header::SEC_WEBSOCKET_VERSION) != Some("13") {
+        let mut response = plain(StatusCode::BAD_REQUEST);
+        response.headers_mut().insert(header::SEC_WEBSOCKET_VERSION, HeaderValue::from_static("13"));
+        return Err(Refused(response));
+    }
+    let origin = text(header::ORIGIN).unwrap_or_default();
+    if origin.is_empty() || origin.parse::<http::Uri>().is_err() {
+        return Err(refuse(StatusCode::FORBIDDEN));
+    }
+    let offered =
+        headers.get_all(header::SEC_WEBSOCKET_PROTOCOL).iter().filter_map(|value| value.to_str().ok());
+    let protocols: Vec<&str> =
+        offered.flat_map(|value| value.split(',')).map(str::trim).filter(|name| !name.is_empty()).collect();
+    if protocols.len() > 1 {
+        return Err(refuse(StatusCode::BAD_REQUEST));
+    }
+    let mut response = Response::new(Body::empty());
+    *response.status_mut() = StatusCode::SWITCHING_PROTOCOLS;
+    let own = response.headers_mut();
+    own.insert(header::UPGRADE, HeaderValue::from_static("websocket"));
+    own.insert(header::CONNECTION, HeaderValue::from_static("Upgrade"));
+    let accept = HeaderValue::from_str(&accept_key(key)).expect("base64 can be a header");
+    own.insert(header::SEC_WEBSOCKET_ACCEPT, accept);
+    if let Some(protocol) = protocols.first().and_then(|name| HeaderValue::from_str(name).ok()) {
+        own.insert(header::SEC_WEBSOCKET_PROTOCOL, protocol);
+    }
+    Ok(response)
+}
+
+/// What proves to a client that its handshake was understood (RFC 6455).
+fn accept_key(key: &str) -> String {
+    let text = format!("{key}258EAFA5-E914-47DA-95CA-C5AB0DC85B11");
+    BASE64_STANDARD.encode(digest::digest(&digest::SHA1_FOR_LEGACY_USE_ONLY, text.as_bytes()))
+}
+
+fn plain(code: StatusCode) -> Response<Body> {
+    let mut response = Response::new(Body::empty());
+    *response.status_mut() = code;
+    response
+}
+
+/// Sends the events over the upgraded connection until either side ends it.
+pub async fn serve(upgrade: hyper::upgrade::OnUpgrade, mut events: Events) {
+    let Ok(connection) = upgrade.await else { return };
+    let text = events.encoder.renderer.form.media != Media::Protobuf;
+    let config = WebSocketConfig::default()
+        .max_message_size(Some(MESSAGE_BYTES_MAX))
+        .max_frame_size(Some(MESSAGE_BYTES_MAX))
+        .read_buffer_size(READ_BUFFER_BYTES)
+        .write_buffer_size(0);
+    let io = TokioIo::new(connection);
+    let mut socket = WebSocketStream::from_raw_socket(io, Role::Server, Some(config)).await;
+    let code = loop {
+        tokio::select! {
+            event = events.next() => match event {
+                None => break CloseCode::Normal,
+                Some(bytes) => {
+                    if socket.send(message(bytes, text)).await.is_err() {
+                        return;
+                    }
+                }
+            },
+            received = socket.next() => match received {
+                // What a client says does not matter; that it is there does.
+                Some(Ok(Message::Close(_))) => break CloseCode::Normal,
+                Some(Ok(_)) => {}
+                Some(Err(Error::Protocol(fault))) => break code_of(&fault),
+                Some(Err(Error::Capacity(_))) => break CloseCode::Size,
+                Some(Err(_)) | None => return,
+            },
+        }
+    };
+    drop(events);
+    let farewell = CloseFrame { code, reason: Default::default() };
+    let _ = socket.close(Some(farewell)).await;
+}
+
+/// How much is read from a client at once. It has little to say.
+const READ_BUFFER_BYTES: usize = 1 << 10;
+
+fn code_of(_: &ProtocolError) -> CloseCode {
+    CloseCode::Protocol
+}
+
+fn message(bytes: bytes::Bytes, text: bool) -> Message {
+    if !text {
+        // The length in front is for streams without messages.
+        return Message::Binary(bytes.slice(LENGTH_BYTES..));
+    }
+    match tokio_tungstenite::tungstenite::Utf8Bytes::try_from(bytes.clone()) {
+        Ok(text) => Message::Text(text),
+        Err(_) => Message::Text(BASE64_STANDARD.encode(&bytes).into()),
+    }
+}
+
+/// How many bytes say the length of an event in Protobuf.
+const LENGTH_BYTES: usize = 4;

@@ -1,0 +1,13 @@
+//! The program: reads its flags, runs the server, and stops it when it is told to.
+
+mod run;
+
+use keepwatch::flags::{self, Command};
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    match flags::parse(std::env::args_os()) {
+        Ok(Command::Serve(serve)) => run::serve(&serve).unwrap_or_else(|failure| failure.report()),
+        Err(failure) => failure.report(),
+    }
+}

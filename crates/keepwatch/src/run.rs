@@ -1,0 +1,89 @@
+//! `keepwatch serve`: from its flags to a server, and the lines that it prints.
+
+use keepwatch::{
+    Builder, Server, StartError,
+    flags::{Failure, Log, LogFormat, Serve, StorageKind},
+};
+use std::{process::ExitCode, time::Instant};
+use tokio::signal::unix::{SignalKind, signal};
+
+/// Runs until a signal comes.
+pub(crate) fn serve(flags: &Serve) -> Result<ExitCode, Failure> {
+    let began = Instant::now();
+    begin_log(&flags.log);
+    let builder = Builder::from_flags(flags)?;
+    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build();
+    let runtime = runtime.map_err(|error| Failure::usage(format!("the server cannot run: {error}")))?;
+    runtime.block_on(async {
+        let server = builder.start().await.map_err(|error| failure(flags, &error))?;
+        print_ready(&server, began);
+        wait_for_signal().await;
+        eprintln!("stopping: finishing requests, ending watches");
+        server.stop().await;
+        Ok(ExitCode::SUCCESS)
+    })
+}
+
+fn begin_log(log: &Log) {
+    let builder = tracing_subscriber::fmt().with_max_level(log.level()).with_writer(std::io::stderr);
+    match log.format {
+        LogFormat::Text => builder.with_target(false).init(),
+        LogFormat::Json => builder.json().init(),
+    }
+}
+
+/// Which flag is to be changed if the server does not start.
+fn failure(flags: &Serve, error: &StartError) -> Failure {
+    let flag = match error {
+        StartError::Listen(..) => "--secure-port",
+        StartError::Connect(_) => "--etcd-servers",
+        StartError::Open(_) | StartError::Pki(_) if flags.storage.kind != StorageKind::Memory => "--data-dir",
+        _ => return Failure::usage(chain(error)),
+    };
+    Failure::flag(flag, chain(error))
+}
+
+/// An error and what caused it, in one line.
+fn chain(error: &dyn std::error::Error) -> String {
+    let mut text = error.to_string();
+    let mut source = error.source();
+    while let Some(cause) = source {
+        let more = cause.to_string();
+        if !text.contains(&more) {
+            text = format!("{text}: {more}");
+        }
+        source = cause.source();
+    }
+    text.replace('\n', " ")
+}
+
+fn print_ready(server: &Server, began: Instant) {
+    let (store, objects) = server.store();
+    let objects = objects.map(|count| format!(", {count} objects")).unwrap_or_default();
+    println!(
+        "keepwatch is ready at {} (store: {store}{objects}) after {} ms",
+        server.url(),
+        began.elapsed().as_millis()
+    );
+    if let Some(address) = server.http_address() {
+        println!("plain HTTP, for tests: http://{address}");
+    }
+    if let Some(path) = server.kubeconfig_path() {
+        let path = std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
+        println!("export KUBECONFIG={}", path.display());
+    }
+}
+
+async fn wait_for_signal() {
+    let mut terminate = match signal(SignalKind::terminate()) {
+        Ok(signal) => signal,
+        Err(error) => {
+            tracing::warn!(%error, "SIGTERM cannot be awaited");
+            return std::future::pending().await;
+        }
+    };
+    tokio::select! {
+        _ = terminate.recv() => {}
+        _ = tokio::signal::ctrl_c() => {}
+    }
+}

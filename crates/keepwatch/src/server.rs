@@ -1,0 +1,538 @@
+//! A server: its parts put together, started, and stopped again.
+//!
+//! Kept true: a server that [`Builder::start`] returns is ready, so whoever has it can use it at once; one that stops
+//! takes nothing new, finishes what was begun, ends its watches, and only then lets go of its store.
+
+use crate::{
+    pki::{self, Identity, Pki, PkiError, ServerNames},
+    tokens::{KeyError, ServiceAccountTokens, SigningKey},
+};
+use keepwatch_apimachinery::{meta::Qualified, status::Status};
+use keepwatch_cacher::{CacheMetrics, Cacher, CacherOptions, Encodings, Metered, StorageMetrics};
+use keepwatch_endpoints::{
+    Api, ApiOptions,
+    api::Parts,
+    auth::{AlwaysAllow, Authenticator, Authorizer, StaticTokens},
+    health::{Check, Health},
+    origins::AllowedOrigins,
+    serve::Listening,
+};
+use keepwatch_registry::{Registry, RegistryOptions, kinds::Resource, namespaces};
+use keepwatch_storage::{Backend, ResourcePrefix, Storage, Store, StoreOptions};
+use keepwatch_storage_embedded::{Embedded, EmbeddedOptions, OpenError};
+use keepwatch_storage_etcd::{ConnectError, EtcdBackend, EtcdOptions};
+use rustls::pki_types::CertificateDer;
+use std::{
+    fmt, io,
+    net::{IpAddr, Ipv4Addr, SocketAddr},
+    path::PathBuf,
+    sync::Arc,
+    time::Duration,
+};
+use tokio::{net::TcpListener, task::JoinHandle};
+use tokio_util::{sync::CancellationToken, task::TaskTracker};
+
+/// Where objects are kept.
+#[derive(Clone, Debug)]
+pub enum StorageChoice {
+    /// In memory, until the server ends.
+    Memory,
+    /// In this directory.
+    Embedded(PathBuf),
+    /// In etcd.
+    Etcd(Box<EtcdOptions>),
+}
+
+/// How a server is to be. The defaults are those of `keepwatch serve`, but in memory and on a free port.
+#[must_use]
+pub struct Builder {
+    pub(crate) storage: StorageChoice,
+    pub(crate) embedded: EmbeddedOptions,
+    pub(crate) prefix: String,
+    pub(crate) watch_cache: bool,
+    pub(crate) address: SocketAddr,
+    pub(crate) http_port: Option<u16>,
+    pub(crate) data_dir: Option<PathBuf>,
+    pub(crate) identity: Option<Identity>,
+    pub(crate) client_cas: Vec<CertificateDer<'static>>,
+    pub(crate) tokens: Vec<StaticTokens>,
+    pub(crate) authorizer: Arc<dyn Authorizer>,
+    pub(crate) registry: RegistryOptions,
+    pub(crate) api: ApiOptions,
+}
+
+/// How many bytes of encoded events are kept for those who watch the same.
+const ENCODINGS_BYTES_MAX: usize = 32 << 20;
+/// How many requests may be answered at once where no limit is wanted.
+const UNLIMITED: usize = 1 << 20;
+/// How long a server that stops waits for its clients.
+const DRAIN_MAX: Duration = Duration::from_secs(60);
+/// How long storage may take to say that it is there.
+const HEALTH_WAIT_MAX: Duration = Duration::from_secs(2);
+
+impl Default for Builder {
+    fn default() -> Builder {
+        Builder {
+            storage: StorageChoice::Memory,
+            embedded: EmbeddedOptions::default(),
+            prefix: "/registry".to_owned(),
+            watch_cache: true,
+            address: (Ipv4Addr::LOCALHOST, 0).into(),
+            http_port: None,
+            data_dir: None,
+            identity: None,
+            client_cas: Vec::new(),
+            tokens: Vec::new(),
+            authorizer: Arc::new(AlwaysAllow),
+            registry: RegistryOptions::default(),
+            api: ApiOptions {
+                request_timeout: Duration::from_secs(60),
+                min_watch: Duration::from_secs(1800),
+                reads_in_flight_max: 400,
+                writes_in_flight_max: 200,
+                allowed_origins: AllowedOrigins::default(),
+                address: String::new(),
+            },
+        }
+    }
+}
+
+impl Builder {
+    /// Keeps objects in memory. This is the default.
+    pub fn memory(mut self) -> Builder {
+        self.storage = StorageChoice::Memory;
+        self
+    }
+
+    /// Keeps objects, and the server's certificates, in a directory.
+    pub fn data_dir(mut self, directory: impl Into<PathBuf>) -> Builder {
+        let directory = directory.into();
+        self.storage = StorageChoice::Embedded(directory.clone());
+        self.data_dir = Some(directory);
+        self
+    }
+
+    /// Keeps objects in etcd.
+    pub fn etcd(mut self, options: EtcdOptions) -> Builder {
+        self.storage = StorageChoice::Etcd(Box::new(options));
+        self
+    }
+
+    /// Listens on this address; port 0 picks a free one.
+    pub fn address(mut self, address: impl Into<SocketAddr>) -> Builder {
+        self.address = address.into();
+        self
+    }
+
+    /// Also serves plain HTTP on this port of the loopback address; 0 picks a free one.
+    pub fn http_port(mut self, port: u16) -> Builder {
+        self.http_port = Some(port);
+        self
+    }
+
+    /// Also knows the users of these bearer tokens.
+    pub fn tokens(mut self, tokens: StaticTokens) -> Builder {
+        self.tokens.push(tokens);
+        self
+    }
+
+    /// Asks this authorizer who may do what.
+    pub fn authorizer(mut self, authorizer: impl Authorizer + 'static) -> Builder {
+        self.authorizer = Arc::new(authorizer);
+        self
+    }
+
+    /// Whether the server itself empties deleted namespaces, as it does by default, or leaves that to a controller.
+    pub fn empties_namespaces(mut self, yes: bool) -> Builder {
+        self.registry.empties_namespaces = yes;
+        self
+    }
+
+    /// Starts the server and waits until it is ready.
+    pub async fn start(self) -> Result<Server, StartError> {
+        Starting::of(self).await
+    }
+}
+
+/// A server that runs. Dropping it stops it at once; [`Server::stop`] lets its clients finish.
+pub struct Server {
+    address: SocketAddr,
+    http_address: Option<SocketAddr>,
+    kubeconfig: String,
+    kubeconfig_path: Option<PathBuf>,
+    store: Opened,
+    stopping: CancellationToken,
+    connections: TaskTracker,
+    caches: Arc<Vec<Arc<Cacher>>>,
+    tasks: Vec<JoinHandle<()>>,
+}
+
+impl Server {
+    /// A server to be configured and started.
+    pub fn builder() -> Builder {
+        Builder::default()
+    }
+
+    /// Where it listens.
+    pub fn address(&self) -> SocketAddr {
+        self.address
+    }
+
+    /// Where it serves plain HTTP, if it does.
+    pub fn http_address(&self) -> Option<SocketAddr> {
+        self.http_address
+    }
+
+    /// Its address as clients write it.
+    pub fn url(&self) -> String {
+        format!("https://{}", self.address)
+    }
+
+    /// A kubeconfig with which one may do everything, as text.
+    pub fn kubeconfig(&self) -> &str {
+        &self.kubeconfig
+    }
+
+    /// Where that kubeconfig lies, if the server has a data directory.
+    pub fn kubeconfig_path(&self) -> Option<&std::path::Path> {
+        self.kubeconfig_path.as_deref()
+    }
+
+    /// In words, where objects are kept and how many there were at the start.
+    pub fn store(&self) -> (&str, Option<usize>) {
+        (&self.store.name, self.store.objects)
+    }
+
+    /// A client that may do everything.
+    #[cfg(feature = "client")]
+    pub async fn client(&self) -> Result<kube::Client, Box<dyn std::error::Error + Send + Sync>> {
+        let config = kube::config::Kubeconfig::from_yaml(&self.kubeconfig)?;
+        let options = kube::config::KubeConfigOptions::default();
+        let config = kube::Config::from_custom_kubeconfig(config, &options).await?;
+        Ok(kube::Client::try_from(config)?)
+    }
+
+    /// Takes no new requests, finishes those under way, ends watches, and lets go of the store.
+    pub async fn stop(mut self) {
+        self.stopping.cancel();
+        self.connections.close();
+        if tokio::time::timeout(DRAIN_MAX, self.connections.wait()).await.is_err() {
+            tracing::warn!("some clients did not finish in time");
+        }
+        self.end().await;
+    }
+
+    async fn end(&mut self) {
+        for task in self.tasks.drain(..) {
+            task.abort();
+        }
+        for cache in self.caches.iter() {
+            cache.stop().await;
+        }
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        self.stopping.cancel();
+        for task in &self.tasks {
+            task.abort();
+        }
+    }
+}
+
+impl fmt::Debug for Server {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Server").field("address", &self.address).finish_non_exhaustive()
+    }
+}
+
+/// Why a server did not start. The text names what to do about it.
+#[derive(Debug)]
+#[non_exhaustive]
+pub enum StartError {
+    /// The data directory cannot be used.
+    Open(OpenError),
+    /// etcd cannot be reached.
+    Connect(ConnectError),
+    /// Certificates cannot be read or made.
+    Pki(PkiError),
+    /// The address cannot be listened on.
+    Listen(SocketAddr, io::Error),
+    /// The server's own objects cannot be made.
+    Bootstrap(Box<Status>),
+    /// Something that does not depend on how the server is configured.
+    Internal(Box<dyn std::error::Error + Send + Sync>),
+}
+
+impl fmt::Display for StartError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            StartError::Open(error) => error.fmt(f),
+            StartError::Connect(error) => error.fmt(f),
+            StartError::Pki(error) => error.fmt(f),
+            StartError::Listen(address, error) => {
+                write!(
+                    f,
+                    "cannot listen on {address}: {error}: choose another with --secure-port or --bind-address"
+                )
+            }
+            StartError::Bootstrap(status) => write!(f, "the server's own objects cannot be made: {status}"),
+            StartError::Internal(error) => error.fmt(f),
+        }
+    }
+}
+
+impl std::error::Error for StartError {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        match self {
+            StartError::Open(error) => Some(error),
+            StartError::Connect(error) => Some(error),
+            StartError::Pki(error) => Some(error),
+            StartError::Listen(_, error) => Some(error),
+            StartError::Bootstrap(status) => Some(status),
+            StartError::Internal(error) => Some(&**error),
+        }
+    }
+}
+
+impl From<PkiError> for StartError {
+    fn from(error: PkiError) -> StartError {
+        StartError::Pki(error)
+    }
+}
+
+impl From<KeyError> for StartError {
+    fn from(error: KeyError) -> StartError {
+        StartError::Internal(Box::new(error))
+    }
+}
+
+impl From<prometheus::Error> for StartError {
+    fn from(error: prometheus::Error) -> StartError {
+        StartError::Internal(Box::new(error))
+    }
+}
+
+/// A store that is open.
+struct Opened {
+    name: String,
+    objects: Option<usize>,
+}
+
+/// A server that is not ready yet.
+struct Starting;
+
+impl Starting {
+    async fn of(mut builder: Builder) -> Result<Server, StartError> {
+        let (backend, near, store) = open(&builder).await?;
+        let metrics = prometheus::Registry::new();
+        let (registry, caches) = registry(&builder, Arc::clone(&backend), near, &metrics)?;
+        let (listener, address) = listen(builder.address).await?;
+        let http = match builder.http_port {
+            Some(port) => Some(listen((Ipv4Addr::LOCALHOST, port).into()).await?),
+            None => None,
+        };
+        let service_ip = IpAddr::V4(first_address(builder.registry.service_range.0));
+        let names = ServerNames::new(address.ip(), service_ip);
+        let pki = match builder.data_dir.clone() {
+            Some(directory) => {
+                let made = tokio::task::spawn_blocking(move || Pki::open(&directory, &names)).await;
+                made.map_err(|error| StartError::Internal(Box::new(error)))??
+            }
+            None => Pki::in_memory(&names)?,
+        };
+        let identity = builder.identity.take();
+        let trusted = identity.as_ref().map_or(pki.ca.clone(), |given| given.certificates.clone());
+        let mut client_cas = vec![pki.client_ca()];
+        client_cas.append(&mut builder.client_cas);
+        let tls = pki::server_config(identity.as_ref().unwrap_or(&pki.server), &client_cas)?;
+
+        for cache in caches.iter() {
+            cache.until_ready().await;
+        }
+        let reachable = (reachable_ip(address.ip()), address.port());
+        registry.bootstrap(reachable).await.map_err(|status| StartError::Bootstrap(Box::new(status)))?;
+
+        let stopping = CancellationToken::new();
+        let kubeconfig = pki.kubeconfig(address, &trusted);
+        let kubeconfig_path = match &builder.data_dir {
+            Some(directory) => Some(pki.write_kubeconfig(directory, address, &trusted)?),
+            None => None,
+        };
+        let mut tasks = Vec::new();
+        if builder.registry.empties_namespaces {
+            tasks.push(tokio::spawn(namespaces::empty_deleted_namespaces(Arc::clone(&registry))));
+        }
+        let tokens = ServiceAccountTokens::new(SigningKey::read(&pki.token_key)?, Arc::clone(&registry));
+        let health = health(&registry, &caches, &stopping);
+        let api = api(builder, registry, tokens, health, metrics, address, &stopping)?;
+        let connections = TaskTracker::new();
+        let mut listen_on = |listener, tls| {
+            let listening = Listening {
+                listener,
+                tls,
+                api: Arc::clone(&api),
+                stopping: stopping.clone(),
+                connections: connections.clone(),
+            };
+            tasks.push(tokio::spawn(listening.serve()));
+        };
+        listen_on(listener, Some(tls));
+        let http_address = http.map(|(listener, address)| {
+            listen_on(listener, None);
+            address
+        });
+        Ok(Server {
+            address,
+            http_address,
+            kubeconfig,
+            kubeconfig_path,
+            store,
+            stopping,
+            connections,
+            caches,
+            tasks,
+        })
+    }
+}
+
+/// Opens the store. The second value tells whether it is in this process.
+async fn open(builder: &Builder) -> Result<(Arc<dyn Backend>, bool, Opened), StartError> {
+    let named = |name: &str, objects| Opened { name: name.to_owned(), objects };
+    Ok(match &builder.storage {
+        StorageChoice::Memory => {
+            let store = Embedded::memory(builder.embedded.clone());
+            (Arc::new(store), true, named("memory", Some(0)))
+        }
+        StorageChoice::Embedded(directory) => {
+            let (path, options) = (directory.join("store"), builder.embedded.clone());
+            let runtime = tokio::runtime::Handle::current();
+            let opened = tokio::task::spawn_blocking(move || {
+                let _inside = runtime.enter();
+                Embedded::open(path, options)
+            });
+            let store = opened.await.map_err(|error| StartError::Internal(Box::new(error)))?;
+            let store = store.map_err(StartError::Open)?;
+            let objects = Some(store.object_count());
+            (Arc::new(store), true, named(&directory.display().to_string(), objects))
+        }
+        StorageChoice::Etcd(options) => {
+            let store = EtcdBackend::connect((**options).clone()).await.map_err(StartError::Connect)?;
+            (Arc::new(store), false, named(&format!("etcd at {}", options.endpoints.join(",")), None))
+        }
+    })
+}
+
+type Caches = Arc<Vec<Arc<Cacher>>>;
+
+fn registry(
+    builder: &Builder,
+    backend: Arc<dyn Backend>,
+    near: bool,
+    metrics: &prometheus::Registry,
+) -> Result<(Arc<Registry>, Caches), StartError> {
+    let (cache_metrics, storage_metrics) =
+        (CacheMetrics::register(metrics)?, StorageMetrics::register(metrics)?);
+    let mut caches = Vec::new();
+    let mut fault = None;
+    let registry = Registry::new(builder.registry.clone(), |resource: &'static Resource, inspector| {
+        let what = Qualified::new(resource.group, resource.plural);
+        let prefix = ResourcePrefix::new(&builder.prefix, resource.storage.unwrap_or(resource.plural));
+        let prefix = prefix.unwrap_or_else(|error| {
+            fault = Some(error);
+            ResourcePrefix::new("", resource.plural).expect("the names of resources can be keys")
+        });
+        let store = Store::new(Arc::clone(&backend), StoreOptions::new(prefix.clone(), inspector));
+        let store: Arc<dyn Storage> = Arc::new(Metered::new(Arc::new(store), what, &storage_metrics));
+        if !builder.watch_cache {
+            return store;
+        }
+        let options = CacherOptions { history_from_storage: near, ..CacherOptions::default() };
+        let cache = Arc::new(Cacher::new(store, prefix, what, options, &cache_metrics));
+        caches.push(Arc::clone(&cache));
+        cache
+    });
+    match fault {
+        Some(error) => Err(StartError::Internal(Box::new(error))),
+        None => Ok((Arc::new(registry), Arc::new(caches))),
+    }
+}
+
+async fn listen(address: SocketAddr) -> Result<(TcpListener, SocketAddr), StartError> {
+    let fault = |error| StartError::Listen(address, error);
+    let listener = TcpListener::bind(address).await.map_err(fault)?;
+    let bound = listener.local_addr().map_err(fault)?;
+    Ok((listener, bound))
+}
+
+/// The address of the service that stands for the server.
+fn first_address(network: Ipv4Addr) -> Ipv4Addr {
+    Ipv4Addr::from(u32::from(network).saturating_add(1))
+}
+
+/// An address that others can use: none can use "all of mine".
+fn reachable_ip(ip: IpAddr) -> IpAddr {
+    if ip.is_unspecified() { IpAddr::V4(Ipv4Addr::LOCALHOST) } else { ip }
+}
+
+fn health(registry: &Arc<Registry>, caches: &Caches, stopping: &CancellationToken) -> Health {
+    let (registry, caches, stopping) = (Arc::clone(registry), Arc::clone(caches), stopping.clone());
+    let storage_answers = move || {
+        let storage = keepwatch_registry::kinds::find("", "v1", "namespaces")
+            .and_then(|resource| registry.storage(resource).cloned());
+        async move {
+            let Some(storage) = storage else { return false };
+            let answer = tokio::time::timeout(HEALTH_WAIT_MAX, storage.current_revision()).await;
+            matches!(answer, Ok(Ok(_)))
+        }
+    };
+    let caches_are_filled = move || {
+        let filled = caches.iter().all(|cache| cache.is_ready());
+        async move { filled }
+    };
+    let goes_on = move || {
+        let goes_on = !stopping.is_cancelled();
+        async move { goes_on }
+    };
+    Health::new([
+        Check::new("etcd", true, storage_answers),
+        Check::new("watch-cache", false, caches_are_filled),
+        Check::new("shutdown", false, goes_on),
+    ])
+}
+
+fn api(
+    mut builder: Builder,
+    registry: Arc<Registry>,
+    tokens: ServiceAccountTokens,
+    health: Health,
+    metrics: prometheus::Registry,
+    address: SocketAddr,
+    stopping: &CancellationToken,
+) -> Result<Arc<Api>, StartError> {
+    let mut authenticator = Authenticator::default();
+    for own in builder.tokens.drain(..) {
+        authenticator = authenticator.with_tokens(own);
+    }
+    authenticator = authenticator.with_tokens(tokens.clone());
+    let limit = |limit: usize| if limit == 0 { UNLIMITED } else { limit };
+    let options = ApiOptions {
+        address: address.to_string(),
+        reads_in_flight_max: limit(builder.api.reads_in_flight_max),
+        writes_in_flight_max: limit(builder.api.writes_in_flight_max),
+        ..builder.api
+    };
+    let parts = Parts {
+        registry,
+        encodings: Arc::new(Encodings::new(ENCODINGS_BYTES_MAX)),
+        options,
+        authenticator,
+        authorizer: builder.authorizer,
+        tokens: Some(Arc::new(tokens)),
+        health,
+        metrics,
+        stopping: stopping.clone(),
+    };
+    Ok(Arc::new(Api::new(parts)?))
+}

@@ -1,0 +1,228 @@
+//! What must be so around an object before it is written, and what the cluster adds to it.
+//!
+//! These are the steps of Kubernetes' admission that every cluster has and clients notice. They look at other objects, so
+//! they come before the write and not inside it.
+
+use crate::{
+    kinds::{self, Resource},
+    rest::{Registry, Target, document_of},
+    value::{at, fields, is_deleting, list, name, text},
+};
+use keepwatch_apimachinery::{
+    list_options::Position,
+    meta::Qualified,
+    status::{Cause, Status},
+};
+use keepwatch_storage::ListRequest;
+use serde_json::{Value, json};
+
+/// The namespaces that may not be deleted.
+const IMMORTAL: [&str; 3] = ["default", "kube-system", "kube-public"];
+
+/// A resource that the server itself uses.
+pub(crate) fn known(group: &str, plural: &str) -> &'static Resource {
+    kinds::find(group, "v1", plural).expect("the server's own kinds are in the table")
+}
+
+impl Registry {
+    pub(crate) async fn admit_create(&self, target: Target<'_>, document: &mut Value) -> Result<(), Status> {
+        if target.resource.namespaced {
+            self.must_take_new_content(target, document).await?;
+        }
+        match target.resource.ty {
+            "core.v1.Pod" => {
+                self.set_priority(document).await?;
+                tolerate_for_a_while(document);
+            }
+            "core.v1.Node" => taint_until_ready(document),
+            "core.v1.PersistentVolume" => protect(document, "kubernetes.io/pv-protection"),
+            "core.v1.PersistentVolumeClaim" => {
+                protect(document, "kubernetes.io/pvc-protection");
+                self.set_storage_class(document).await?;
+            }
+            "networking.v1.Ingress" => self.set_ingress_class(document).await?,
+            _ => {}
+        }
+        Ok(())
+    }
+
+    pub(crate) async fn admit_update(&self, target: Target<'_>) -> Result<(), Status> {
+        if target.resource.namespaced {
+            self.namespace(target.namespace).await?;
+        }
+        Ok(())
+    }
+
+    pub(crate) fn admit_delete(&self, target: Target<'_>) -> Result<(), Status> {
+        if target.resource.ty == "core.v1.Namespace" && IMMORTAL.contains(&target.name) {
+            return Err(Status::forbidden(
+                target.qualified(),
+                target.name,
+                "this namespace may not be deleted",
+            ));
+        }
+        Ok(())
+    }
+
+    /// A namespace, as fresh as it has to be: one that is not known yet may just have been made.
+    async fn namespace(&self, name: &str) -> Result<Value, Status> {
+        let target = Target { resource: known("", "namespaces"), namespace: "", name };
+        let found = match self.get(target, Position::Any).await {
+            Err(status) if status.code == 404 => self.get(target, Position::MostRecent).await,
+            other => other,
+        };
+        found.map(|object| document_of(&object.value, None))
+    }
+
+    async fn must_take_new_content(&self, target: Target<'_>, document: &Value) -> Result<(), Status> {
+        if target.resource.plural == "localsubjectaccessreviews" {
+            return Ok(());
+        }
+        let namespace = self.namespace(target.namespace).await?;
+        if !is_deleting(&namespace) {
+            return Ok(());
+        }
+        let place = target.namespace;
+        let why = format!("unable to create new content in namespace {place} because it is being terminated");
+        let mut status = Status::forbidden(target.qualified(), name(document), &why);
+        let message = format!("namespace {place} is being terminated");
+        if let Some(details) = &mut status.details {
+            details.causes = vec![Cause::new("NamespaceTerminating", message, "metadata.namespace")];
+        }
+        Err(status)
+    }
+
+    async fn all(&self, resource: &'static Resource) -> Result<Vec<Value>, Status> {
+        let target = Target { resource, namespace: "", name: "" };
+        let Some(storage) = self.storage(resource) else { return Ok(Vec::new()) };
+        let request =
+            ListRequest { at: keepwatch_apimachinery::list_options::ListAt::Any, ..ListRequest::all() };
+        let listed = storage.get_list(&target.key(), request).await.map_err(|error| target.failure(error))?;
+        Ok(listed.items.iter().map(|object| document_of(&object.value, None)).collect())
+    }
+
+    async fn set_priority(&self, pod: &mut Value) -> Result<(), Status> {
+        let wanted = text(pod, &["spec", "priorityClassName"]).to_owned();
+        let classes = known("scheduling.k8s.io", "priorityclasses");
+        let class = if wanted.is_empty() {
+            let is_default = |class: &Value| at(class, &["globalDefault"]) == Some(&Value::Bool(true));
+            self.all(classes).await?.into_iter().find(is_default)
+        } else {
+            let target = Target { resource: classes, namespace: "", name: &wanted };
+            let found = match self.get(target, Position::Any).await {
+                Err(status) if status.code == 404 => self.get(target, Position::MostRecent).await,
+                other => other,
+            };
+            match found {
+                Ok(object) => Some(document_of(&object.value, None)),
+                Err(status) if status.code == 404 => {
+                    let why = format!("no PriorityClass with name {wanted} was found");
+                    return Err(Status::forbidden(Qualified::core("pods"), name(pod), &why));
+                }
+                Err(status) => return Err(status),
+            }
+        };
+        let value =
+            class.as_ref().and_then(|class| at(class, &["value"])).and_then(Value::as_i64).unwrap_or(0);
+        let policy = class
+            .as_ref()
+            .map(|class| text(class, &["preemptionPolicy"]))
+            .filter(|policy| !policy.is_empty());
+        let policy = policy.unwrap_or("PreemptLowerPriority").to_owned();
+        if let Some(given) =
+            at(pod, &["spec", "priority"]).and_then(Value::as_i64).filter(|given| *given != value)
+        {
+            let why = format!(
+                "the integer value of priority ({given}) must not be provided in pod spec; priority admission controller computed {value} from the given PriorityClass name"
+            );
+            return Err(Status::forbidden(Qualified::core("pods"), name(pod), &why));
+        }
+        let own_name = class.as_ref().filter(|_| wanted.is_empty()).map(|class| name(class).to_owned());
+        let spec = fields(pod, &["spec"]);
+        if let Some(own_name) = own_name {
+            spec.insert("priorityClassName".to_owned(), own_name.into());
+        }
+        spec.insert("priority".to_owned(), value.into());
+        spec.entry("preemptionPolicy").or_insert_with(|| policy.into());
+        Ok(())
+    }
+
+    async fn set_storage_class(&self, claim: &mut Value) -> Result<(), Status> {
+        if at(claim, &["spec", "storageClassName"]).is_some() {
+            return Ok(());
+        }
+        let classes = self.all(known("storage.k8s.io", "storageclasses")).await?;
+        let newest = newest_default(&classes, "storageclass.kubernetes.io/is-default-class");
+        if let Some(class) = newest {
+            fields(claim, &["spec"]).insert("storageClassName".to_owned(), class.into());
+        }
+        Ok(())
+    }
+
+    async fn set_ingress_class(&self, ingress: &mut Value) -> Result<(), Status> {
+        let given = at(ingress, &["spec", "ingressClassName"]).is_some()
+            || at(ingress, &["metadata", "annotations", "kubernetes.io/ingress.class"]).is_some();
+        if given {
+            return Ok(());
+        }
+        let classes = self.all(known("networking.k8s.io", "ingressclasses")).await?;
+        if let Some(class) = newest_default(&classes, "ingressclass.kubernetes.io/is-default-class") {
+            fields(ingress, &["spec"]).insert("ingressClassName".to_owned(), class.into());
+        }
+        Ok(())
+    }
+}
+
+/// The name of the newest object that an annotation makes the default.
+fn newest_default<'a>(classes: &'a [Value], annotation: &str) -> Option<&'a str> {
+    let defaults =
+        classes.iter().filter(|class| text(class, &["metadata", "annotations", annotation]) == "true");
+    let newest = defaults.max_by(|a, b| {
+        let created = |class: &'a Value| text(class, &["metadata", "creationTimestamp"]);
+        created(a).cmp(created(b)).then_with(|| name(b).cmp(name(a)))
+    });
+    newest.map(name)
+}
+
+/// How long a pod stays on a node that does not answer, in seconds.
+const TOLERATED_SECONDS: i64 = 300;
+
+fn tolerate_for_a_while(pod: &mut Value) {
+    for key in ["node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable"] {
+        let covers = |toleration: &Value| {
+            let (own, effect) = (text(toleration, &["key"]), text(toleration, &["effect"]));
+            (own == key || own.is_empty()) && (effect == "NoExecute" || effect.is_empty())
+        };
+        if list(pod, &["spec", "tolerations"]).iter().any(covers) {
+            continue;
+        }
+        let tolerations = fields(pod, &["spec"]).entry("tolerations").or_insert_with(|| json!([]));
+        if let Some(tolerations) = tolerations.as_array_mut() {
+            tolerations.push(json!({
+                "key": key, "operator": "Exists", "effect": "NoExecute", "tolerationSeconds": TOLERATED_SECONDS,
+            }));
+        }
+    }
+}
+
+fn taint_until_ready(node: &mut Value) {
+    let key = "node.kubernetes.io/not-ready";
+    let tainted = |taint: &Value| text(taint, &["key"]) == key && text(taint, &["effect"]) == "NoSchedule";
+    if list(node, &["spec", "taints"]).iter().any(tainted) {
+        return;
+    }
+    let taints = fields(node, &["spec"]).entry("taints").or_insert_with(|| json!([]));
+    if let Some(taints) = taints.as_array_mut() {
+        taints.push(json!({"key": key, "effect": "NoSchedule"}));
+    }
+}
+
+fn protect(document: &mut Value, finalizer: &str) {
+    if crate::value::finalizers(document).iter().any(|own| own == finalizer) {
+        return;
+    }
+    let own = fields(document, &["metadata"]).entry("finalizers").or_insert_with(|| json!([]));
+    if let Some(own) = own.as_array_mut() {
+        own.push(finalizer.into());
+    }
+}

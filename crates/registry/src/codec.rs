@@ -1,0 +1,215 @@
+//! Request bodies: from JSON, YAML or Protobuf to a document of the kind that a path expects.
+//!
+//! Kept true by [`decode`]: a document that comes out is normalised, has the defaults of its kind, and says the kind and
+//! apiVersion that were expected.
+
+use crate::{
+    defaults,
+    kinds::{RESOURCES, Resource, group_version},
+    options::FieldValidation,
+    protobuf,
+    schema::{self, Problems, ReadError, TypeRef},
+    value::text,
+};
+use keepwatch_apimachinery::status::Status;
+use serde_json::Value;
+
+/// How a body is written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Media {
+    /// JSON.
+    Json,
+    /// YAML.
+    Yaml,
+    /// Kubernetes' Protobuf, in its envelope.
+    Protobuf,
+}
+
+/// A request body.
+#[derive(Clone, Copy, Debug)]
+pub struct Body<'a> {
+    /// As it came.
+    pub bytes: &'a [u8],
+    /// How it is written.
+    pub media: Media,
+}
+
+/// A document, and what its sender is to be told.
+#[derive(Clone, Debug)]
+pub struct Decoded {
+    /// The document.
+    pub document: Value,
+    /// What was odd about it.
+    pub warnings: Vec<String>,
+}
+
+/// What a body must be.
+#[derive(Clone, Copy, Debug)]
+pub struct Expected {
+    /// The API group; empty for the core group.
+    pub group: &'static str,
+    /// The version.
+    pub version: &'static str,
+    /// The kind.
+    pub kind: &'static str,
+    /// The type.
+    pub ty: TypeRef,
+}
+
+impl Expected {
+    /// An object of a resource.
+    pub fn of(resource: &Resource) -> Expected {
+        Expected {
+            group: resource.group,
+            version: resource.version,
+            kind: resource.kind,
+            ty: resource.type_ref(),
+        }
+    }
+
+    fn api_version(&self) -> String {
+        group_version(self.group, self.version)
+    }
+}
+
+/// Decodes the body of a create or update.
+pub fn decode(body: &Body<'_>, expected: Expected, strictness: FieldValidation) -> Result<Decoded, Status> {
+    let mut problems = Problems::default();
+    let (document, normalized) = match read(body, &mut problems) {
+        Ok(Raw::Document(document)) => (document, false),
+        Ok(Raw::Message { api_version, kind, raw }) => {
+            must_be(&expected, &api_version, &kind)?;
+            let document = protobuf::decode(raw, expected.ty)
+                .map_err(|error| cannot_be_handled(&expected, &api_version, &kind, &error.to_string()))?;
+            (document, true)
+        }
+        Err(ReadError(why)) => {
+            let message =
+                format!("the object provided is unrecognized (must be of type {}): {why}", expected.kind);
+            return Err(Status::bad_request(message));
+        }
+    };
+    let mut document = document;
+    if !normalized {
+        let or = |given: &str, expected: &str| {
+            if given.is_empty() { expected.to_owned() } else { given.to_owned() }
+        };
+        let kind = or(text(&document, &["kind"]), expected.kind);
+        let api_version = or(text(&document, &["apiVersion"]), &expected.api_version());
+        must_be(&expected, &api_version, &kind)?;
+        document = schema::normalize(document, expected.ty, &mut problems)
+            .map_err(|error| cannot_be_handled(&expected, &api_version, &kind, &error.to_string()))?;
+    }
+    let warnings = match strictness {
+        FieldValidation::Ignore => Vec::new(),
+        FieldValidation::Warn => problems.0,
+        FieldValidation::Strict if problems.0.is_empty() => Vec::new(),
+        FieldValidation::Strict => {
+            let why = format!("strict decoding error: {}", problems.0.join(", "));
+            return Err(cannot_be_handled(&expected, &expected.api_version(), expected.kind, &why));
+        }
+    };
+    finish(&mut document, &expected);
+    Ok(Decoded { document, warnings })
+}
+
+/// Gives a document its defaults, and the kind and apiVersion that its path stands for.
+pub fn finish(document: &mut Value, expected: &Expected) {
+    defaults::apply(expected.ty.name, document);
+    let root = crate::value::fields(document, &[]);
+    root.insert("kind".to_owned(), expected.kind.into());
+    root.insert("apiVersion".to_owned(), expected.api_version().into());
+}
+
+/// Decodes options that a body may carry. Every group has them, so only the kind counts.
+pub fn decode_options(body: &Body<'_>, kind: &'static str, ty: TypeRef) -> Result<Value, Status> {
+    let mut problems = Problems::default();
+    let unregistered = |kind: &str, api_version: &str| {
+        let version = api_version.rsplit('/').next().unwrap_or_default();
+        Status::bad_request(not_registered(kind, if kind.is_empty() { version } else { api_version }))
+    };
+    match read(body, &mut problems).map_err(|ReadError(why)| Status::bad_request(why))? {
+        Raw::Message { api_version, kind: found, raw } => {
+            if found != kind {
+                return Err(unregistered(&found, &api_version));
+            }
+            protobuf::decode(raw, ty).map_err(|error| Status::bad_request(error.to_string()))
+        }
+        Raw::Document(document) => {
+            let found = text(&document, &["kind"]);
+            if !found.is_empty() && found != kind {
+                return Err(unregistered(found, text(&document, &["apiVersion"])));
+            }
+            schema::normalize(document, ty, &mut problems)
+                .map_err(|error| Status::bad_request(error.to_string()))
+        }
+    }
+}
+
+enum Raw<'a> {
+    Document(Value),
+    Message { api_version: String, kind: String, raw: &'a [u8] },
+}
+
+fn read<'a>(body: &Body<'a>, problems: &mut Problems) -> Result<Raw<'a>, ReadError> {
+    match body.media {
+        Media::Json => read_json(body.bytes, problems).map(Raw::Document),
+        Media::Yaml => read_yaml(body.bytes, problems).map(Raw::Document),
+        Media::Protobuf => {
+            let envelope = protobuf::open(body.bytes).map_err(|error| ReadError(error.to_string()))?;
+            Ok(Raw::Message {
+                api_version: envelope.api_version.to_string(),
+                kind: envelope.kind.to_string(),
+                raw: envelope.raw,
+            })
+        }
+    }
+}
+
+/// Reads JSON that must be an object.
+pub fn read_json(text: &[u8], problems: &mut Problems) -> Result<Value, ReadError> {
+    let unread = |why: &dyn std::fmt::Display| {
+        ReadError(format!("couldn't get version/kind; json parse error: {why}"))
+    };
+    match schema::read(text, problems).map_err(|error| unread(&error))? {
+        document @ Value::Object(_) => Ok(document),
+        _ => Err(unread(&"json: cannot unmarshal into Go value of type struct")),
+    }
+}
+
+/// Reads YAML that must be an object.
+pub fn read_yaml(text: &[u8], problems: &mut Problems) -> Result<Value, ReadError> {
+    let unread = |why: &dyn std::fmt::Display| ReadError(format!("error converting YAML to JSON: {why}"));
+    let text = std::str::from_utf8(text).map_err(|error| unread(&error))?;
+    match schema::read_yaml(text, problems).map_err(|error| unread(&error))? {
+        document @ Value::Object(_) => Ok(document),
+        _ => Err(ReadError(
+            "couldn't get version/kind; json parse error: json: cannot unmarshal into Go value of type struct"
+                .to_owned(),
+        )),
+    }
+}
+
+fn must_be(expected: &Expected, api_version: &str, kind: &str) -> Result<(), Status> {
+    if api_version == expected.api_version() && kind == expected.kind {
+        return Ok(());
+    }
+    let is_known =
+        RESOURCES.iter().any(|resource| resource.kind == kind && resource.api_version() == api_version);
+    let why = if is_known {
+        format!("an object of {api_version}, Kind={kind} was sent to a path of {}", expected.kind)
+    } else {
+        not_registered(kind, api_version)
+    };
+    Err(cannot_be_handled(expected, api_version, kind, &why))
+}
+
+fn not_registered(kind: &str, api_version: &str) -> String {
+    format!("no kind \"{kind}\" is registered for version \"{api_version}\" in scheme \"keepwatch\"")
+}
+
+fn cannot_be_handled(expected: &Expected, api_version: &str, kind: &str, why: &str) -> Status {
+    let version = api_version.rsplit('/').next().unwrap_or_default();
+    let message = format!("{kind} in version \"{version}\" cannot be handled as a {}: {why}", expected.kind);
+    Status::bad_request(message)
+}

@@ -1,0 +1,206 @@
+//! Resources of a pod as a whole: what its containers ask for completes what it says itself.
+
+use super::fields::{Object, child_or_new, has_any, peek, text};
+use crate::schema::Quantity;
+use serde_json::Value;
+use std::collections::BTreeMap;
+
+/// Amounts by the name of the resource.
+type Amounts = BTreeMap<String, Quantity>;
+
+/// Completes the resources of a pod that says something of them. Those of its containers are complete already.
+pub(super) fn fill(spec: &mut Object) {
+    let is_said = peek(spec, "resources")
+        .is_some_and(|resources| has_any(resources, "limits") || has_any(resources, "requests"));
+    if !is_said {
+        return;
+    }
+    let limits = needed(spec, "limits");
+    let requests = needed(spec, "requests");
+    let resources = child_or_new(spec, "resources");
+    fill_huge_page_limits(resources, limits);
+    if has_any(resources, "limits") {
+        fill_requests(resources, requests);
+    }
+}
+
+/// Huge pages cannot be promised twice, so the limit is what the containers may use.
+fn fill_huge_page_limits(resources: &mut Object, of_containers: Amounts) {
+    for (name, amount) in of_containers {
+        let is_requested =
+            peek(resources, "requests").is_some_and(|requests| requests.contains_key(name.as_str()));
+        if is_huge_page(&name) && !is_requested {
+            child_or_new(resources, "limits").entry(name).or_insert_with(|| amount.to_string().into());
+        }
+    }
+}
+
+/// What is not requested is what the containers request; if they request nothing, it is the limit.
+fn fill_requests(resources: &mut Object, of_containers: Amounts) {
+    let limits = peek(resources, "limits").cloned().unwrap_or_default();
+    let of_containers = of_containers
+        .into_iter()
+        .filter(|(name, _)| can_be_shared(name))
+        .map(|(name, amount)| (name, Value::from(amount.to_string())));
+    let of_limits = limits.into_iter().filter(|(name, _)| can_be_shared(name) || is_huge_page(name));
+    let candidates: Vec<(String, Value)> = of_containers.chain(of_limits).collect();
+    if !candidates.is_empty() {
+        let requests = child_or_new(resources, "requests");
+        for (name, amount) in candidates {
+            requests.entry(name).or_insert(amount);
+        }
+    }
+}
+
+fn can_be_shared(resource: &str) -> bool {
+    matches!(resource, "cpu" | "memory")
+}
+
+fn is_huge_page(resource: &str) -> bool {
+    resource.starts_with("hugepages-")
+}
+
+/// What the containers need at the worst moment, by their limits or by their requests: all that run together, or one
+/// that prepares and those that were started before it and stay.
+fn needed(spec: &Object, map: &str) -> Amounts {
+    let mut together = Amounts::new();
+    for container in list(spec, "containers") {
+        add(&mut together, container, map);
+    }
+    let mut staying = Amounts::new();
+    let mut preparing = Amounts::new();
+    for container in list(spec, "initContainers") {
+        let mut now = staying.clone();
+        add(&mut now, container, map);
+        if text(container, "restartPolicy") == "Always" {
+            add(&mut together, container, map);
+            staying.clone_from(&now);
+        }
+        raise(&mut preparing, now);
+    }
+    raise(&mut together, preparing);
+    together
+}
+
+fn list<'a>(spec: &'a Object, name: &str) -> impl Iterator<Item = &'a Object> {
+    spec.get(name).and_then(Value::as_array).into_iter().flatten().filter_map(Value::as_object)
+}
+
+fn add(sum: &mut Amounts, container: &Object, map: &str) {
+    let amounts = peek(container, "resources").and_then(|resources| peek(resources, map));
+    for (name, amount) in amounts.into_iter().flatten() {
+        let Some(amount) = amount.as_str().and_then(|text| text.parse::<Quantity>().ok()) else { continue };
+        let sum = sum.entry(name.clone()).or_insert(Quantity::ZERO);
+        *sum = *sum + amount;
+    }
+}
+
+fn raise(all: &mut Amounts, other: Amounts) {
+    for (name, amount) in other {
+        let known = all.entry(name).or_insert(amount);
+        if *known < amount {
+            *known = amount;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::defaults::testing::check;
+    use serde_json::{Value, json};
+
+    fn check_resources(containers: Value, init_containers: Value, given: Value, wanted: Value) {
+        let named = |resources: &Value| {
+            let containers = resources.as_array().unwrap().iter();
+            containers
+                .map(|resources| match resources.get("stays") {
+                    Some(resources) => {
+                        json!({"name": "c", "restartPolicy": "Always", "resources": resources})
+                    }
+                    None => json!({"name": "c", "resources": resources}),
+                })
+                .collect::<Value>()
+        };
+        let spec = json!({
+            "containers": named(&containers), "initContainers": named(&init_containers), "resources": given,
+        });
+        check("core.v1.Pod", json!({"spec": spec}), "/spec/resources", wanted);
+    }
+
+    fn requests(cpu: &str) -> Value {
+        json!({"requests": {"cpu": cpu}})
+    }
+
+    #[test]
+    fn a_pod_requests_what_its_containers_do_and_else_its_limit() {
+        check_resources(
+            json!([requests("1"), requests("500m")]),
+            json!([]),
+            json!({"limits": {"cpu": "4", "memory": "1Gi"}}),
+            json!({"limits": {"cpu": "4", "memory": "1Gi"}, "requests": {"cpu": "1500m", "memory": "1Gi"}}),
+        );
+        check_resources(
+            json!([requests("1")]),
+            json!([]),
+            json!({"limits": {"cpu": "4"}, "requests": {"cpu": "3"}}),
+            json!({"limits": {"cpu": "4"}, "requests": {"cpu": "3"}}),
+        );
+    }
+
+    #[test]
+    fn a_pod_without_limits_gets_no_requests() {
+        check_resources(
+            json!([{"requests": {"cpu": "1", "memory": "1Gi"}}]),
+            json!([]),
+            json!({"requests": {"cpu": "2"}}),
+            json!({"requests": {"cpu": "2"}}),
+        );
+        check_resources(json!([requests("1")]), json!([]), json!({}), json!({}));
+        check("core.v1.Pod", json!({"spec": {"containers": []}}), "/spec/resources", Value::Null);
+    }
+
+    #[test]
+    fn what_counts_is_the_worst_moment() {
+        let limits = json!({"limits": {"cpu": "9"}});
+        for (containers, init_containers, wanted) in [
+            (json!([requests("1")]), json!([requests("3"), requests("2")]), "3"),
+            (json!([requests("4")]), json!([requests("3")]), "4"),
+            (json!([requests("1")]), json!([{"stays": requests("1")}, requests("2")]), "3"),
+            (json!([requests("2")]), json!([requests("2"), {"stays": requests("1")}]), "3"),
+        ] {
+            check_resources(
+                containers,
+                init_containers,
+                limits.clone(),
+                json!({"limits": {"cpu": "9"}, "requests": {"cpu": wanted}}),
+            );
+        }
+    }
+
+    #[test]
+    fn huge_pages_of_containers_are_limits_of_the_pod_unless_it_requests_them() {
+        let container = json!([{"limits": {"hugepages-2Mi": "4Mi"}}]);
+        check_resources(
+            container.clone(),
+            json!([]),
+            json!({"requests": {"cpu": "1"}}),
+            json!({"limits": {"hugepages-2Mi": "4Mi"}, "requests": {"cpu": "1", "hugepages-2Mi": "4Mi"}}),
+        );
+        check_resources(
+            container,
+            json!([]),
+            json!({"requests": {"hugepages-2Mi": "8Mi"}}),
+            json!({"requests": {"hugepages-2Mi": "8Mi"}}),
+        );
+    }
+
+    #[test]
+    fn other_resources_are_of_containers_only() {
+        check_resources(
+            json!([{"limits": {"example.com/gpu": "1"}}]),
+            json!([]),
+            json!({"limits": {"cpu": "1"}}),
+            json!({"limits": {"cpu": "1"}, "requests": {"cpu": "1"}}),
+        );
+    }
+}

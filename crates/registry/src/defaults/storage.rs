@@ -1,0 +1,141 @@
+//! Volumes that outlive pods, claims to them, and who provides them.
+
+use super::{
+    fields::{Object, child_or_new, round_quantities, set_default, set_if_zero},
+    volume,
+};
+use serde_json::json;
+
+/// A persistent volume.
+pub(super) fn persistent_volume(object: &mut Object) {
+    set_if_zero(child_or_new(object, "status"), "phase", "Pending");
+    let spec = child_or_new(object, "spec");
+    set_if_zero(spec, "persistentVolumeReclaimPolicy", "Retain");
+    set_default(spec, "volumeMode", "Filesystem");
+    round_quantities(spec, &["capacity"]);
+    volume::sources(spec);
+}
+
+/// A claim, or the template of one in a stateful set.
+pub(super) fn claim(object: &mut Object) {
+    claim_spec(object);
+    let status = child_or_new(object, "status");
+    set_if_zero(status, "phase", "Pending");
+    round_quantities(status, &["capacity", "allocatedResources"]);
+}
+
+/// The spec of a claim.
+pub(super) fn claim_spec(owner: &mut Object) {
+    let spec = child_or_new(owner, "spec");
+    set_default(spec, "volumeMode", "Filesystem");
+    round_quantities(child_or_new(spec, "resources"), &["limits", "requests"]);
+}
+
+/// A storage class.
+pub(super) fn storage_class(object: &mut Object) {
+    set_default(object, "reclaimPolicy", "Delete");
+    set_default(object, "volumeBindingMode", "Immediate");
+}
+
+/// A driver of storage.
+pub(super) fn csi_driver(object: &mut Object) {
+    let spec = child_or_new(object, "spec");
+    set_default(spec, "attachRequired", true);
+    for name in ["podInfoOnMount", "storageCapacity", "requiresRepublish", "seLinuxMount"] {
+        set_default(spec, name, false);
+    }
+    set_default(spec, "fsGroupPolicy", "ReadWriteOnceWithFSType");
+    set_if_zero(spec, "volumeLifecycleModes", json!(["Persistent"]));
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::defaults::testing::check;
+    use serde_json::json;
+
+    #[test]
+    fn a_volume_stays_when_its_claim_goes() {
+        check(
+            "core.v1.PersistentVolume",
+            json!({"spec": {"capacity": {"storage": "1u"}, "hostPath": {"path": "/p"}}}),
+            "",
+            json!({
+                "metadata": {},
+                "spec": {
+                    "capacity": {"storage": "1m"}, "hostPath": {"path": "/p", "type": ""},
+                    "persistentVolumeReclaimPolicy": "Retain", "volumeMode": "Filesystem",
+                },
+                "status": {"phase": "Pending"},
+            }),
+        );
+    }
+
+    #[test]
+    fn the_sources_of_a_volume_are_filled_as_in_pods() {
+        for (given, wanted) in [
+            (
+                json!({"rbd": {"monitors": ["m"], "image": "i"}}),
+                json!({"monitors": ["m"], "image": "i", "pool": "rbd", "user": "admin", "keyring": "/etc/ceph/keyring"}),
+            ),
+            (
+                json!({"iscsi": {"targetPortal": "t", "iqn": "i", "lun": 1}}),
+                json!({"targetPortal": "t", "iqn": "i", "lun": 1, "iscsiInterface": "default"}),
+            ),
+            (
+                json!({"azureDisk": {"diskName": "d", "diskURI": "u"}}),
+                json!({"diskName": "d", "diskURI": "u", "cachingMode": "ReadWrite", "fsType": "ext4", "readOnly": false, "kind": "Shared"}),
+            ),
+            (
+                json!({"scaleIO": {"gateway": "g", "system": "s", "secretRef": null}}),
+                json!({"gateway": "g", "system": "s", "secretRef": null, "storageMode": "ThinProvisioned", "fsType": "xfs"}),
+            ),
+            (json!({"nfs": {"server": "s", "path": "p"}}), json!({"server": "s", "path": "p"})),
+        ] {
+            let source = given.as_object().unwrap().keys().next().unwrap().clone();
+            check("core.v1.PersistentVolume", json!({"spec": given}), &format!("/spec/{source}"), wanted);
+        }
+    }
+
+    #[test]
+    fn a_claim_is_for_a_file_system_and_waits() {
+        check(
+            "core.v1.PersistentVolumeClaim",
+            json!({"spec": {"resources": {"requests": {"storage": "1u"}}}, "status": {"capacity": {"storage": "1n"}}}),
+            "",
+            json!({
+                "metadata": {},
+                "spec": {"resources": {"requests": {"storage": "1m"}}, "volumeMode": "Filesystem"},
+                "status": {"phase": "Pending", "capacity": {"storage": "1m"}},
+            }),
+        );
+        check(
+            "core.v1.PersistentVolumeClaim",
+            json!({"spec": {"volumeMode": "Block"}, "status": {"phase": "Bound"}}),
+            "",
+            json!({"metadata": {}, "spec": {"resources": {}, "volumeMode": "Block"}, "status": {"phase": "Bound"}}),
+        );
+    }
+
+    #[test]
+    fn a_storage_class_deletes_and_binds_at_once() {
+        check(
+            "storage.v1.StorageClass",
+            json!({"provisioner": "p"}),
+            "",
+            json!({"metadata": {}, "provisioner": "p", "reclaimPolicy": "Delete", "volumeBindingMode": "Immediate"}),
+        );
+    }
+
+    #[test]
+    fn a_driver_attaches_and_does_nothing_else_unasked() {
+        check(
+            "storage.v1.CSIDriver",
+            json!({"spec": {"podInfoOnMount": true}}),
+            "/spec",
+            json!({
+                "attachRequired": true, "podInfoOnMount": true, "storageCapacity": false, "requiresRepublish": false,
+                "seLinuxMount": false, "fsGroupPolicy": "ReadWriteOnceWithFSType", "volumeLifecycleModes": ["Persistent"],
+            }),
+        );
+    }
+}

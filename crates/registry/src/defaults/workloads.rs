@@ -1,0 +1,392 @@
+//! What makes pods of a template: controllers of replicas, and jobs.
+
+use super::{
+    fields::{Object, child, child_or_new, children, has_any, is_set, set_default, set_if_zero, text},
+    pod::{template, template_labels},
+    storage,
+};
+use serde_json::Value;
+
+const REVISIONS_KEPT: i64 = 10;
+const TEMPLATE_GENERATION: &str = "deprecated.daemonset.template.generation";
+
+/// A replication controller, which selects by the labels of its template if nobody says otherwise.
+pub(super) fn replication_controller(object: &mut Object) {
+    labels_of_template(object);
+    let spec = child_or_new(object, "spec");
+    if !has_any(spec, "selector")
+        && let Some(labels) = template_labels(spec).cloned()
+    {
+        spec.insert("selector".to_owned(), labels.into());
+    }
+    set_default(spec, "replicas", 1);
+    template(spec);
+}
+
+/// An object without labels has those of its template.
+fn labels_of_template(object: &mut Object) {
+    let has_labels =
+        object.get("metadata").and_then(Value::as_object).is_some_and(|it| has_any(it, "labels"));
+    if !has_labels && let Some(labels) = child(object, "spec").and_then(|spec| template_labels(spec).cloned())
+    {
+        child_or_new(object, "metadata").insert("labels".to_owned(), labels.into());
+    }
+}
+
+/// A deployment.
+pub(super) fn deployment(object: &mut Object) {
+    let spec = child_or_new(object, "spec");
+    set_default(spec, "replicas", 1);
+    let strategy = child_or_new(spec, "strategy");
+    set_if_zero(strategy, "type", "RollingUpdate");
+    if text(strategy, "type") == "RollingUpdate" {
+        let rolling = child_or_new(strategy, "rollingUpdate");
+        set_default(rolling, "maxUnavailable", "25%");
+        set_default(rolling, "maxSurge", "25%");
+    }
+    set_default(spec, "revisionHistoryLimit", REVISIONS_KEPT);
+    set_default(spec, "progressDeadlineSeconds", 600);
+    template(spec);
+}
+
+/// A replica set.
+pub(super) fn replica_set(object: &mut Object) {
+    let spec = child_or_new(object, "spec");
+    set_default(spec, "replicas", 1);
+    template(spec);
+}
+
+/// A stateful set.
+pub(super) fn stateful_set(object: &mut Object) {
+    let spec = child_or_new(object, "spec");
+    set_default(spec, "replicas", 1);
+    set_if_zero(spec, "podManagementPolicy", "OrderedReady");
+    stateful_strategy(child_or_new(spec, "updateStrategy"));
+    let retention = child_or_new(spec, "persistentVolumeClaimRetentionPolicy");
+    set_if_zero(retention, "whenDeleted", "Retain");
+    set_if_zero(retention, "whenScaled", "Retain");
+    set_default(spec, "revisionHistoryLimit", REVISIONS_KEPT);
+    template(spec);
+    for claim in children(spec, "volumeClaimTemplates") {
+        set_if_zero(claim, "kind", "PersistentVolumeClaim");
+        set_if_zero(claim, "apiVersion", "v1");
+        storage::claim(claim);
+    }
+}
+
+/// The parameters of a rolling update are filled if they, or no type at all, were given.
+fn stateful_strategy(strategy: &mut Object) {
+    if text(strategy, "type").is_empty() {
+        strategy.insert("type".to_owned(), "RollingUpdate".into());
+        child_or_new(strategy, "rollingUpdate");
+    }
+    if text(strategy, "type") == "RollingUpdate"
+        && let Some(rolling) = child(strategy, "rollingUpdate")
+    {
+        set_default(rolling, "partition", 0);
+    }
+}
+
+/// A daemon set. The generation of its template is an annotation, which updates of the template move on.
+pub(super) fn daemon_set(object: &mut Object) {
+    let annotations = child_or_new(child_or_new(object, "metadata"), "annotations");
+    let generation = text(annotations, TEMPLATE_GENERATION).parse::<i64>();
+    if !generation.is_ok_and(|generation| generation > 0) {
+        annotations.insert(TEMPLATE_GENERATION.to_owned(), "1".into());
+    }
+    let spec = child_or_new(object, "spec");
+    let strategy = child_or_new(spec, "updateStrategy");
+    set_if_zero(strategy, "type", "RollingUpdate");
+    if text(strategy, "type") == "RollingUpdate" {
+        let rolling = child_or_new(strategy, "rollingUpdate");
+        set_default(rolling, "maxUnavailable", 1);
+        set_default(rolling, "maxSurge", 0);
+    }
+    set_default(spec, "revisionHistoryLimit", REVISIONS_KEPT);
+    template(spec);
+}
+
+/// A job.
+pub(super) fn job(object: &mut Object) {
+    labels_of_template(object);
+    let spec = child_or_new(object, "spec");
+    if !is_set(spec, "parallelism") {
+        set_default(spec, "completions", 1);
+        set_default(spec, "parallelism", 1);
+    }
+    // Each index counts its own failures; together they are not limited.
+    let backoff_limit = if is_set(spec, "backoffLimitPerIndex") { i32::MAX } else { 6 };
+    set_default(spec, "backoffLimit", backoff_limit);
+    set_default(spec, "completionMode", "NonIndexed");
+    set_default(spec, "suspend", false);
+    set_default(spec, "manualSelector", false);
+    let replacement = if is_set(spec, "podFailurePolicy") { "Failed" } else { "TerminatingOrFailed" };
+    set_default(spec, "podReplacementPolicy", replacement);
+    in_every_job(spec);
+}
+
+/// What is filled in the spec of a job, and also where it is only a template.
+fn in_every_job(spec: &mut Object) {
+    if let Some(policy) = child(spec, "podFailurePolicy") {
+        for rule in children(policy, "rules") {
+            for pattern in children(rule, "onPodConditions") {
+                set_if_zero(pattern, "status", "True");
+            }
+        }
+    }
+    template(spec);
+}
+
+/// A cron job. Its jobs get their defaults when they are created.
+pub(super) fn cron_job(object: &mut Object) {
+    let spec = child_or_new(object, "spec");
+    set_if_zero(spec, "concurrencyPolicy", "Allow");
+    set_default(spec, "suspend", false);
+    set_default(spec, "successfulJobsHistoryLimit", 3);
+    set_default(spec, "failedJobsHistoryLimit", 1);
+    if let Some(job) = child(spec, "jobTemplate").and_then(|template| child(template, "spec")) {
+        in_every_job(job);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::defaults::testing::check;
+    use serde_json::{Value, json};
+
+    /// A template as clients send it.
+    fn template() -> Value {
+        json!({
+            "metadata": {"labels": {"app": "d"}},
+            "spec": {"containers": [{"name": "c", "image": "registry.example/app:1"}]},
+        })
+    }
+
+    /// The same, filled.
+    fn filled_template() -> Value {
+        json!({
+            "metadata": {"labels": {"app": "d"}},
+            "spec": {
+                "containers": [{
+                    "name": "c",
+                    "image": "registry.example/app:1",
+                    "resources": {},
+                    "terminationMessagePath": "/dev/termination-log",
+                    "terminationMessagePolicy": "File",
+                    "imagePullPolicy": "IfNotPresent",
+                }],
+                "restartPolicy": "Always",
+                "terminationGracePeriodSeconds": 30,
+                "dnsPolicy": "ClusterFirst",
+                "securityContext": {},
+                "schedulerName": "default-scheduler",
+            },
+        })
+    }
+
+    #[test]
+    fn a_minimal_deployment_is_filled_as_a_real_server_does() {
+        check(
+            "apps.v1.Deployment",
+            json!({
+                "apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "d"},
+                "spec": {"selector": {"matchLabels": {"app": "d"}}, "template": template()},
+            }),
+            "",
+            json!({
+                "apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "d"},
+                "spec": {
+                    "replicas": 1,
+                    "selector": {"matchLabels": {"app": "d"}},
+                    "template": filled_template(),
+                    "strategy": {"type": "RollingUpdate", "rollingUpdate": {"maxUnavailable": "25%", "maxSurge": "25%"}},
+                    "revisionHistoryLimit": 10,
+                    "progressDeadlineSeconds": 600,
+                },
+                "status": {},
+            }),
+        );
+    }
+
+    #[test]
+    fn a_strategy_is_completed_only_if_it_is_a_rolling_update() {
+        for (kind, field, given, wanted) in [
+            ("apps.v1.Deployment", "strategy", json!({"type": "Recreate"}), json!({"type": "Recreate"})),
+            (
+                "apps.v1.Deployment",
+                "strategy",
+                json!({"rollingUpdate": {"maxSurge": 0}}),
+                json!({"type": "RollingUpdate", "rollingUpdate": {"maxSurge": 0, "maxUnavailable": "25%"}}),
+            ),
+            ("apps.v1.DaemonSet", "updateStrategy", json!({"type": "OnDelete"}), json!({"type": "OnDelete"})),
+            (
+                "apps.v1.DaemonSet",
+                "updateStrategy",
+                json!({}),
+                json!({"type": "RollingUpdate", "rollingUpdate": {"maxSurge": 0, "maxUnavailable": 1}}),
+            ),
+            (
+                "apps.v1.StatefulSet",
+                "updateStrategy",
+                json!({"type": "OnDelete"}),
+                json!({"type": "OnDelete"}),
+            ),
+            (
+                "apps.v1.StatefulSet",
+                "updateStrategy",
+                json!({}),
+                json!({"type": "RollingUpdate", "rollingUpdate": {"partition": 0}}),
+            ),
+            (
+                "apps.v1.StatefulSet",
+                "updateStrategy",
+                json!({"type": "RollingUpdate"}),
+                json!({"type": "RollingUpdate"}),
+            ),
+            (
+                "apps.v1.StatefulSet",
+                "updateStrategy",
+                json!({"type": "RollingUpdate", "rollingUpdate": {"maxUnavailable": 2}}),
+                json!({"type": "RollingUpdate", "rollingUpdate": {"maxUnavailable": 2, "partition": 0}}),
+            ),
+        ] {
+            check(kind, json!({"spec": {field: given}}), &format!("/spec/{field}"), wanted);
+        }
+    }
+
+    #[test]
+    fn a_replica_set_has_one_replica() {
+        check(
+            "apps.v1.ReplicaSet",
+            json!({"spec": {"selector": {}, "template": template()}}),
+            "/spec",
+            json!({"replicas": 1, "selector": {}, "template": filled_template()}),
+        );
+        check("apps.v1.ReplicaSet", json!({"spec": {"replicas": 0}}), "/spec/replicas", json!(0));
+    }
+
+    #[test]
+    fn a_replication_controller_is_labelled_and_selects_as_its_template_says() {
+        check(
+            "core.v1.ReplicationController",
+            json!({"spec": {"template": template()}}),
+            "",
+            json!({
+                "metadata": {"labels": {"app": "d"}},
+                "spec": {"replicas": 1, "selector": {"app": "d"}, "template": filled_template()},
+                "status": {"replicas": 0},
+            }),
+        );
+        let said = json!({"metadata": {"labels": {"a": "1"}}, "spec": {"selector": {"b": "2"}, "template": template()}});
+        check("core.v1.ReplicationController", said.clone(), "/metadata/labels", json!({"a": "1"}));
+        check("core.v1.ReplicationController", said, "/spec/selector", json!({"b": "2"}));
+        check("core.v1.ReplicationController", json!({}), "/spec", json!({"replicas": 1}));
+    }
+
+    #[test]
+    fn a_stateful_set_keeps_its_claims_and_fills_their_templates() {
+        check(
+            "apps.v1.StatefulSet",
+            json!({"spec": {
+                "serviceName": "s", "selector": {}, "template": template(),
+                "volumeClaimTemplates": [{"metadata": {"name": "v"}, "spec": {"accessModes": ["ReadWriteOnce"]}}],
+            }}),
+            "/spec",
+            json!({
+                "replicas": 1, "serviceName": "s", "selector": {}, "template": filled_template(),
+                "podManagementPolicy": "OrderedReady",
+                "updateStrategy": {"type": "RollingUpdate", "rollingUpdate": {"partition": 0}},
+                "revisionHistoryLimit": 10,
+                "persistentVolumeClaimRetentionPolicy": {"whenDeleted": "Retain", "whenScaled": "Retain"},
+                "volumeClaimTemplates": [{
+                    "kind": "PersistentVolumeClaim", "apiVersion": "v1", "metadata": {"name": "v"},
+                    "spec": {"accessModes": ["ReadWriteOnce"], "resources": {}, "volumeMode": "Filesystem"},
+                    "status": {"phase": "Pending"},
+                }],
+            }),
+        );
+        check(
+            "apps.v1.StatefulSet",
+            json!({"spec": {"persistentVolumeClaimRetentionPolicy": {"whenScaled": "Delete"}}}),
+            "/spec/persistentVolumeClaimRetentionPolicy",
+            json!({"whenDeleted": "Retain", "whenScaled": "Delete"}),
+        );
+    }
+
+    #[test]
+    fn a_daemon_set_counts_generations_of_its_template_from_one() {
+        let key = "deprecated.daemonset.template.generation";
+        for (given, wanted) in [
+            (json!({}), json!({key: "1"})),
+            (json!({key: "0"}), json!({key: "1"})),
+            (json!({key: "7", "a": "b"}), json!({key: "7", "a": "b"})),
+        ] {
+            let object = json!({"metadata": {"annotations": given}});
+            check("apps.v1.DaemonSet", object, "/metadata/annotations", wanted);
+        }
+        check(
+            "apps.v1.DaemonSet",
+            json!({"spec": {"selector": {}, "template": template()}}),
+            "/spec",
+            json!({
+                "selector": {}, "template": filled_template(), "revisionHistoryLimit": 10,
+                "updateStrategy": {"type": "RollingUpdate", "rollingUpdate": {"maxSurge": 0, "maxUnavailable": 1}},
+            }),
+        );
+    }
+
+    #[test]
+    fn a_minimal_job_runs_one_pod_once() {
+        check(
+            "batch.v1.Job",
+            json!({"spec": {"template": template()}}),
+            "",
+            json!({
+                "metadata": {"labels": {"app": "d"}},
+                "spec": {
+                    "parallelism": 1, "completions": 1, "backoffLimit": 6, "completionMode": "NonIndexed",
+                    "suspend": false, "manualSelector": false, "podReplacementPolicy": "TerminatingOrFailed",
+                    "template": filled_template(),
+                },
+                "status": {},
+            }),
+        );
+    }
+
+    #[test]
+    fn what_a_job_says_decides_what_it_does_not_say() {
+        for (given, at, wanted) in [
+            (json!({"completions": 5}), "parallelism", json!(1)),
+            (json!({"completions": 5}), "completions", json!(5)),
+            (json!({"parallelism": 3}), "completions", Value::Null),
+            (json!({"parallelism": 0}), "parallelism", json!(0)),
+            (json!({"backoffLimitPerIndex": 1}), "backoffLimit", json!(2_147_483_647)),
+            (json!({"podFailurePolicy": {"rules": []}}), "podReplacementPolicy", json!("Failed")),
+            (
+                json!({"podFailurePolicy": {"rules": [
+                    {"action": "Ignore", "onPodConditions": [{"type": "DisruptionTarget"}, {"type": "x", "status": "False"}]},
+                ]}}),
+                "podFailurePolicy/rules/0/onPodConditions",
+                json!([{"type": "DisruptionTarget", "status": "True"}, {"type": "x", "status": "False"}]),
+            ),
+        ] {
+            check("batch.v1.Job", json!({"spec": given}), &format!("/spec/{at}"), wanted);
+        }
+        let labels = json!({"metadata": {"labels": {"a": "1"}}, "spec": {"template": template()}});
+        check("batch.v1.Job", labels, "/metadata/labels", json!({"a": "1"}));
+    }
+
+    #[test]
+    fn the_job_of_a_cron_job_is_filled_when_it_is_created() {
+        check(
+            "batch.v1.CronJob",
+            json!({"spec": {"schedule": "* * * * *", "jobTemplate": {"spec": {"template": template()}}}}),
+            "/spec",
+            json!({
+                "schedule": "* * * * *", "concurrencyPolicy": "Allow", "suspend": false,
+                "successfulJobsHistoryLimit": 3, "failedJobsHistoryLimit": 1,
+                "jobTemplate": {"metadata": {}, "spec": {"template": filled_template()}},
+            }),
+        );
+    }
+}

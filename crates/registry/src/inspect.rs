@@ -1,0 +1,222 @@
+//! Reads from a stored value what selectors, lists and watches need of it.
+
+use crate::kinds::{At, Resource};
+use keepwatch_apimachinery::meta::Peek;
+use keepwatch_storage::{Attributes, Inspector, Key, Undecodable};
+use serde::{
+    Deserializer,
+    de::{DeserializeSeed, IgnoredAny, MapAccess, Visitor},
+};
+use std::{borrow::Cow, fmt};
+
+/// The inspector of one resource's stored values.
+pub struct ResourceInspector {
+    namespaced: bool,
+    fields: Vec<(&'static str, At)>,
+    /// Whether any field lies outside the metadata.
+    looks_inside: bool,
+}
+
+impl ResourceInspector {
+    /// For the resource in the version in which it is stored.
+    pub fn new(resource: &Resource) -> Self {
+        let mut fields: Vec<(&str, At)> = Vec::new();
+        for field in resource.fields {
+            if field.at != At::Metadata
+                && field.at != At::Nowhere
+                && !fields.iter().any(|(name, _)| *name == field.indexed)
+            {
+                fields.push((field.indexed, field.at));
+            }
+        }
+        Self { namespaced: resource.namespaced, looks_inside: !fields.is_empty(), fields }
+    }
+}
+
+impl Inspector for ResourceInspector {
+    fn inspect(&self, _: &Key, value: &[u8]) -> Result<Attributes, Undecodable> {
+        let peek = Peek::at(value).map_err(undecodable)?;
+        let mut found: Vec<Option<Cow<'_, str>>> = vec![None; self.fields.len()];
+        if self.looks_inside {
+            let mut deserializer = serde_json::Deserializer::from_slice(value);
+            let looking =
+                Looking { fields: &self.fields, depth: 0, within: &mut Vec::new(), found: &mut found };
+            looking.deserialize(&mut deserializer).map_err(undecodable)?;
+        }
+        let metadata = &peek.metadata;
+        let namespace = self.namespaced.then_some(("metadata.namespace", &*metadata.namespace));
+        let own = self
+            .fields
+            .iter()
+            .zip(&found)
+            .map(|((name, at), found)| (*name, found.as_deref().unwrap_or(if_absent(*at))));
+        let fields = [("metadata.name", &*metadata.name)].into_iter().chain(namespace).chain(own).collect();
+        Ok(Attributes {
+            uid: (!metadata.uid.is_empty()).then(|| (&*metadata.uid).into()),
+            labels: metadata.labels.iter().collect(),
+            fields,
+            version_at: peek.version_at,
+            has_version: peek.has_version,
+        })
+    }
+}
+
+fn if_absent(at: At) -> &'static str {
+    match at {
+        At::Flag(_) => "false",
+        At::Number(_) => "0",
+        _ => "",
+    }
+}
+
+fn undecodable(error: impl std::error::Error) -> Undecodable {
+    let cause = error.source().map(|source| format!(": {source}")).unwrap_or_default();
+    Undecodable(format!("{error}{cause}"))
+}
+
+/// Walks through a value along the paths of the wanted fields and skips all else.
+struct Looking<'a, 'de> {
+    fields: &'a [(&'static str, At)],
+    depth: usize,
+    /// The fields (by number, and which of their paths) whose path leads here.
+    within: &'a mut Vec<(usize, &'static [&'static str])>,
+    found: &'a mut [Option<Cow<'de, str>>],
+}
+
+fn paths(at: At) -> impl Iterator<Item = &'static [&'static str]> {
+    let (one, several): (Option<&'static [&'static str]>, &'static [&'static [&'static str]]) = match at {
+        At::Path(path) | At::Flag(path) | At::Number(path) => (Some(path), &[]),
+        At::Either(paths) => (None, paths),
+        At::Metadata | At::Nowhere => (None, &[]),
+    };
+    one.into_iter().chain(several.iter().copied())
+}
+
+impl<'de> DeserializeSeed<'de> for Looking<'_, 'de> {
+    type Value = ();
+    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<(), D::Error> {
+        if self.depth == 0 {
+            for (number, (_, at)) in self.fields.iter().enumerate() {
+                self.within.extend(paths(*at).map(|path| (number, path)));
+            }
+        }
+        deserializer.deserialize_any(self)
+    }
+}
+
+impl<'de> Looking<'_, 'de> {
+    fn leaf(self, text: Cow<'de, str>) {
+        for (number, path) in self.within.iter() {
+            // The first of several paths wins: what comes later in the value must not replace it.
+            let first = paths(self.fields[*number].1).next() == Some(*path);
+            let slot = &mut self.found[*number];
+            if path.len() == self.depth && !text.is_empty() && (first || slot.is_none()) {
+                *slot = Some(text.clone());
+            }
+        }
+    }
+}
+
+impl<'de> Visitor<'de> for Looking<'_, 'de> {
+    type Value = ();
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("JSON")
+    }
+    fn visit_unit<E>(self) -> Result<(), E> {
+        Ok(())
+    }
+    fn visit_bool<E>(self, value: bool) -> Result<(), E> {
+        self.leaf(Cow::Borrowed(if value { "true" } else { "false" }));
+        Ok(())
+    }
+    fn visit_i64<E>(self, value: i64) -> Result<(), E> {
+        self.leaf(Cow::Owned(value.to_string()));
+        Ok(())
+    }
+    fn visit_u64<E>(self, value: u64) -> Result<(), E> {
+        self.leaf(Cow::Owned(value.to_string()));
+        Ok(())
+    }
+    fn visit_f64<E>(self, _: f64) -> Result<(), E> {
+        Ok(())
+    }
+    fn visit_borrowed_str<E>(self, text: &'de str) -> Result<(), E> {
+        self.leaf(Cow::Borrowed(text));
+        Ok(())
+    }
+    fn visit_str<E>(self, text: &str) -> Result<(), E> {
+        self.leaf(Cow::Owned(text.to_owned()));
+        Ok(())
+    }
+    fn visit_seq<A: serde::de::SeqAccess<'de>>(self, mut items: A) -> Result<(), A::Error> {
+        while items.next_element::<IgnoredAny>()?.is_some() {}
+        Ok(())
+    }
+    fn visit_map<A: MapAccess<'de>>(self, mut fields: A) -> Result<(), A::Error> {
+        let mut inner = Vec::new();
+        while let Some(name) = fields.next_key::<Cow<'de, str>>()? {
+            inner.clear();
+            let leads = |path: &&'static [&'static str]| path.get(self.depth) == Some(&&*name);
+            inner.extend(self.within.iter().filter(|(_, path)| leads(path)).copied());
+            if inner.is_empty() {
+                fields.next_value::<IgnoredAny>()?;
+            } else {
+                fields.next_value_seed(Looking {
+                    fields: self.fields,
+                    depth: self.depth + 1,
+                    within: &mut inner,
+                    found: self.found,
+                })?;
+            }
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::kinds::find;
+
+    fn fields(plural: &str, value: &str) -> String {
+        let inspector = ResourceInspector::new(find("", "v1", plural).unwrap());
+        let attributes = inspector.inspect(&Key::from_backend("/registry/x"), value.as_bytes()).unwrap();
+        attributes.fields.iter().map(|(name, value)| format!("{name}={value}")).collect::<Vec<_>>().join(" ")
+    }
+
+    #[test]
+    fn the_fields_of_a_pod_are_found_and_the_missing_ones_have_their_zero() {
+        let pod = r#"{"metadata":{"name":"a","namespace":"n","labels":{"l":"1"}},"spec":{"containers":[{"nodeName":"no"}],
+            "nodeName":"n1","restartPolicy":"Always","hostNetwork":true},"status":{"phase":"Running"}}"#;
+        assert_eq!(
+            fields("pods", pod),
+            "metadata.name=a metadata.namespace=n spec.nodeName=n1 spec.restartPolicy=Always spec.schedulerName= \
+             spec.serviceAccountName= spec.hostNetwork=true status.phase=Running status.podIP= status.nominatedNodeName="
+        );
+        assert!(fields("pods", r#"{"metadata":{"name":"a"}}"#).contains("spec.hostNetwork=false"));
+    }
+
+    #[test]
+    fn the_source_of_an_event_is_its_component_or_who_reports_it() {
+        for (event, source) in [
+            (r#"{"source":{"component":"a"},"reportingComponent":"b"}"#, "source=a"),
+            (r#"{"reportingComponent":"b","source":{"component":"a"}}"#, "source=a"),
+            (r#"{"reportingComponent":"b","source":{}}"#, "source=b"),
+        ] {
+            let found = fields("events", event);
+            assert!(found.contains(source), "{found}");
+        }
+    }
+
+    #[test]
+    fn what_is_no_object_is_refused() {
+        let inspector = ResourceInspector::new(find("", "v1", "pods").unwrap());
+        for value in ["", "[]", "{", r#"{"metadata":[]}"#, r#"{"metadata":{"name":1}}"#] {
+            assert!(
+                inspector.inspect(&Key::from_backend("/registry/x"), value.as_bytes()).is_err(),
+                "{value}"
+            );
+        }
+    }
+}

@@ -1,0 +1,235 @@
+//! What a client may say about a write beside the object: dry run, field manager, strictness, how to delete.
+
+use crate::{
+    codec::{Body, decode_options},
+    schema::lookup,
+    value::{at, integer, text},
+};
+use keepwatch_apimachinery::{
+    meta::Qualified,
+    status::{Cause, Status},
+};
+use serde_json::Value;
+
+/// What to do about fields that a kind does not have, or that come twice.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum FieldValidation {
+    /// Say nothing.
+    Ignore,
+    /// Warn.
+    #[default]
+    Warn,
+    /// Refuse.
+    Strict,
+}
+
+/// How to write.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct WriteOptions {
+    /// Do everything but the write.
+    pub dry_run: bool,
+    /// Who manages the fields that are written.
+    pub field_manager: String,
+    /// What to do about unknown fields.
+    pub field_validation: FieldValidation,
+}
+
+/// Whose options they are: the name that errors carry.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Writing {
+    /// Of a create.
+    Create,
+    /// Of an update.
+    Update,
+    /// Of a patch, and whether it is a server-side apply.
+    Patch {
+        /// An apply names its manager and may be forced.
+        apply: bool,
+    },
+}
+
+impl Writing {
+    fn name(self) -> &'static str {
+        match self {
+            Writing::Create => "CreateOptions",
+            Writing::Update => "UpdateOptions",
+            Writing::Patch { .. } => "PatchOptions",
+        }
+    }
+}
+
+/// How long the name of a field manager may be.
+const FIELD_MANAGER_BYTES_MAX: usize = 128;
+
+impl WriteOptions {
+    /// Reads decoded query parameters and refuses what has no meaning.
+    pub fn from_query(query: &[(&str, &str)], writing: Writing) -> Result<WriteOptions, Status> {
+        let first = |name: &str| query.iter().find(|(key, _)| *key == name).map(|(_, value)| *value);
+        let mut causes = Vec::new();
+        let field_manager = first("fieldManager").unwrap_or_default();
+        if let Writing::Patch { apply } = writing {
+            if !apply && first("force").is_some_and(|value| !value.is_empty()) {
+                causes.push(Cause::forbidden("force", "may not be specified for non-apply patch"));
+            }
+            if apply && field_manager.is_empty() {
+                causes.push(Cause::required("fieldManager", "is required for apply patch"));
+            }
+        }
+        causes.extend(manager_faults(field_manager));
+        let dry_runs: Vec<&str> =
+            query.iter().filter(|(key, _)| *key == "dryRun").map(|(_, value)| *value).collect();
+        causes.extend(dry_run_fault(&dry_runs));
+        let field_validation = match first("fieldValidation").unwrap_or_default() {
+            "" | "Warn" => FieldValidation::Warn,
+            "Ignore" => FieldValidation::Ignore,
+            "Strict" => FieldValidation::Strict,
+            other => {
+                causes.push(Cause::not_supported(
+                    "fieldValidation",
+                    other,
+                    &["", "Ignore", "Strict", "Warn"],
+                ));
+                FieldValidation::Warn
+            }
+        };
+        refuse(writing.name(), causes)?;
+        let dry_run = !dry_runs.is_empty();
+        Ok(WriteOptions { dry_run, field_manager: field_manager.to_owned(), field_validation })
+    }
+}
+
+fn refuse(kind: &str, causes: Vec<Cause>) -> Result<(), Status> {
+    if causes.is_empty() {
+        return Ok(());
+    }
+    Err(Status::invalid(Qualified::new("meta.k8s.io", kind), "", causes))
+}
+
+fn manager_faults(manager: &str) -> Vec<Cause> {
+    let mut causes = Vec::new();
+    if manager.len() > FIELD_MANAGER_BYTES_MAX {
+        causes.push(Cause::too_long("fieldManager", FIELD_MANAGER_BYTES_MAX));
+    }
+    if let Some((at, _)) = manager.char_indices().find(|(_, c)| c.is_control()) {
+        let detail = format!("invalid character at {at}: should only contain printable characters");
+        causes.push(Cause::invalid("fieldManager", &manager.into(), &detail));
+    }
+    causes
+}
+
+fn dry_run_fault(dry_runs: &[&str]) -> Option<Cause> {
+    if dry_runs.iter().all(|value| *value == "All") {
+        return None;
+    }
+    let given = Value::from(dry_runs);
+    let message = format!("Unsupported value: {given}: supported values: \"All\"");
+    Some(Cause::new("FieldValueNotSupported", message, "dryRun"))
+}
+
+/// What becomes of objects that belong to a deleted one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Propagation {
+    /// They go first, and the object waits for them.
+    Foreground,
+    /// They go afterwards.
+    Background,
+    /// They stay.
+    Orphan,
+}
+
+/// How to delete.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct DeleteOptions {
+    /// Do everything but the write.
+    pub dry_run: bool,
+    /// How long the object may take to end.
+    pub grace_period_seconds: Option<i64>,
+    /// What becomes of objects that belong to it.
+    pub propagation: Option<Propagation>,
+    /// Whether the client asked in the old way that dependents go too. It is answered with 202 while they do.
+    pub orphan_dependents: Option<bool>,
+    /// The uid that the object must have.
+    pub uid: Option<String>,
+    /// The version that the object must have, as text.
+    pub resource_version: Option<String>,
+}
+
+impl DeleteOptions {
+    /// Reads them from the body, or if there is none from decoded query parameters.
+    pub fn read(body: Option<&Body<'_>>, query: &[(&str, &str)]) -> Result<DeleteOptions, Status> {
+        let document = match body {
+            Some(body) if !body.bytes.is_empty() => decode_options(
+                body,
+                "DeleteOptions",
+                lookup("meta.v1.DeleteOptions").expect("the table of types has the options of a delete"),
+            )?,
+            _ => query_document(query)?,
+        };
+        DeleteOptions::from_document(&document)
+    }
+
+    /// Reads them from their document.
+    pub fn from_document(document: &Value) -> Result<DeleteOptions, Status> {
+        let dry_runs: Vec<&str> =
+            crate::value::list(document, &["dryRun"]).iter().filter_map(Value::as_str).collect();
+        let mut causes = Vec::new();
+        let policy = text(document, &["propagationPolicy"]);
+        let orphan_dependents = at(document, &["orphanDependents"]).and_then(Value::as_bool);
+        if orphan_dependents.is_some() && !policy.is_empty() {
+            let detail = "orphanDependents and deletionPropagation cannot be both set";
+            causes.push(Cause::invalid("propagationPolicy", &policy.into(), detail));
+        }
+        let propagation = match (policy, orphan_dependents) {
+            ("Foreground", _) => Some(Propagation::Foreground),
+            ("Background", _) => Some(Propagation::Background),
+            ("Orphan", _) => Some(Propagation::Orphan),
+            ("", None) => None,
+            ("", Some(true)) => Some(Propagation::Orphan),
+            ("", Some(false)) => Some(Propagation::Background),
+            (other, _) => {
+                let supported = ["Foreground", "Background", "Orphan", "nil"];
+                causes.push(Cause::not_supported("propagationPolicy", other, &supported));
+                None
+            }
+        };
+        causes.extend(dry_run_fault(&dry_runs));
+        refuse("DeleteOptions", causes)?;
+        let given = |name| at(document, &["preconditions", name]).and_then(Value::as_str).map(str::to_owned);
+        Ok(DeleteOptions {
+            dry_run: !dry_runs.is_empty(),
+            // Less than none means at once, but not yet.
+            grace_period_seconds: integer(document, &["gracePeriodSeconds"])
+                .map(|s| if s < 0 { 1 } else { s }),
+            propagation,
+            orphan_dependents,
+            uid: given("uid"),
+            resource_version: given("resourceVersion"),
+        })
+    }
+}
+
+fn query_document(query: &[(&str, &str)]) -> Result<Value, Status> {
+    let mut document = serde_json::Map::new();
+    for (name, value) in query.iter().rev() {
+        match *name {
+            "gracePeriodSeconds" => {
+                let seconds = keepwatch_apimachinery::list_options::integer(value)?;
+                document.insert((*name).to_owned(), seconds.into());
+            }
+            "propagationPolicy" => {
+                document.insert((*name).to_owned(), (*value).into());
+            }
+            "orphanDependents" => {
+                let yes = keepwatch_apimachinery::list_options::is_true(value);
+                document.insert((*name).to_owned(), yes.into());
+            }
+            _ => {}
+        }
+    }
+    let dry_runs: Vec<Value> =
+        query.iter().filter(|(name, _)| *name == "dryRun").map(|(_, value)| (*value).into()).collect();
+    if !dry_runs.is_empty() {
+        document.insert("dryRun".to_owned(), dry_runs.into());
+    }
+    Ok(Value::Object(document))
+}

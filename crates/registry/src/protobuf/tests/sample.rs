@@ -1,0 +1,131 @@
+//! Documents of any type as clients might send them, made from the table of types.
+//!
+//! They have nothing that Protobuf cannot say: no list or map that is given but empty.
+
+use crate::schema::{Field, Kind, Shape, Timestamp, TypeRef, json_schema};
+use base64::{Engine, prelude::BASE64_STANDARD};
+use rand::{Rng, rngs::StdRng, seq::IndexedRandom};
+use serde_json::{Map, Value, json};
+
+/// Schemas contain schemas; somewhere they end.
+const DEPTH_MAX: u32 = 8;
+
+pub(super) struct Sampler<'a> {
+    pub(super) rng: StdRng,
+    /// Which fields there may be.
+    pub(super) known: &'a dyn Fn(TypeRef, &Field) -> bool,
+}
+
+impl Sampler<'_> {
+    /// A document in which the deeper fields are the rarer.
+    pub(super) fn document(&mut self, ty: TypeRef) -> Value {
+        let mut own = Map::new();
+        self.fill(&mut own, ty, 0);
+        Value::Object(own)
+    }
+
+    fn fill(&mut self, own: &mut Map<String, Value>, ty: TypeRef, depth: u32) {
+        for field in &ty.get().fields {
+            match field.kind {
+                Kind::Message(inline) if field.name.is_empty() => self.fill(own, inline, depth),
+                _ => {
+                    if depth < DEPTH_MAX && (self.known)(ty, field) && self.rng.random_ratio(1, 1 + depth) {
+                        let value = self.field(field, depth + 1);
+                        own.insert(field.name.to_owned(), value);
+                    }
+                }
+            }
+        }
+    }
+
+    fn field(&mut self, field: &Field, depth: u32) -> Value {
+        let count = self.rng.random_range(1..4);
+        match field.shape {
+            Shape::One => self.value(field.kind, depth),
+            Shape::List => (0..count).map(|_| self.value(field.kind, depth)).collect(),
+            Shape::Map => (0..count).map(|_| (self.text(), self.value(field.kind, depth))).collect(),
+        }
+    }
+
+    fn value(&mut self, kind: Kind, depth: u32) -> Value {
+        let count = self.rng.random_range(1..4);
+        match kind {
+            Kind::String => self.text().into(),
+            Kind::Bool => self.rng.random::<bool>().into(),
+            Kind::Int32 => (self.integer() as i32).into(),
+            Kind::Int64 => self.integer().into(),
+            Kind::Double => {
+                self.one_of(&[json!(0), json!(1.0), json!(-0.5), json!(1e300), json!(i64::MAX), json!(0.1)])
+            }
+            Kind::Bytes => {
+                let bytes: Vec<u8> = (0..self.rng.random_range(0..200)).map(|_| self.rng.random()).collect();
+                BASE64_STANDARD.encode(bytes).into()
+            }
+            Kind::Time | Kind::MicroTime => self.time().into(),
+            Kind::Quantity => self.one_of(&[
+                json!("0"),
+                json!(3),
+                json!("0.5"),
+                json!("1024Mi"),
+                json!("1e3"),
+                json!("-7n"),
+                json!("100m"),
+            ]),
+            Kind::IntOrString if self.rng.random() => self.text().into(),
+            Kind::IntOrString => (self.integer() as i32).into(),
+            Kind::Raw | Kind::Fields => json!({ self.text(): self.json(), "f:a": {".": {}} }),
+            Kind::Json => self.json(),
+            Kind::Strings => (0..count).map(|_| self.text()).collect(),
+            Kind::SchemaOrBool if self.rng.random() => self.rng.random::<bool>().into(),
+            Kind::SchemaOrStrings if self.rng.random() => (0..count).map(|_| self.text()).collect(),
+            Kind::SchemaOrArray if self.rng.random() => {
+                (0..count).map(|_| self.value(Kind::Message(json_schema()), depth)).collect()
+            }
+            Kind::SchemaOrArray | Kind::SchemaOrBool | Kind::SchemaOrStrings => {
+                self.value(Kind::Message(json_schema()), depth)
+            }
+            Kind::Message(ty) => {
+                let mut own = Map::new();
+                self.fill(&mut own, ty, depth);
+                Value::Object(own)
+            }
+        }
+    }
+
+    fn one_of<T: Clone>(&mut self, choices: &[T]) -> T {
+        choices.choose(&mut self.rng).expect("there is a choice").clone()
+    }
+
+    fn text(&mut self) -> String {
+        let text = self.one_of(&["", "a", "web-0", "zwölf Boxkämpfer", "\u{1f980}\n\"<", "k8s\0"]);
+        if self.rng.random() { text.to_owned() } else { format!("{text}{}", self.rng.random::<u16>()) }
+    }
+
+    fn integer(&mut self) -> i64 {
+        let any = self.rng.random();
+        self.one_of(&[0, 1, -1, 127, 128, i64::from(i32::MAX), i64::from(i32::MIN), i64::MAX, i64::MIN, any])
+    }
+
+    fn time(&mut self) -> String {
+        let micros = self.rng.random_range(-62_000_000_000_000_000..250_000_000_000_000_000);
+        let at = Timestamp::from_microsecond(micros).expect("the years are from 5 to 9892");
+        match self.rng.random_range(0..5) {
+            0 => String::new(),
+            1 => "1970-01-01T00:00:00Z".to_owned(),
+            2 => at.strftime("%Y-%m-%dT%H:%M:%S+02:00").to_string(),
+            _ => at.strftime("%Y-%m-%dT%H:%M:%S.%fZ").to_string(),
+        }
+    }
+
+    fn json(&mut self) -> Value {
+        let text = self.text();
+        self.one_of(&[
+            json!(null),
+            json!(true),
+            json!(-1.5),
+            json!(""),
+            json!([[], {"a": text}]),
+            json!({text: 1}),
+        ])
+    }
+}

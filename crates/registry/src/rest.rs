@@ -1,0 +1,975 @@
+//! What can be done with objects: the one road that every request takes from its body to storage.
+//!
+//! Kept true: nothing is stored that was not normalised, defaulted, prepared and validated; a refused request changes
+//! nothing; a write that lost a race is made anew from what won it, unless the client said which version it meant.
+
+use crate::{
+    addresses::Addresses,
+    codec::{self, Decoded, Expected},
+    convert,
+    inspect::ResourceInspector,
+    kinds::{self, RESOURCES, Resource},
+    options::{DeleteOptions, FieldValidation, Propagation, WriteOptions},
+    patch::{self, PatchError},
+    schema::{self, Problems, Timestamp},
+    strategy::{self, Part, Requester},
+    validation,
+    value::{at, fields, finalizers, integer, is_deleting, list, name, set, text},
+};
+use bytes::Bytes;
+use keepwatch_apimachinery::{
+    ResourceVersion,
+    list_options::{Position, ValidListOptions},
+    meta::{Peek, Qualified, write_versioned},
+    status::{Cause, Status},
+};
+use keepwatch_storage::{
+    List, ListRequest, Object, Preconditions, Predicate, Storage, StorageError, Update, UpdateOptions, Watch,
+    WatchRequest,
+};
+use serde_json::{Value, json};
+use std::{collections::HashMap, fmt, net::Ipv4Addr, ops::RangeInclusive, sync::Arc, time::Duration};
+
+/// How a registry behaves.
+#[derive(Clone, Debug)]
+pub struct RegistryOptions {
+    /// How long events are kept.
+    pub event_ttl: Duration,
+    /// From which addresses services get theirs: the first one and how many bits are fixed.
+    pub service_range: (Ipv4Addr, u8),
+    /// From which ports services get those that every node has for them.
+    pub node_ports: RangeInclusive<u16>,
+    /// Whether deleted namespaces are emptied by the server itself.
+    pub empties_namespaces: bool,
+}
+
+impl Default for RegistryOptions {
+    fn default() -> Self {
+        Self {
+            event_ttl: Duration::from_secs(3600),
+            service_range: (Ipv4Addr::new(10, 0, 0, 0), 24),
+            node_ports: 30000..=32767,
+            empties_namespaces: true,
+        }
+    }
+}
+
+/// All resources and what can be done with them.
+pub struct Registry {
+    shelves: HashMap<&'static str, Shelf>,
+    pub(crate) options: RegistryOptions,
+    pub(crate) addresses: Addresses,
+}
+
+/// Where the objects of one resource are, in whatever version they are asked for.
+struct Shelf {
+    storage: Arc<dyn Storage>,
+    /// The row of the version in which they are stored.
+    resource: &'static Resource,
+}
+
+/// What a request is about.
+#[derive(Clone, Copy, Debug)]
+pub struct Target<'a> {
+    /// The resource, in the version that the client speaks.
+    pub resource: &'static Resource,
+    /// The namespace; empty for resources outside namespaces and for all namespaces at once.
+    pub namespace: &'a str,
+    /// The object's name; empty for collections.
+    pub name: &'a str,
+}
+
+/// An object as it is to be shown: in the version in which it is stored.
+#[derive(Clone, Debug)]
+pub struct Shown {
+    /// Its JSON, without a version.
+    pub value: Bytes,
+    /// Where the version belongs.
+    pub version_at: Option<u32>,
+    /// The version; absent if nothing was stored.
+    pub revision: Option<ResourceVersion>,
+}
+
+impl Shown {
+    /// Appends its JSON, with the version.
+    pub fn write_json(&self, out: &mut Vec<u8>) {
+        match self.revision {
+            Some(revision) => write_versioned(out, &self.value, self.version_at, revision),
+            None => out.extend_from_slice(&self.value),
+        }
+    }
+
+    /// The document, with the version.
+    pub fn document(&self) -> Value {
+        document_of(&self.value, self.revision)
+    }
+}
+
+impl From<&Object> for Shown {
+    fn from(object: &Object) -> Shown {
+        Shown {
+            value: object.value.clone(),
+            version_at: object.attributes.version_at,
+            revision: Some(object.revision),
+        }
+    }
+}
+
+/// What a request led to.
+#[derive(Clone, Debug)]
+pub enum Handled {
+    /// An object of the resource.
+    Object(Shown),
+    /// Something of another kind, such as the scale of a deployment.
+    Document(Value),
+    /// Only whether it went well.
+    Status(Status),
+}
+
+/// A change of an object, before it is known what the object is.
+pub enum Change<'a> {
+    /// To exactly this.
+    Replace(Value),
+    /// By a patch.
+    Patch {
+        /// The patch.
+        patch: &'a Patch,
+        /// What to do about unknown fields.
+        strictness: FieldValidation,
+    },
+}
+
+/// A patch in one of its forms.
+pub enum Patch {
+    /// Operations (RFC 6902).
+    Json(patch::json::Patch),
+    /// A merge patch (RFC 7386).
+    Merge(Value),
+    /// A strategic merge patch, which knows how lists merge.
+    Strategic(Value),
+}
+
+/// What a write led to: the object, whether it is new, and what the client is to be told.
+#[derive(Debug)]
+pub struct Written {
+    /// What is stored, or would be.
+    pub shown: Shown,
+    /// Whether it was created.
+    pub created: bool,
+    /// What was odd about the request.
+    pub warnings: Vec<String>,
+}
+
+/// What a deletion led to.
+#[derive(Debug)]
+pub enum Deleted {
+    /// The object is gone; this was its last state.
+    Gone(Shown),
+    /// The object stays until what holds it lets go.
+    Held(Shown),
+}
+
+/// How often a name is generated before the client is told that none is free.
+const NAMES_TRIED_MAX: usize = 8;
+/// How often a write is made anew because another one came first. Each time somebody else got through.
+const RACES_LOST_MAX: usize = 100;
+
+impl Registry {
+    /// All resources; `open` gives the storage of one, in the version in which it is stored.
+    pub fn new(
+        options: RegistryOptions,
+        mut open: impl FnMut(&'static Resource, Arc<ResourceInspector>) -> Arc<dyn Storage>,
+    ) -> Registry {
+        let mut shelves = HashMap::new();
+        for resource in RESOURCES.iter().filter(|resource| resource.stored_as.is_none()) {
+            if let Some(prefix) = resource.storage {
+                let storage = open(resource, Arc::new(ResourceInspector::new(resource)));
+                shelves.insert(prefix, Shelf { storage, resource });
+            }
+        }
+        let addresses = Addresses::new(options.service_range, options.node_ports.clone());
+        Registry { shelves, options, addresses }
+    }
+
+    fn shelf(&self, resource: &Resource) -> Result<&Shelf, Status> {
+        resource.storage.and_then(|prefix| self.shelves.get(prefix)).ok_or_else(Status::method_not_allowed)
+    }
+
+    /// The storage of a resource.
+    pub fn storage(&self, resource: &Resource) -> Option<&Arc<dyn Storage>> {
+        self.shelf(resource).ok().map(|shelf| &shelf.storage)
+    }
+
+    /// Reads an object.
+    pub async fn get(&self, target: Target<'_>, position: Position) -> Result<Object, Status> {
+        let key = target.key();
+        let found = self.shelf(target.resource)?.storage.get(&key, position).await;
+        found.map_err(|error| target.failure(error))?.ok_or_else(|| target.not_found())
+    }
+
+    /// Lists objects.
+    pub async fn list(&self, target: Target<'_>, options: ValidListOptions) -> Result<List, Status> {
+        let scope = Scope::of(target, options)?;
+        let at = if scope.recursive { scope.options.list_at()? } else { scope.options.list_one_at()? };
+        let limit = scope.options.limit().map(|limit| usize::try_from(limit.get()).unwrap_or(usize::MAX));
+        let request = ListRequest { recursive: scope.recursive, at, limit, predicate: scope.predicate };
+        let list = self.shelf(target.resource)?.storage.get_list(&scope.key, request).await;
+        list.map_err(|error| target.failure(error))
+    }
+
+    /// Follows objects.
+    pub async fn watch(
+        &self,
+        target: Target<'_>,
+        options: ValidListOptions,
+        timeout: Duration,
+    ) -> Result<Watch, Status> {
+        let scope = Scope::of(target, options)?;
+        let start = scope.options.watch_start()?;
+        let request = WatchRequest {
+            recursive: scope.recursive,
+            start,
+            progress: scope.options.options().allow_watch_bookmarks,
+            predicate: scope.predicate,
+            timeout: Some(timeout),
+        };
+        let watch = self.shelf(target.resource)?.storage.watch(&scope.key, request).await;
+        watch.map_err(|error| target.failure(error))
+    }
+
+    /// Creates an object.
+    pub async fn create(
+        &self,
+        target: Target<'_>,
+        decoded: Decoded,
+        options: &WriteOptions,
+        who: &Requester,
+    ) -> Result<Written, Status> {
+        let Decoded { mut document, mut warnings } = decoded;
+        target.must_match(&mut document)?;
+        self.admit_create(target, &mut document).await?;
+        if !text(&document, &["metadata", "resourceVersion"]).is_empty() {
+            return Err(Status::unexplained("resourceVersion should not be set on objects to be created"));
+        }
+        let resource = target.resource;
+        strategy::prepare_create(resource, &mut document, target.namespace, Timestamp::now(), who);
+        let prefix = text(&document, &["metadata", "generateName"]).to_owned();
+        let generated = name(&document).is_empty() && !prefix.is_empty();
+        for tried in 1.. {
+            if generated {
+                let own = strategy::generate_name(&prefix);
+                fields(&mut document, &["metadata"]).insert("name".to_owned(), own.into());
+                self.rename(resource, &mut document);
+            }
+            refuse_invalid(resource, &document, validation::create(resource, &document))?;
+            let own = name(&document).to_owned();
+            let target = Target { name: &own, ..target };
+            match self.store_new(target, &mut document, options.dry_run).await {
+                Ok(shown) => {
+                    warnings.extend(validation::warnings(resource, &document, None));
+                    return Ok(Written { shown, created: true, warnings });
+                }
+                Err(status) if generated && status.code == 409 => {
+                    if tried == NAMES_TRIED_MAX {
+                        return Err(Status::no_free_name(target.qualified(), &own));
+                    }
+                }
+                Err(status) => return Err(status),
+            }
+        }
+        unreachable!("the loop above ends by returning")
+    }
+
+    /// What depends on the name of an object follows when the name is made.
+    fn rename(&self, resource: &Resource, document: &mut Value) {
+        match resource.ty {
+            "core.v1.Namespace" => strategy::label_namespace(document),
+            "batch.v1.Job" => strategy::name_job_pods(document),
+            _ => {}
+        }
+    }
+
+    async fn store_new(
+        &self,
+        target: Target<'_>,
+        document: &mut Value,
+        dry_run: bool,
+    ) -> Result<Shown, Status> {
+        let shelf = self.shelf(target.resource)?;
+        let key = target.key();
+        if dry_run {
+            let there = shelf.storage.get(&key, Position::MostRecent).await;
+            if let Some(object) = there.map_err(|error| target.failure(error))? {
+                return Err(target.exists(&object));
+            }
+            self.addresses.pretend(target.resource, document);
+            return Ok(shelf.unstored(target.resource, document, None));
+        }
+        let reserved = self.reserve_addresses(target, document, None).await?;
+        let value = encode(target.resource, document);
+        let ttl = self.ttl(target.resource);
+        match shelf.storage.create(&key, value, ttl).await {
+            Ok(object) => {
+                self.keep_addresses(reserved).await;
+                Ok(Shown::from(&object))
+            }
+            Err(error) => {
+                self.return_addresses(reserved).await;
+                if matches!(error, StorageError::KeyExists { .. }) {
+                    let there = shelf.storage.get(&key, Position::MostRecent).await;
+                    return Err(match there {
+                        Ok(Some(object)) => target.exists(&object),
+                        _ => Status::already_exists(target.qualified(), target.name),
+                    });
+                }
+                Err(target.failure(error))
+            }
+        }
+    }
+
+    fn ttl(&self, resource: &Resource) -> Option<Duration> {
+        (resource.storage == Some("events")).then_some(self.options.event_ttl)
+    }
+
+    /// Changes an object, or a part of it.
+    pub async fn update(
+        &self,
+        target: Target<'_>,
+        part: Part,
+        change: Change<'_>,
+        options: &WriteOptions,
+        who: &Requester,
+    ) -> Result<Written, Status> {
+        if let Change::Replace(document) = &change {
+            target.must_match(&mut document.clone())?;
+        }
+        self.admit_update(target).await?;
+        let shelf = self.shelf(target.resource)?;
+        let key = target.key();
+        let creates =
+            target.resource.create_on_update && part == Part::Main && matches!(change, Change::Replace(_));
+        let mut warnings = Vec::new();
+        for _ in 0..RACES_LOST_MAX {
+            let current = shelf.storage.get(&key, Position::MostRecent).await;
+            let Some(current) = current.map_err(|error| target.failure(error))? else {
+                let Change::Replace(document) = change else { return Err(target.not_found()) };
+                if !creates {
+                    return Err(target.not_found());
+                }
+                let decoded = Decoded { document, warnings };
+                return self.create(target, decoded, options, who).await;
+            };
+            let revised = self.revise(target, part, &change, &current, &mut warnings)?;
+            match self.store_revised(target, revised, &current, options.dry_run).await {
+                Err(Lost::Race) => continue,
+                Err(Lost::Refused(status)) => return Err(*status),
+                Ok(shown) => return Ok(Written { shown, created: false, warnings }),
+            }
+        }
+        Err(Status::modified(target.qualified(), target.name))
+    }
+
+    /// The document that a change makes of an object, checked.
+    fn revise(
+        &self,
+        target: Target<'_>,
+        part: Part,
+        change: &Change<'_>,
+        current: &Object,
+        warnings: &mut Vec<String>,
+    ) -> Result<Value, Status> {
+        let resource = target.resource;
+        let old = convert_from_stored(resource, document_of(&current.value, Some(current.revision)));
+        let mut new = match change {
+            Change::Replace(document) => document.clone(),
+            Change::Patch { patch, strictness } => {
+                warnings.clear();
+                apply_patch(Expected::of(resource), patch, *strictness, &old, warnings)?
+            }
+        };
+        target.must_match(&mut new)?;
+        if matches!(change, Change::Replace(_)) {
+            must_have_uid(target, &new, current)?;
+        }
+        must_be_based_on(target, &new, current)?;
+        fields(&mut new, &["metadata"]).remove("resourceVersion");
+        strategy::prepare_update(resource, part, &mut new, &old);
+        let causes = match part {
+            Part::Status | Part::Approval => validation::update_status(resource, &new, &old),
+            Part::Finalize => Vec::new(),
+            _ => validation::update(resource, &new, &old),
+        };
+        refuse_invalid(resource, &new, causes)?;
+        if part == Part::Main {
+            warnings.extend(validation::warnings(resource, &new, Some(&old)));
+        }
+        Ok(new)
+    }
+
+    async fn store_revised(
+        &self,
+        target: Target<'_>,
+        mut new: Value,
+        current: &Object,
+        dry_run: bool,
+    ) -> Result<Shown, Lost> {
+        let shelf = self.shelf(target.resource)?;
+        let finished = strategy::is_finished(&new);
+        if dry_run {
+            return Ok(shelf.unstored(target.resource, &new, Some(current.revision)));
+        }
+        let key = target.key();
+        let preconditions = Preconditions { uid: None, revision: Some(current.revision) };
+        if finished {
+            let options = keepwatch_storage::DeleteOptions { preconditions, hint: Some(current.clone()) };
+            let gone = shelf.storage.delete(&key, options, &mut |_| Ok(())).await;
+            gone.map_err(|error| target.lost(error))?;
+            self.after_deletion(target, current).await;
+            return Ok(shelf.unstored(target.resource, &new, Some(current.revision)));
+        }
+        let reserved = self.reserve_addresses(target, &mut new, Some(current)).await?;
+        let update = Update { value: encode(target.resource, &new), ttl: self.ttl(target.resource) };
+        let options = UpdateOptions { ignore_not_found: false, preconditions, hint: Some(current.clone()) };
+        match shelf.storage.guaranteed_update(&key, options, &mut |_| Ok(update.clone())).await {
+            Ok(object) => {
+                self.keep_addresses(reserved).await;
+                Ok(Shown::from(&object))
+            }
+            Err(error) => {
+                self.return_addresses(reserved).await;
+                Err(target.lost(error))
+            }
+        }
+    }
+
+    /// Deletes an object, or marks it if something holds it.
+    pub async fn delete(&self, target: Target<'_>, options: &DeleteOptions) -> Result<Deleted, Status> {
+        self.admit_delete(target)?;
+        let shelf = self.shelf(target.resource)?;
+        let key = target.key();
+        for _ in 0..RACES_LOST_MAX {
+            let current = self.get(target, Position::MostRecent).await?;
+            let document = document_of(&current.value, Some(current.revision));
+            must_meet(target, options, &document)?;
+            let plan = plan_deletion(shelf.resource, options, &document, Timestamp::now());
+            match self.carry_out(target, shelf, &key, plan, current, options.dry_run).await {
+                Err(Lost::Race) => continue,
+                Err(Lost::Refused(status)) => return Err(*status),
+                Ok(deleted) => return Ok(deleted),
+            }
+        }
+        Err(Status::modified(target.qualified(), target.name))
+    }
+
+    async fn carry_out(
+        &self,
+        target: Target<'_>,
+        shelf: &Shelf,
+        key: &str,
+        plan: Deletion,
+        current: Object,
+        dry_run: bool,
+    ) -> Result<Deleted, Lost> {
+        let Deletion { marked, removes } = plan;
+        let mut current = current;
+        if let Some(marked) = marked {
+            let marked = without_version(marked);
+            if dry_run {
+                let shown = shelf.unstored(shelf.resource, &marked, Some(current.revision));
+                return Ok(if removes { Deleted::Gone(shown) } else { Deleted::Held(shown) });
+            }
+            let update = Update { value: encode(shelf.resource, &marked), ttl: self.ttl(shelf.resource) };
+            let preconditions = Preconditions { uid: None, revision: Some(current.revision) };
+            let options = UpdateOptions { ignore_not_found: false, preconditions, hint: Some(current) };
+            let stored = shelf.storage.guaranteed_update(key, options, &mut |_| Ok(update.clone())).await;
+            current = stored.map_err(|error| target.lost(error))?;
+        }
+        if !removes {
+            return Ok(Deleted::Held(Shown::from(&current)));
+        }
+        if dry_run {
+            return Ok(Deleted::Gone(Shown::from(&current)));
+        }
+        let preconditions = Preconditions { uid: None, revision: Some(current.revision) };
+        let options = keepwatch_storage::DeleteOptions { preconditions, hint: Some(current.clone()) };
+        let gone = shelf.storage.delete(key, options, &mut |_| Ok(())).await;
+        let gone = gone.map_err(|error| target.lost(error))?;
+        self.after_deletion(target, &current).await;
+        Ok(Deleted::Gone(Shown::from(&gone)))
+    }
+
+    /// Deletes what a list shows, and returns the list.
+    pub async fn delete_collection(
+        &self,
+        target: Target<'_>,
+        list_options: ValidListOptions,
+        options: &DeleteOptions,
+    ) -> Result<List, Status> {
+        let list = self.list(target, list_options).await?;
+        for object in &list.items {
+            let (namespace, name) = place(target.resource, object);
+            let one = Target { namespace, name, ..target };
+            match self.delete(one, options).await {
+                Err(status) if status.code != 404 => return Err(status),
+                _ => {}
+            }
+        }
+        Ok(list)
+    }
+}
+
+/// The namespace and name in an object's key.
+pub(crate) fn place<'a>(resource: &Resource, object: &'a Object) -> (&'a str, &'a str) {
+    let mut parts = object.key.rsplit('/');
+    let name = parts.next().unwrap_or_default();
+    let namespace = if resource.namespaced { parts.next().unwrap_or_default() } else { "" };
+    (namespace, name)
+}
+
+/// Why a write did not go through.
+pub(crate) enum Lost {
+    /// Somebody else came first.
+    Race,
+    /// It will never go through.
+    Refused(Box<Status>),
+}
+
+impl From<Status> for Lost {
+    fn from(status: Status) -> Lost {
+        Lost::Refused(Box::new(status))
+    }
+}
+
+impl Shelf {
+    /// What would be shown of a document if it were stored.
+    fn unstored(&self, resource: &Resource, document: &Value, revision: Option<ResourceVersion>) -> Shown {
+        let value = encode(resource, document);
+        let version_at = Peek::at(&value).ok().and_then(|peek| peek.version_at);
+        Shown { value, version_at, revision }
+    }
+}
+
+impl fmt::Debug for Shelf {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Shelf").field("resource", &self.resource.plural).finish_non_exhaustive()
+    }
+}
+
+/// What a list or watch covers.
+struct Scope {
+    key: String,
+    recursive: bool,
+    predicate: Predicate,
+    options: ValidListOptions,
+}
+
+impl Scope {
+    fn of(target: Target<'_>, options: ValidListOptions) -> Result<Scope, Status> {
+        let resource = target.resource;
+        let options = options.try_map_fields(|field| field_of(resource, field))?;
+        let selector = &options.options().field_selector;
+        let namespace = match target.namespace {
+            "" if resource.namespaced => selector.exact_match("metadata.namespace").unwrap_or_default(),
+            namespace => namespace,
+        };
+        let name = selector.exact_match("metadata.name").filter(|name| is_path_segment(name));
+        let name = name.filter(|_| !resource.namespaced || !namespace.is_empty());
+        let usable = is_path_segment(namespace) || namespace.is_empty();
+        let place = Target {
+            resource,
+            namespace: if usable { namespace } else { "" },
+            name: name.unwrap_or_default(),
+        };
+        let predicate =
+            Predicate { labels: options.options().label_selector.clone(), fields: selector.clone() };
+        Ok(Scope { key: place.key(), recursive: name.is_none(), predicate, options })
+    }
+}
+
+fn field_of(resource: &Resource, field: String) -> Result<String, Status> {
+    if field == "metadata.name" {
+        return Ok(field);
+    }
+    if let Some(known) = resource.fields.iter().find(|known| known.name == field) {
+        return Ok(known.indexed.to_owned());
+    }
+    use kinds::UnknownField;
+    Err(Status::bad_request(match resource.unknown_field {
+        UnknownField::OnlyMetadata => format!(
+            "\"{field}\" is not a known field selector: only \"metadata.name\", \"metadata.namespace\""
+        ),
+        UnknownField::NotSupported => format!("field label not supported: {field}"),
+        UnknownField::NotSupportedFor(kind) => format!("field label \"{field}\" not supported for {kind}"),
+        UnknownField::NotSupportedForKind => {
+            format!(
+                "field label not supported for {}, Kind={}: {field}",
+                resource.api_version(),
+                resource.kind
+            )
+        }
+    }))
+}
+
+/// Whether a name can stand in a path.
+pub fn is_path_segment(name: &str) -> bool {
+    !name.is_empty() && name != "." && name != ".." && !name.contains(['/', '%'])
+}
+
+impl<'a> Target<'a> {
+    /// The key of the object, or of the collection, as storage wants it.
+    pub fn key(&self) -> String {
+        let mut key = format!("/{}", self.resource.storage.unwrap_or(self.resource.plural));
+        for part in [self.namespace, self.name] {
+            if !part.is_empty() {
+                key.push('/');
+                key.push_str(part);
+            }
+        }
+        key
+    }
+
+    /// The resource with its group.
+    pub fn qualified(&self) -> Qualified<'static> {
+        Qualified::new(self.resource.group, self.resource.plural)
+    }
+
+    /// That there is no such object.
+    pub fn not_found(&self) -> Status {
+        Status::not_found(self.qualified(), self.name)
+    }
+
+    fn exists(&self, object: &Object) -> Status {
+        let mut status = Status::already_exists(self.qualified(), self.name);
+        let document: Value = serde_json::from_slice(&object.value).unwrap_or_default();
+        if is_deleting(&document) {
+            status.message = format!("object is being deleted: {}", status.message);
+        }
+        status
+    }
+
+    /// Fills in the name and namespace of the path, and refuses others.
+    pub(crate) fn must_match(&self, document: &mut Value) -> Result<(), Status> {
+        let given = text(document, &["metadata", "namespace"]);
+        if !given.is_empty() && given != self.namespace {
+            let message =
+                "the namespace of the provided object does not match the namespace sent on the request";
+            return Err(Status::bad_request(message));
+        }
+        let given = name(document);
+        if !given.is_empty() && !self.name.is_empty() && given != self.name {
+            let message = format!(
+                "the name of the object ({given}) does not match the name on the URL ({})",
+                self.name
+            );
+            return Err(Status::bad_request(message));
+        }
+        let metadata = fields(document, &["metadata"]);
+        if !self.namespace.is_empty() {
+            metadata.insert("namespace".to_owned(), self.namespace.into());
+        }
+        if !self.name.is_empty() {
+            metadata.insert("name".to_owned(), self.name.into());
+        }
+        Ok(())
+    }
+
+    fn lost(&self, error: StorageError) -> Lost {
+        match error {
+            StorageError::InvalidObject { .. } => Lost::Race,
+            other => self.failure(other).into(),
+        }
+    }
+
+    /// The answer to a failure of storage.
+    pub fn failure(&self, error: StorageError) -> Status {
+        failure(self.qualified(), self.name, error)
+    }
+}
+
+/// The answer to a failure of storage that concerned a resource, and perhaps one object.
+pub fn failure(what: Qualified<'_>, name: &str, error: StorageError) -> Status {
+    use keepwatch_storage::ExpiredRead;
+    let unavailable = |error: &StorageError| {
+        tracing::error!(error = error as &dyn std::error::Error, resource = %what, "storage failed");
+    };
+    match error {
+        StorageError::NotFound { .. } => Status::not_found(what, name),
+        StorageError::KeyExists { .. } => Status::already_exists(what, name),
+        StorageError::InvalidObject { .. } => Status::conflict(what, name, &error.to_string()),
+        StorageError::VersionSet => Status::unexplained(error.to_string()),
+        StorageError::TooLarge { requested, current, retry_after_seconds } => {
+            Status::too_large_resource_version(requested, current, retry_after_seconds.unwrap_or(1))
+        }
+        StorageError::Expired(ExpiredRead::List) => Status::expired_list(),
+        StorageError::Expired(ExpiredRead::Continue(fresh)) => Status::expired_continue(&fresh),
+        StorageError::Expired(ExpiredRead::Watch) => Status::expired_watch(),
+        StorageError::Expired(ExpiredRead::WatchAfter { requested, oldest }) => {
+            Status::too_old_resource_version(requested, oldest)
+        }
+        StorageError::Unready { message, retry_after_seconds } => {
+            Status::too_many_requests(message, retry_after_seconds)
+        }
+        StorageError::InvalidKey(_) => Status::bad_request(error.to_string()),
+        StorageError::Timeout { .. } => Status::timeout("storage did not answer in time", 1),
+        StorageError::Unreachable { .. } => {
+            unavailable(&error);
+            Status::service_unavailable("storage cannot be reached; nothing is known of a write under way")
+        }
+        StorageError::Full { .. } => {
+            unavailable(&error);
+            Status::internal_error(&error.to_string())
+        }
+        StorageError::Rejected(source) => Status::internal_error(&source.to_string()),
+        other => {
+            unavailable(&other);
+            Status::internal_error(&other.to_string())
+        }
+    }
+}
+
+/// The stored document of an object, with its version.
+pub(crate) fn document_of(value: &[u8], revision: Option<ResourceVersion>) -> Value {
+    let mut document: Value = serde_json::from_slice(value).unwrap_or_default();
+    if let Some(revision) = revision {
+        fields(&mut document, &["metadata"])
+            .insert("resourceVersion".to_owned(), revision.to_string().into());
+    }
+    document
+}
+
+pub(crate) fn convert_from_stored(resource: &Resource, document: Value) -> Value {
+    if resource.stored_as.is_some() { convert::from_stored(resource, document) } else { document }
+}
+
+fn without_version(mut document: Value) -> Value {
+    fields(&mut document, &["metadata"]).remove("resourceVersion");
+    document
+}
+
+/// The bytes that are stored for a document.
+pub(crate) fn encode(resource: &Resource, document: &Value) -> Bytes {
+    let mut out = Vec::with_capacity(1024);
+    if resource.stored_as.is_some() {
+        let stored = convert::to_stored(resource, document.clone());
+        let ty =
+            schema::lookup(resource.stored().ty).expect("the table of types has every kind; a test looks");
+        schema::write(&mut out, &stored, ty);
+    } else {
+        schema::write(&mut out, document, resource.type_ref());
+    }
+    out.into()
+}
+
+fn refuse_invalid(resource: &Resource, document: &Value, causes: Vec<Cause>) -> Result<(), Status> {
+    if causes.is_empty() {
+        return Ok(());
+    }
+    Err(Status::invalid(Qualified::new(resource.group, resource.kind), name(document), causes))
+}
+
+/// What a patch makes of a document.
+pub(crate) fn apply_patch(
+    expected: Expected,
+    patch: &Patch,
+    strictness: FieldValidation,
+    old: &Value,
+    warnings: &mut Vec<String>,
+) -> Result<Value, Status> {
+    let patched = match patch {
+        Patch::Json(patch) => patch.apply(old.clone()),
+        Patch::Merge(patch) => Ok(patch::merge::apply(old.clone(), patch.clone())),
+        Patch::Strategic(patch) => patch::strategic::apply(old.clone(), patch.clone(), expected.ty),
+    };
+    let patched = patched.map_err(|error: PatchError| error.status())?;
+    let mut problems = Problems::default();
+    let result = schema::normalize(patched.clone(), expected.ty, &mut problems);
+    let undecodable = |why: &str| {
+        let cause = Cause::invalid("patch", &patched.to_string().into(), why);
+        Status::invalid(Qualified::core(""), "", vec![cause])
+    };
+    let mut document = result.map_err(|error| undecodable(&error.to_string()))?;
+    match strictness {
+        FieldValidation::Strict if !problems.0.is_empty() => {
+            return Err(undecodable(&format!("strict decoding error: {}", problems.0.join(", "))));
+        }
+        FieldValidation::Warn => warnings.extend(problems.0),
+        _ => {}
+    }
+    codec::finish(&mut document, &expected);
+    Ok(document)
+}
+
+/// A replacement that names another uid is meant for another object.
+fn must_have_uid(target: Target<'_>, new: &Value, current: &Object) -> Result<(), Status> {
+    let uid = text(new, &["metadata", "uid"]);
+    if uid.is_empty() {
+        return Ok(());
+    }
+    let preconditions = Preconditions { uid: Some(uid.to_owned()), revision: None };
+    preconditions.check(&current.key, Some(current)).map_err(|error| target.failure(error))
+}
+
+/// A write that says which version it is based on must be based on the stored one.
+pub(crate) fn must_be_based_on(target: Target<'_>, new: &Value, current: &Object) -> Result<(), Status> {
+    let given = text(new, &["metadata", "resourceVersion"]);
+    let version = if given.is_empty() {
+        None
+    } else {
+        ResourceVersion::parse(given).map_err(|error| Status::unexplained(error.reason()))?
+    };
+    match version {
+        Some(version) if version == current.revision => Ok(()),
+        Some(_) => Err(Status::modified(target.qualified(), target.name)),
+        None if target.resource.unconditional_update => Ok(()),
+        None => {
+            let cause =
+                Cause::invalid("metadata.resourceVersion", &json!(0), "must be specified for an update");
+            Err(Status::invalid(target.qualified(), target.name, vec![cause]))
+        }
+    }
+}
+
+fn must_meet(target: Target<'_>, options: &DeleteOptions, document: &Value) -> Result<(), Status> {
+    let what = Qualified::new(target.resource.group, target.resource.kind);
+    if let Some(wanted) = &options.uid {
+        let found = text(document, &["metadata", "uid"]);
+        if wanted != found {
+            let why = format!(
+                "the UID in the precondition ({wanted}) does not match the UID in record ({found}). The object might have been deleted and then recreated"
+            );
+            return Err(Status::conflict(what, target.name, &why));
+        }
+    }
+    if let Some(wanted) = &options.resource_version {
+        let found = text(document, &["metadata", "resourceVersion"]);
+        if wanted != found {
+            let why = format!(
+                "the ResourceVersion in the precondition ({wanted}) does not match the ResourceVersion in record ({found}). The object might have been modified"
+            );
+            return Err(Status::conflict(what, target.name, &why));
+        }
+    }
+    Ok(())
+}
+
+/// How an object is deleted.
+struct Deletion {
+    /// What is stored first, if anything.
+    marked: Option<Value>,
+    /// Whether the object goes then.
+    removes: bool,
+}
+
+fn plan_deletion(resource: &Resource, options: &DeleteOptions, document: &Value, now: Timestamp) -> Deletion {
+    if resource.ty == "core.v1.Namespace" {
+        return plan_namespace_deletion(document, now);
+    }
+    let mut marked = document.clone();
+    let finalizers_changed = set_dependents_finalizer(resource, options.propagation, &mut marked);
+    let held = !finalizers(&marked).is_empty();
+    if resource.ty == "core.v1.Pod" {
+        return plan_pod_deletion(options, document, marked, finalizers_changed, held, now);
+    }
+    if !held {
+        return Deletion { marked: finalizers_changed.then_some(marked), removes: true };
+    }
+    if !is_deleting(document) {
+        mark(&mut marked, now, 0);
+        return Deletion { marked: Some(marked), removes: false };
+    }
+    Deletion { marked: finalizers_changed.then_some(marked), removes: false }
+}
+
+fn mark(document: &mut Value, at: Timestamp, grace_seconds: i64) {
+    let generation = integer(document, &["metadata", "generation"]).unwrap_or(0);
+    let metadata = fields(document, &["metadata"]);
+    metadata.insert("deletionTimestamp".to_owned(), schema::time(at).into());
+    metadata.insert("deletionGracePeriodSeconds".to_owned(), grace_seconds.into());
+    if generation > 0 {
+        metadata.insert("generation".to_owned(), (generation + 1).into());
+    }
+}
+
+fn plan_namespace_deletion(document: &Value, now: Timestamp) -> Deletion {
+    let held = !finalizers(document).is_empty() || !list(document, &["spec", "finalizers"]).is_empty();
+    if is_deleting(document) || !held {
+        return Deletion { marked: None, removes: !held };
+    }
+    let mut marked = document.clone();
+    fields(&mut marked, &["metadata"]).insert("deletionTimestamp".to_owned(), schema::time(now).into());
+    fields(&mut marked, &["status"]).insert("phase".to_owned(), "Terminating".into());
+    Deletion { marked: Some(marked), removes: false }
+}
+
+const FOREGROUND: &str = "foregroundDeletion";
+const ORPHAN: &str = "orphan";
+
+/// What becomes of dependents is told to whoever collects them by a finalizer. Returns whether that changed.
+fn set_dependents_finalizer(resource: &Resource, wanted: Option<Propagation>, document: &mut Value) -> bool {
+    if resource.storage == Some("events") {
+        return false;
+    }
+    let before: Vec<String> =
+        finalizers(document).iter().filter_map(Value::as_str).map(str::to_owned).collect();
+    let has = |name: &str| before.iter().any(|own| own == name);
+    let by_default = if resource.orphans_by_default { Propagation::Orphan } else { Propagation::Background };
+    let policy = wanted.unwrap_or_else(|| {
+        if has(ORPHAN) {
+            Propagation::Orphan
+        } else if has(FOREGROUND) {
+            Propagation::Foreground
+        } else {
+            by_default
+        }
+    });
+    let own = match policy {
+        Propagation::Foreground => Some(FOREGROUND),
+        Propagation::Orphan => Some(ORPHAN),
+        Propagation::Background => None,
+    };
+    let others = before.iter().map(String::as_str).filter(|name| ![FOREGROUND, ORPHAN].contains(name));
+    let after: Vec<&str> = others.chain(own).collect();
+    if after == before || (own.is_some_and(has) && after.len() == before.len()) {
+        return false;
+    }
+    let after = (!after.is_empty()).then(|| json!(after));
+    set(fields(document, &["metadata"]), "finalizers", after);
+    true
+}
+
+fn plan_pod_deletion(
+    options: &DeleteOptions,
+    document: &Value,
+    mut marked: Value,
+    finalizers_changed: bool,
+    held: bool,
+    now: Timestamp,
+) -> Deletion {
+    let asked = options.grace_period_seconds;
+    if let Some(until) = at(document, &["metadata", "deletionTimestamp"]).and_then(Value::as_str) {
+        let left = integer(document, &["metadata", "deletionGracePeriodSeconds"]).unwrap_or(0);
+        let shorter = asked.filter(|asked| *asked < left);
+        let Some(shorter) = shorter else {
+            let removes = !held && left == 0;
+            return Deletion { marked: finalizers_changed.then_some(marked), removes };
+        };
+        let asked_first = schema::parse_time(until).and_then(|until| until.checked_sub(seconds(left)).ok());
+        let ends = asked_first.and_then(|at| at.checked_add(seconds(shorter)).ok()).unwrap_or(now);
+        // Never in the past: whoever ends the pod is to have a moment.
+        let (ends, shorter) = if shorter > 0 && ends < now { (now + seconds(1), 1) } else { (ends, shorter) };
+        let metadata = fields(&mut marked, &["metadata"]);
+        metadata.insert("deletionTimestamp".to_owned(), schema::time(ends).into());
+        metadata.insert("deletionGracePeriodSeconds".to_owned(), shorter.into());
+        return Deletion { marked: Some(marked), removes: shorter == 0 && !held };
+    }
+    let own = integer(document, &["spec", "terminationGracePeriodSeconds"]).unwrap_or(30);
+    let ended = matches!(text(document, &["status", "phase"]), "Succeeded" | "Failed");
+    let unscheduled = text(document, &["spec", "nodeName"]).is_empty();
+    let grace = if ended || unscheduled { 0 } else { asked.unwrap_or(own).max(0) };
+    mark(&mut marked, now.checked_add(seconds(grace)).unwrap_or(now), grace);
+    Deletion { marked: Some(marked), removes: grace == 0 && !held }
+}
+
+fn seconds(count: i64) -> jiff::SignedDuration {
+    jiff::SignedDuration::from_secs(count)
+}

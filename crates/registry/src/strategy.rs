@@ -1,0 +1,404 @@
+//! What the server itself puts into objects before they are stored, kind by kind.
+//!
+//! Kept true: identity (name, namespace, uid, creation time) never changes after the creation; status is written through
+//! its subresource alone where there is one; generation counts the changes that the kind says.
+
+use crate::{
+    defaults::qos,
+    kinds::{Generation, Resource},
+    schema::{self, Timestamp},
+    value::{at, fields, finalizers, integer, list, name, set, text},
+};
+use serde_json::{Map, Value, json};
+
+/// Who sends a request, as far as kinds keep it.
+#[derive(Clone, Debug, Default)]
+pub struct Requester {
+    /// The user's name.
+    pub name: String,
+    /// The user's uid.
+    pub uid: String,
+    /// The user's groups.
+    pub groups: Vec<String>,
+    /// What else is known of the user.
+    pub extra: std::collections::BTreeMap<String, Vec<String>>,
+}
+
+/// Which part of an object a write may change.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Part {
+    /// All but the status, if that has a path of its own.
+    Main,
+    /// The status.
+    Status,
+    /// A namespace's finalizers.
+    Finalize,
+    /// Whether a certificate may be signed.
+    Approval,
+    /// Containers that are added to a running pod.
+    EphemeralContainers,
+    /// What a pod's containers may use.
+    Resize,
+}
+
+/// Fills in what every new object gets, then what its kind does.
+pub(crate) fn prepare_create(
+    resource: &Resource,
+    document: &mut Value,
+    namespace: &str,
+    now: Timestamp,
+    who: &Requester,
+) {
+    let uid = new_uid();
+    let metadata = fields(document, &["metadata"]);
+    for dropped in
+        ["deletionTimestamp", "deletionGracePeriodSeconds", "selfLink", "managedFields", "resourceVersion"]
+    {
+        metadata.remove(dropped);
+    }
+    metadata.insert("uid".to_owned(), uid.clone().into());
+    metadata.insert("creationTimestamp".to_owned(), schema::time(now).into());
+    if resource.namespaced {
+        metadata.insert("namespace".to_owned(), namespace.into());
+    } else {
+        metadata.remove("namespace");
+    }
+    if resource.generation != Generation::Unmanaged {
+        metadata.insert("generation".to_owned(), 1.into());
+    }
+    if resource.subresource("status").is_some() && !resource.keeps_status {
+        reset_status(resource, document);
+    }
+    match resource.ty {
+        "core.v1.Pod" => new_pod(document),
+        "core.v1.Namespace" => {
+            label_namespace(document);
+            fields(document, &["spec"]).insert("finalizers".to_owned(), json!(["kubernetes"]));
+            document["status"] = json!({"phase": "Active"});
+        }
+        "core.v1.PersistentVolume" => {
+            document["status"] = json!({"phase": "Pending", "lastPhaseTransitionTime": schema::time(now)});
+        }
+        "core.v1.PersistentVolumeClaim" => document["status"] = json!({"phase": "Pending"}),
+        "apps.v1.DaemonSet" => set_template_generation(document, 1),
+        "batch.v1.Job" => own_job_pods(document, &uid),
+        "certificates.v1.CertificateSigningRequest" => sign_by(document, who),
+        _ => {}
+    }
+}
+
+/// Keeps what the part in question may not change, and counts the generation.
+pub(crate) fn prepare_update(resource: &Resource, part: Part, new: &mut Value, old: &Value) {
+    keep_metadata(new, old);
+    match part {
+        Part::Main => prepare_main_update(resource, new, old),
+        Part::Status => prepare_status_update(resource, new, old),
+        Part::Finalize => {
+            let wanted = at(new, &["spec", "finalizers"])
+                .filter(|list| list.as_array().is_some_and(|l| !l.is_empty()));
+            let wanted = wanted.cloned();
+            *new = old.clone();
+            set(fields(new, &["spec"]), "finalizers", wanted);
+        }
+        Part::Approval => {
+            let (metadata, conditions) =
+                (new["metadata"].take(), at(new, &["status", "conditions"]).cloned());
+            *new = old.clone();
+            new["metadata"] = metadata;
+            set(fields(new, &["status"]), "conditions", conditions);
+        }
+        Part::EphemeralContainers => {
+            let containers = at(new, &["spec", "ephemeralContainers"]).cloned();
+            *new = old.clone();
+            set(fields(new, &["spec"]), "ephemeralContainers", containers);
+            bump(new, old);
+        }
+        Part::Resize => {
+            let wanted = std::mem::take(new);
+            *new = old.clone();
+            for kind in ["containers", "initContainers"] {
+                resize(new, &wanted, kind);
+            }
+            if new["spec"] != old["spec"] {
+                bump(new, old);
+            }
+        }
+    }
+    fields(new, &["metadata"]).remove("managedFields");
+}
+
+/// Whether an object is marked for deletion and nothing holds it any more.
+pub(crate) fn is_finished(document: &Value) -> bool {
+    let is_namespace = text(document, &["kind"]) == "Namespace";
+    let held = !finalizers(document).is_empty()
+        || (is_namespace && !list(document, &["spec", "finalizers"]).is_empty());
+    let grace = integer(document, &["metadata", "deletionGracePeriodSeconds"]).unwrap_or(0);
+    crate::value::is_deleting(document) && !held && grace == 0
+}
+
+/// A random uid (UUID, version 4).
+pub fn new_uid() -> String {
+    let mut bits: u128 = rand::random();
+    bits = (bits & !(0xf << 76)) | (4 << 76);
+    bits = (bits & !(0x3 << 62)) | (0x2 << 62);
+    let hex = format!("{bits:032x}");
+    format!("{}-{}-{}-{}-{}", &hex[..8], &hex[8..12], &hex[12..16], &hex[16..20], &hex[20..])
+}
+
+const SUFFIX: &[u8] = b"bcdfghjklmnpqrstvwxz2456789";
+/// How much of the beginning of a generated name is kept.
+const GENERATED_PREFIX_BYTES_MAX: usize = 58;
+
+/// A name with that beginning and five random letters.
+pub(crate) fn generate_name(prefix: &str) -> String {
+    let end = prefix.floor_char_boundary(GENERATED_PREFIX_BYTES_MAX);
+    let suffix = (0..5).map(|_| char::from(SUFFIX[rand::random_range(0..SUFFIX.len())]));
+    prefix[..end].chars().chain(suffix).collect()
+}
+
+fn reset_status(resource: &Resource, document: &mut Value) {
+    let status = resource.type_ref().json_field("status").map(|field| match field.kind {
+        schema::Kind::Message(ty) => schema::zero(ty),
+        _ => Value::Null,
+    });
+    set(fields(document, &[]), "status", status);
+}
+
+fn new_pod(document: &mut Value) {
+    let mut status = json!({"phase": "Pending", "qosClass": qos::qos_class(&document["spec"])});
+    if !list(document, &["spec", "schedulingGates"]).is_empty() {
+        status["conditions"] = json!([{
+            "type": "PodScheduled", "status": "False", "lastProbeTime": null,
+            "lastTransitionTime": null, "reason": "SchedulingGated",
+            "message": "Scheduling is blocked due to non-empty scheduling gates",
+        }]);
+    }
+    document["status"] = status;
+}
+
+/// Every namespace can be selected by its name.
+pub(crate) fn label_namespace(document: &mut Value) {
+    let own = name(document).to_owned();
+    if own.is_empty() {
+        return;
+    }
+    fields(document, &["metadata", "labels"]).insert("kubernetes.io/metadata.name".to_owned(), own.into());
+}
+
+const TEMPLATE_GENERATION: &str = "deprecated.daemonset.template.generation";
+
+fn set_template_generation(document: &mut Value, generation: i64) {
+    fields(document, &["metadata", "annotations"])
+        .insert(TEMPLATE_GENERATION.to_owned(), generation.to_string().into());
+}
+
+fn selects_its_pods(job: &Value) -> bool {
+    at(job, &["spec", "manualSelector"]) != Some(&Value::Bool(true))
+}
+
+/// The pods of a job carry its name.
+pub(crate) fn name_job_pods(document: &mut Value) {
+    if selects_its_pods(document) {
+        let own = name(document).to_owned();
+        let labels = fields(document, &["spec", "template", "metadata", "labels"]);
+        for label in ["job-name", "batch.kubernetes.io/job-name"] {
+            labels.insert(label.to_owned(), own.as_str().into());
+        }
+    }
+}
+
+fn own_job_pods(document: &mut Value, uid: &str) {
+    if !selects_its_pods(document) {
+        return;
+    }
+    name_job_pods(document);
+    let labels = fields(document, &["spec", "template", "metadata", "labels"]);
+    for label in ["controller-uid", "batch.kubernetes.io/controller-uid"] {
+        labels.insert(label.to_owned(), uid.into());
+    }
+    let selector = fields(document, &["spec", "selector", "matchLabels"]);
+    selector.entry("batch.kubernetes.io/controller-uid").or_insert_with(|| uid.into());
+}
+
+fn sign_by(document: &mut Value, who: &Requester) {
+    let spec = fields(document, &["spec"]);
+    crate::value::set_text(spec, "username", &who.name);
+    crate::value::set_text(spec, "uid", &who.uid);
+    set(spec, "groups", (!who.groups.is_empty()).then(|| json!(who.groups)));
+    set(spec, "extra", (!who.extra.is_empty()).then(|| json!(who.extra)));
+}
+
+/// What no client changes: identity and, once set, the mark of deletion.
+fn keep_metadata(new: &mut Value, old: &Value) {
+    let metadata = fields(new, &["metadata"]);
+    let old = &old["metadata"];
+    for kept in ["creationTimestamp", "generation", "generateName"] {
+        set(metadata, kept, old.get(kept).cloned());
+    }
+    for kept in ["uid", "deletionTimestamp", "deletionGracePeriodSeconds"] {
+        if metadata.get(kept).is_none_or(Value::is_null) {
+            set(metadata, kept, old.get(kept).cloned());
+        }
+    }
+    metadata.remove("selfLink");
+}
+
+fn prepare_main_update(resource: &Resource, new: &mut Value, old: &Value) {
+    if resource.subresource("status").is_some() {
+        set(fields(new, &[]), "status", old.get("status").cloned());
+    }
+    match resource.ty {
+        "core.v1.Namespace" => {
+            label_namespace(new);
+            set(fields(new, &["spec"]), "finalizers", at(old, &["spec", "finalizers"]).cloned());
+        }
+        "core.v1.Service" => keep_service_addresses(new, old),
+        "apps.v1.DaemonSet" => {
+            let generation =
+                text(old, &["metadata", "annotations", TEMPLATE_GENERATION]).parse().unwrap_or(0);
+            let changed = at(new, &["spec", "template"]) != at(old, &["spec", "template"]);
+            set_template_generation(new, if changed { generation + 1 } else { generation });
+        }
+        "certificates.v1.CertificateSigningRequest" => {
+            set(fields(new, &[]), "spec", old.get("spec").cloned())
+        }
+        _ => {}
+    }
+    if counts(resource.generation, new, old) {
+        bump(new, old);
+    }
+}
+
+fn counts(generation: Generation, new: &Value, old: &Value) -> bool {
+    let differ = |path: &[&str]| at(new, path) != at(old, path);
+    let content = |document: &Value, without_status: bool| -> Map<String, Value> {
+        let fields = document.as_object().cloned().unwrap_or_default();
+        let skipped = |name: &str| name == "metadata" || (without_status && name == "status");
+        fields.into_iter().filter(|(name, _)| !skipped(name)).collect()
+    };
+    match generation {
+        Generation::Unmanaged | Generation::Once => false,
+        Generation::Spec => differ(&["spec"]),
+        Generation::SpecOrAnnotations => differ(&["spec"]) || differ(&["metadata", "annotations"]),
+        Generation::Content => content(new, true) != content(old, true),
+        Generation::ContentOrLabels => {
+            content(new, false) != content(old, false) || differ(&["metadata", "labels"])
+        }
+    }
+}
+
+fn bump(new: &mut Value, old: &Value) {
+    let generation = integer(old, &["metadata", "generation"]).unwrap_or(0);
+    fields(new, &["metadata"]).insert("generation".to_owned(), (generation + 1).into());
+}
+
+fn prepare_status_update(resource: &Resource, new: &mut Value, old: &Value) {
+    let (mut metadata, status) = (new["metadata"].take(), new.get("status").cloned());
+    match resource.ty {
+        "apps.v1.Deployment" => {
+            set(fields(&mut metadata, &[]), "labels", at(old, &["metadata", "labels"]).cloned())
+        }
+        "core.v1.Pod" => {
+            let owners = at(old, &["metadata", "ownerReferences"]).cloned();
+            set(fields(&mut metadata, &[]), "ownerReferences", owners);
+        }
+        _ => {}
+    }
+    let conditions = at(old, &["status", "conditions"]).cloned();
+    *new = old.clone();
+    new["metadata"] = metadata;
+    set(fields(new, &[]), "status", status);
+    match resource.ty {
+        "core.v1.Pod" => {
+            let status = fields(new, &["status"]);
+            if status.get("qosClass").is_none_or(Value::is_null) {
+                set(status, "qosClass", at(old, &["status", "qosClass"]).cloned());
+            }
+        }
+        "core.v1.Namespace" => label_namespace(new),
+        "certificates.v1.CertificateSigningRequest" => keep_approval(new, conditions.as_ref()),
+        _ => {}
+    }
+}
+
+/// The status of a certificate request says what was signed; who may be trusted is said elsewhere.
+fn keep_approval(new: &mut Value, old: Option<&Value>) {
+    let is_approval = |condition: &Value| matches!(text(condition, &["type"]), "Approved" | "Denied");
+    let kept = old.and_then(Value::as_array).into_iter().flatten().filter(|c| is_approval(c)).cloned();
+    let others = list(new, &["status", "conditions"]).iter().filter(|c| !is_approval(c)).cloned();
+    let all: Vec<Value> = kept.chain(others).collect();
+    set(fields(new, &["status"]), "conditions", (!all.is_empty()).then_some(Value::Array(all)));
+}
+
+/// A service that does not speak of its addresses keeps them.
+fn keep_service_addresses(new: &mut Value, old: &Value) {
+    let needs_address = |service: &Value| text(service, &["spec", "type"]) != "ExternalName";
+    if !needs_address(new) {
+        return;
+    }
+    if needs_address(old) {
+        let given = text(new, &["spec", "clusterIP"]).to_owned();
+        let several = list(new, &["spec", "clusterIPs"]).to_vec();
+        let old_one = text(old, &["spec", "clusterIP"]);
+        let spec = fields(new, &["spec"]);
+        if given.is_empty() && several.is_empty() {
+            for kept in ["clusterIP", "clusterIPs"] {
+                set(spec, kept, at(old, &["spec", kept]).cloned());
+            }
+        } else if given.is_empty() && !several.is_empty() {
+            spec.insert("clusterIP".to_owned(), several[0].clone());
+        } else if given != old_one || several.is_empty() {
+            // A client that knows one field only changes that one; the list follows.
+            let unchanged = at(old, &["spec", "clusterIPs"]).and_then(Value::as_array) == Some(&several);
+            if several.is_empty() || unchanged {
+                spec.insert("clusterIPs".to_owned(), json!([given]));
+            }
+        }
+        for kept in ["ipFamilies", "ipFamilyPolicy"] {
+            if spec.get(kept).is_none_or(Value::is_null) {
+                set(spec, kept, at(old, &["spec", kept]).cloned());
+            }
+        }
+    }
+    keep_node_ports(new, old);
+}
+
+fn keep_node_ports(new: &mut Value, old: &Value) {
+    let has_node_ports =
+        |service: &Value| matches!(text(service, &["spec", "type"]), "NodePort" | "LoadBalancer");
+    if !has_node_ports(new) || !has_node_ports(old) {
+        return;
+    }
+    let same = |a: &Value, b: &Value| {
+        a.get("port") == b.get("port") && text(a, &["protocol"]) == text(b, &["protocol"])
+    };
+    let old_ports = list(old, &["spec", "ports"]).to_vec();
+    let taken: Vec<i64> =
+        list(new, &["spec", "ports"]).iter().filter_map(|port| integer(port, &["nodePort"])).collect();
+    let ports = new["spec"]["ports"].as_array_mut().into_iter().flatten();
+    for port in ports.filter(|port| integer(port, &["nodePort"]).unwrap_or(0) == 0) {
+        let kept = old_ports.iter().find(|old| same(old, port)).and_then(|old| integer(old, &["nodePort"]));
+        if let Some(kept) = kept.filter(|kept| !taken.contains(kept)) {
+            port["nodePort"] = kept.into();
+        }
+    }
+    let health = at(old, &["spec", "healthCheckNodePort"]).cloned();
+    let spec = fields(new, &["spec"]);
+    if spec.get("externalTrafficPolicy").and_then(Value::as_str) == Some("Local")
+        && !spec.contains_key("healthCheckNodePort")
+    {
+        set(spec, "healthCheckNodePort", health);
+    }
+}
+
+fn resize(new: &mut Value, wanted: &Value, kind: &str) {
+    let wanted = list(wanted, &["spec", kind]);
+    for container in new["spec"].get_mut(kind).and_then(Value::as_array_mut).into_iter().flatten() {
+        let same = wanted.iter().find(|other| text(other, &["name"]) == text(container, &["name"]));
+        if let Some(same) = same {
+            for field in ["resources", "resizePolicy"] {
+                set(fields(container, &[]), field, same.get(field).cloned());
+            }
+        }
+    }
+}

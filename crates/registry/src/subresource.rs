@@ -1,0 +1,441 @@
+//! What lies under the name of an object and is no part of it: scale, binding, eviction, tokens.
+
+use crate::{
+    admission::known,
+    codec::Expected,
+    kinds::Resource,
+    options::{DeleteOptions, FieldValidation, WriteOptions},
+    rest::{
+        Change, Handled, Patch, Registry, Target, apply_patch, convert_from_stored, document_of,
+        must_be_based_on,
+    },
+    schema::{self, Timestamp},
+    strategy::{Part, Requester},
+    value::{at, fields, integer, list, name, set, text},
+};
+use keepwatch_apimachinery::{
+    list_options::{ListAt, Position},
+    meta::Qualified,
+    selector::{Operator, Requirement},
+    status::{Cause, Status},
+};
+use keepwatch_storage::{ListRequest, Object};
+use serde_json::{Map, Value, json};
+
+/// Makes tokens for service accounts.
+pub trait TokenIssuer: Send + Sync {
+    /// A token that says the claims, signed.
+    fn issue(&self, claims: &Value) -> Result<String, Status>;
+    /// Who issues it, and for whom if the client does not say.
+    fn issuer(&self) -> &str;
+}
+
+/// The name of a scale in paths and messages.
+const SCALE: Qualified<'static> = Qualified::new("autoscaling", "Scale");
+
+impl Registry {
+    /// How many of something there are to be.
+    pub async fn scale(&self, target: Target<'_>) -> Result<Value, Status> {
+        let object = self.get(target, Position::MostRecent).await?;
+        Ok(scale_of(target.resource, &object))
+    }
+
+    /// Changes how many there are to be.
+    pub async fn set_scale(
+        &self,
+        target: Target<'_>,
+        change: Change<'_>,
+        options: &WriteOptions,
+        who: &Requester,
+    ) -> Result<(Value, Vec<String>), Status> {
+        let mut warnings = Vec::new();
+        loop {
+            let object = self.get(target, Position::MostRecent).await?;
+            let scale = match &change {
+                Change::Replace(scale) => scale.clone(),
+                Change::Patch { patch, strictness } => {
+                    warnings.clear();
+                    apply_scale_patch(patch, *strictness, &scale_of(target.resource, &object), &mut warnings)?
+                }
+            };
+            target.must_match(&mut scale.clone())?;
+            let replicas = integer(&scale, &["spec", "replicas"]).unwrap_or(0);
+            if replicas < 0 {
+                let cause =
+                    Cause::invalid("spec.replicas", &replicas.into(), "must be greater than or equal to 0");
+                return Err(Status::invalid(SCALE, target.name, vec![cause]));
+            }
+            let own = Target { resource: target.resource, ..target };
+            if !text(&scale, &["metadata", "resourceVersion"]).is_empty() {
+                must_be_based_on(own, &scale, &object)?;
+            }
+            let mut document =
+                convert_from_stored(target.resource, document_of(&object.value, Some(object.revision)));
+            fields(&mut document, &["spec"]).insert("replicas".to_owned(), replicas.into());
+            let named = !text(&scale, &["metadata", "resourceVersion"]).is_empty();
+            match self.update(target, Part::Main, Change::Replace(document), options, who).await {
+                // Somebody wrote in between; only whoever named a version wants to know.
+                Err(status) if status.code == 409 && !named => continue,
+                Err(status) => return Err(status),
+                Ok(written) => {
+                    warnings.extend(written.warnings);
+                    return Ok((scale_of_document(target.resource, written.shown.document()), warnings));
+                }
+            }
+        }
+    }
+
+    /// Puts a pod on a node.
+    pub async fn bind(&self, target: Target<'_>, binding: &Value, dry_run: bool) -> Result<Handled, Status> {
+        let pods = Target { resource: known("", "pods"), ..target };
+        let place = Qualified::core("pods/binding");
+        let node = text(binding, &["target", "name"]);
+        let kind = text(binding, &["target", "kind"]);
+        let mut causes = Vec::new();
+        if !kind.is_empty() && kind != "Node" {
+            causes.push(Cause::not_supported("target.kind", kind, &["Node", "<empty>"]));
+        }
+        if node.is_empty() {
+            causes.push(Cause::required("target.name", ""));
+        }
+        if !causes.is_empty() {
+            return Err(Status::invalid(Qualified::core("Binding"), target.name, causes));
+        }
+        let change = |pod: &mut Value| -> Result<(), Status> {
+            for (field, label) in [("uid", "UID"), ("resourceVersion", "ResourceVersion")] {
+                let (wanted, found) = (text(binding, &["metadata", field]), text(pod, &["metadata", field]));
+                if !wanted.is_empty() && wanted != found {
+                    let why = format!(
+                        "Precondition failed: {label} in precondition: {wanted}, {label} in object meta: {found}"
+                    );
+                    return Err(Status::conflict(place, target.name, &why));
+                }
+            }
+            bind_pod(pod, node, binding).map_err(|why| Status::conflict(place, target.name, &why))
+        };
+        self.change_pod(pods, dry_run, change).await?;
+        Ok(Handled::Status(Status::done(201)))
+    }
+
+    /// Changes a stored pod outside the rules that clients are held to.
+    async fn change_pod(
+        &self,
+        target: Target<'_>,
+        dry_run: bool,
+        change: impl Fn(&mut Value) -> Result<(), Status>,
+    ) -> Result<(), Status> {
+        self.change_stored(target, dry_run, change).await.map(drop)
+    }
+
+    /// Changes what is stored, by the server itself.
+    pub(crate) async fn change_stored(
+        &self,
+        target: Target<'_>,
+        dry_run: bool,
+        change: impl Fn(&mut Value) -> Result<(), Status>,
+    ) -> Result<Object, Status> {
+        use keepwatch_storage::{Preconditions, StorageError, Update, UpdateOptions};
+        let storage = self.storage(target.resource).ok_or_else(|| target.not_found())?;
+        loop {
+            let current = self.get(target, Position::MostRecent).await?;
+            let mut document = document_of(&current.value, Some(current.revision));
+            change(&mut document)?;
+            if dry_run {
+                return Ok(current);
+            }
+            fields(&mut document, &["metadata"]).remove("resourceVersion");
+            let update = Update::new(crate::rest::encode(target.resource, &document));
+            let preconditions = Preconditions { uid: None, revision: Some(current.revision) };
+            let options = UpdateOptions { ignore_not_found: false, preconditions, hint: Some(current) };
+            match storage.guaranteed_update(&target.key(), options, &mut |_| Ok(update.clone())).await {
+                Err(StorageError::InvalidObject { .. }) => continue,
+                other => return other.map_err(|error| target.failure(error)),
+            }
+        }
+    }
+
+    /// Asks that a pod leaves its node, if its disruption budget allows it.
+    pub async fn evict(
+        &self,
+        target: Target<'_>,
+        options: &DeleteOptions,
+        dry_run: bool,
+    ) -> Result<Handled, Status> {
+        let object = self.get(target, Position::MostRecent).await?;
+        let pod = document_of(&object.value, None);
+        let phase = text(&pod, &["status", "phase"]);
+        let counted =
+            !matches!(phase, "Succeeded" | "Failed" | "Pending") && !crate::value::is_deleting(&pod);
+        if counted {
+            self.spend_budget(target, &pod, dry_run).await?;
+        }
+        let dry_run = dry_run || options.dry_run;
+        if !dry_run {
+            self.change_pod(target, false, |pod| {
+                let condition = json!({
+                    "type": "DisruptionTarget", "status": "True", "lastProbeTime": null,
+                    "lastTransitionTime": schema::time(Timestamp::now()), "reason": "EvictionByEvictionAPI",
+                    "message": "Eviction API: evicting",
+                });
+                set_condition(pod, condition);
+                Ok(())
+            })
+            .await?;
+        }
+        let options = DeleteOptions { dry_run, ..options.clone() };
+        self.delete(target, &options).await?;
+        Ok(Handled::Status(Status::done(201)))
+    }
+
+    async fn spend_budget(&self, target: Target<'_>, pod: &Value, dry_run: bool) -> Result<(), Status> {
+        let resource = known("policy", "poddisruptionbudgets");
+        let all = Target { resource, namespace: target.namespace, name: "" };
+        let Some(storage) = self.storage(resource) else { return Ok(()) };
+        let request = ListRequest { at: ListAt::MostRecent, ..ListRequest::all() };
+        let budgets = storage.get_list(&all.key(), request).await.map_err(|error| all.failure(error))?;
+        let labels = at(pod, &["metadata", "labels"]).cloned().unwrap_or_default();
+        let covering: Vec<Value> = budgets
+            .items
+            .iter()
+            .map(|object| document_of(&object.value, None))
+            .filter(|budget| selects(at(budget, &["spec", "selector"]), &labels))
+            .collect();
+        let budget = match covering.as_slice() {
+            [] => return Ok(()),
+            [budget] => budget,
+            _ => {
+                let message = "This pod has more than one PodDisruptionBudget, which the eviction subresource does not support.";
+                return Err(Status::unexplained(message));
+            }
+        };
+        if !is_ready(pod) && unhealthy_may_go(budget) {
+            return Ok(());
+        }
+        let own = Target { resource, namespace: target.namespace, name: name(budget) };
+        let spent = self.change_stored(own, dry_run, |budget| spend(budget, target.name)).await;
+        spent.map(drop)
+    }
+
+    /// A token for a service account.
+    pub async fn request_token(
+        &self,
+        target: Target<'_>,
+        request: &Value,
+        issuer: &dyn TokenIssuer,
+    ) -> Result<Value, Status> {
+        let seconds = integer(request, &["spec", "expirationSeconds"]).unwrap_or(TOKEN_SECONDS_USUAL);
+        let what = Qualified::new("authentication.k8s.io", "TokenRequest");
+        let too = |detail: &str| {
+            let cause = Cause::invalid("spec.expirationSeconds", &seconds.into(), detail);
+            Err(Status::invalid(what, "", vec![cause]))
+        };
+        if seconds < TOKEN_SECONDS_MIN {
+            return too("may not specify a duration less than 10 minutes");
+        }
+        if seconds > TOKEN_SECONDS_MAX {
+            return too("may not specify a duration larger than 2^32 seconds");
+        }
+        let account = self.get(target, Position::MostRecent).await?;
+        let account = document_of(&account.value, None);
+        let uid = text(&account, &["metadata", "uid"]);
+        let now = Timestamp::now();
+        let expires = now + jiff::SignedDuration::from_secs(seconds);
+        let given = list(request, &["spec", "audiences"]);
+        let audiences = if given.is_empty() { vec![issuer.issuer().into()] } else { given.to_vec() };
+        let own = json!({"namespace": target.namespace, "serviceaccount": {"name": target.name, "uid": uid}});
+        let claims = json!({
+            "iss": issuer.issuer(), "aud": audiences, "iat": now.as_second(), "nbf": now.as_second(),
+            "exp": expires.as_second(), "jti": crate::strategy::new_uid(), "kubernetes.io": own,
+            "sub": format!("system:serviceaccount:{}:{}", target.namespace, target.name),
+        });
+        let token = issuer.issue(&claims)?;
+        let bound = at(request, &["spec", "boundObjectRef"]).cloned().unwrap_or_default();
+        Ok(json!({
+            "kind": "TokenRequest", "apiVersion": "authentication.k8s.io/v1",
+            "metadata": {
+                "name": target.name, "namespace": target.namespace, "uid": crate::strategy::new_uid(),
+                "creationTimestamp": schema::time(now),
+            },
+            "spec": {"audiences": audiences, "expirationSeconds": seconds, "boundObjectRef": bound},
+            "status": {"token": token, "expirationTimestamp": schema::time(expires)},
+        }))
+    }
+}
+
+const TOKEN_SECONDS_USUAL: i64 = 3600;
+const TOKEN_SECONDS_MIN: i64 = 600;
+const TOKEN_SECONDS_MAX: i64 = 1 << 32;
+
+fn scale_of(resource: &Resource, object: &Object) -> Value {
+    scale_of_document(resource, document_of(&object.value, Some(object.revision)))
+}
+
+fn scale_of_document(resource: &Resource, document: Value) -> Value {
+    let document = convert_from_stored(resource, document);
+    let mut metadata = Map::new();
+    for field in ["name", "namespace", "uid", "resourceVersion", "creationTimestamp"] {
+        set(&mut metadata, field, at(&document, &["metadata", field]).cloned());
+    }
+    let mut spec = Map::new();
+    let replicas = integer(&document, &["spec", "replicas"]).unwrap_or(0);
+    set(&mut spec, "replicas", (replicas != 0).then(|| replicas.into()));
+    let mut status = Map::new();
+    status.insert("replicas".to_owned(), integer(&document, &["status", "replicas"]).unwrap_or(0).into());
+    crate::value::set_text(&mut status, "selector", &selector_text(at(&document, &["spec", "selector"])));
+    json!({"kind": "Scale", "apiVersion": "autoscaling/v1", "metadata": metadata, "spec": spec, "status": status})
+}
+
+fn apply_scale_patch(
+    patch: &Patch,
+    strictness: FieldValidation,
+    scale: &Value,
+    warnings: &mut Vec<String>,
+) -> Result<Value, Status> {
+    let ty = schema::lookup("autoscaling.v1.Scale").expect("the table of types has scales");
+    let expected = Expected { group: "autoscaling", version: "v1", kind: "Scale", ty };
+    apply_patch(expected, patch, strictness, scale, warnings)
+}
+
+/// A selector as text: `a=b,c in (d,e)`. Selectors of replication controllers are plain maps.
+pub(crate) fn selector_text(selector: Option<&Value>) -> String {
+    let requirements = requirements(selector);
+    requirements.iter().map(ToString::to_string).collect::<Vec<_>>().join(",")
+}
+
+fn requirements(selector: Option<&Value>) -> Vec<Requirement> {
+    let Some(selector) = selector.and_then(Value::as_object) else { return Vec::new() };
+    let is_plain = selector.values().all(Value::is_string) && !selector.is_empty();
+    let empty = Map::new();
+    let labels =
+        if is_plain { Some(selector) } else { selector.get("matchLabels").and_then(Value::as_object) };
+    let equal = labels.unwrap_or(&empty).iter().map(|(key, value)| {
+        (key.clone(), Operator::Equals, vec![value.as_str().unwrap_or_default().to_owned()])
+    });
+    let expressions = selector.get("matchExpressions").and_then(Value::as_array).into_iter().flatten();
+    let others = expressions.map(|expression| {
+        let operator = match text(expression, &["operator"]) {
+            "In" => Operator::In,
+            "NotIn" => Operator::NotIn,
+            "Exists" => Operator::Exists,
+            _ => Operator::DoesNotExist,
+        };
+        let values =
+            list(expression, &["values"]).iter().filter_map(Value::as_str).map(str::to_owned).collect();
+        (text(expression, &["key"]).to_owned(), operator, values)
+    });
+    let mut all: Vec<Requirement> = equal
+        .chain(others)
+        .filter_map(|(key, operator, values)| Requirement::new(key, operator, values).ok())
+        .collect();
+    all.sort_by(|a, b| a.key().cmp(b.key()));
+    all
+}
+
+/// Whether a selector of an object selects labels. None selects nothing, an empty one everything.
+fn selects(selector: Option<&Value>, labels: &Value) -> bool {
+    let Some(selector) = selector else { return false };
+    let own: keepwatch_storage::Pairs = labels
+        .as_object()
+        .into_iter()
+        .flatten()
+        .map(|(key, value)| (key, value.as_str().unwrap_or_default()))
+        .collect();
+    requirements(Some(selector)).iter().all(|requirement| requirement.matches(&own))
+}
+
+fn bind_pod(pod: &mut Value, node: &str, binding: &Value) -> Result<(), String> {
+    let own = name(pod).to_owned();
+    if crate::value::is_deleting(pod) {
+        return Err(format!("pod {own} is being deleted, cannot be assigned to a host"));
+    }
+    let bound = text(pod, &["spec", "nodeName"]);
+    if !bound.is_empty() {
+        return Err(format!("pod {own} is already assigned to node \"{bound}\""));
+    }
+    if !list(pod, &["spec", "schedulingGates"]).is_empty() {
+        return Err(format!("pod {own} has non-empty .spec.schedulingGates"));
+    }
+    fields(pod, &["spec"]).insert("nodeName".to_owned(), node.into());
+    fields(pod, &["status"]).remove("nominatedNodeName");
+    for kind in ["annotations", "labels"] {
+        if let Some(Value::Object(given)) = at(binding, &["metadata", kind]).cloned() {
+            fields(pod, &["metadata", kind]).extend(given);
+        }
+    }
+    let condition = json!({
+        "type": "PodScheduled", "status": "True", "lastProbeTime": null,
+        "lastTransitionTime": schema::time(Timestamp::now()),
+    });
+    set_condition(pod, condition);
+    Ok(())
+}
+
+/// Sets one condition among those of an object's status.
+pub(crate) fn set_condition(document: &mut Value, condition: Value) {
+    let conditions = fields(document, &["status"]).entry("conditions").or_insert(Value::Null);
+    if !conditions.is_array() {
+        *conditions = json!([]);
+    }
+    let Some(conditions) = conditions.as_array_mut() else { return };
+    let same = |other: &&mut Value| text(other, &["type"]) == text(&condition, &["type"]);
+    match conditions.iter_mut().find(same) {
+        Some(own) => *own = condition,
+        None => conditions.push(condition),
+    }
+}
+
+fn is_ready(pod: &Value) -> bool {
+    let ready =
+        |condition: &Value| text(condition, &["type"]) == "Ready" && text(condition, &["status"]) == "True";
+    list(pod, &["status", "conditions"]).iter().any(ready)
+}
+
+/// Whether pods that do not work may leave although the budget is spent.
+fn unhealthy_may_go(budget: &Value) -> bool {
+    if text(budget, &["spec", "unhealthyPodEvictionPolicy"]) == "AlwaysAllow" {
+        return true;
+    }
+    let (healthy, desired) =
+        (integer(budget, &["status", "currentHealthy"]), integer(budget, &["status", "desiredHealthy"]));
+    healthy.unwrap_or(0) >= desired.unwrap_or(0) && desired.unwrap_or(0) > 0
+}
+
+/// How long a client waits for a budget that is not counted yet, in seconds.
+const BUDGET_RETRY_SECONDS: u32 = 10;
+/// How many evictions a budget remembers.
+const DISRUPTED_PODS_MAX: usize = 2000;
+
+fn spend(budget: &mut Value, pod: &str) -> Result<(), Status> {
+    let own = name(budget).to_owned();
+    let refused = |message: String, retry: u32| {
+        let why = "Cannot evict pod as it would violate the pod's disruption budget.";
+        let mut status = Status::too_many_requests(why, retry);
+        let causes = vec![Cause::new("DisruptionBudget", message, "")];
+        let details = status.details.get_or_insert_default();
+        details.causes = causes;
+        Err(status)
+    };
+    let generation = integer(budget, &["metadata", "generation"]).unwrap_or(0);
+    if integer(budget, &["status", "observedGeneration"]).unwrap_or(0) < generation {
+        let message = format!("The disruption budget {own} is still being processed by the server.");
+        return refused(message, BUDGET_RETRY_SECONDS);
+    }
+    let allowed = integer(budget, &["status", "disruptionsAllowed"]).unwrap_or(0);
+    if allowed <= 0 {
+        let count = |field| integer(budget, &["status", field]).unwrap_or(0);
+        let message = format!(
+            "The disruption budget {own} needs {} healthy pods and has {} currently",
+            count("desiredHealthy"),
+            count("currentHealthy")
+        );
+        return refused(message, 0);
+    }
+    let status = fields(budget, &["status"]);
+    status.insert("disruptionsAllowed".to_owned(), (allowed - 1).into());
+    let disrupted = fields(budget, &["status", "disruptedPods"]);
+    if disrupted.len() >= DISRUPTED_PODS_MAX {
+        return refused(format!("The disruption budget {own} has too many evictions under way."), 0);
+    }
+    disrupted.insert(pod.to_owned(), schema::time(Timestamp::now()).into());
+    Ok(())
+}

@@ -1,0 +1,217 @@
+//! The row of a pod: one word for the state of all its containers.
+//!
+//! Init containers run one after another, so the first that has not done its work says what the pod waits for. The
+//! others run side by side, and the first of them that does not run says it. Init containers that stay are counted as
+//! ready and restarted like the others.
+
+use super::{
+    AGE, Column, Form, NAME,
+    read::Read,
+    row, text,
+    words::{NONE, age, age_of, or},
+};
+use crate::schema::Timestamp;
+use serde_json::{Value, json};
+
+pub(super) const POD: &str = "core.v1.Pod";
+
+pub(super) const FORMS: &[Form] = &[Form {
+    ty: POD,
+    columns: &[
+        NAME,
+        text("Ready", "How many of its containers are ready"),
+        text("Status", "What its containers do, in one word"),
+        text("Restarts", "How often its containers were started again, and when last"),
+        AGE,
+        text("IP", "The address of the pod").wide(),
+        text("Node", "The node that it runs on").wide(),
+        text("Nominated Node", "The node where room is made for it").wide(),
+        READINESS_GATES,
+    ],
+    cells: pod,
+}];
+
+const READINESS_GATES: Column =
+    text("Readiness Gates", "How many of the further conditions for its readiness are met").wide();
+
+/// What a row says of a pod that will not run again.
+pub(super) fn completed(pod: &Value) -> Option<Value> {
+    let phase = pod.text("status.phase");
+    let message = match phase {
+        "Succeeded" => "The pod has completed successfully.",
+        "Failed" => "The pod failed.",
+        _ => return None,
+    };
+    Some(json!([{"type": "Completed", "status": "True", "reason": phase, "message": message}]))
+}
+
+fn pod(pod: &Value, now: Timestamp) -> Vec<Value> {
+    let state = State::of(pod);
+    let staying = pod.list("spec.initContainers").iter().filter(|container| stays(container)).count();
+    let total = pod.list("spec.containers").len() + staying;
+    let ip = pod.list("status.podIPs").first().map_or_else(|| pod.text("status.podIP"), |ip| ip.text("ip"));
+    row![
+        pod.name(),
+        format!("{}/{total}", state.ready),
+        state.word,
+        state.restarts.told(now),
+        age_of(pod, now),
+        or(ip, NONE),
+        or(pod.text("spec.nodeName"), NONE),
+        or(pod.text("status.nominatedNodeName"), NONE),
+        readiness_gates(pod),
+    ]
+}
+
+fn readiness_gates(pod: &Value) -> String {
+    let gates = pod.list("spec.readinessGates");
+    if gates.is_empty() {
+        return NONE.to_owned();
+    }
+    let met = gates.iter().filter(|gate| pod.is(gate.text("conditionType"))).count();
+    format!("{met}/{}", gates.len())
+}
+
+/// Whether an init container goes on running beside the others.
+fn stays(container: &Value) -> bool {
+    container.text("restartPolicy") == "Always"
+}
+
+/// What is told of all the containers of a pod together.
+struct State {
+    word: String,
+    ready: usize,
+    restarts: Restarts,
+}
+
+impl State {
+    fn of(pod: &Value) -> State {
+        let init = Initialization::of(pod);
+        let mut state = match init.pending {
+            Some(word) if !pod.is("Initialized") => {
+                State { word, ready: init.ready, restarts: init.restarts }
+            }
+            word => {
+                let word = word.unwrap_or_else(|| phase(pod));
+                running(pod, State { word, ready: init.ready, restarts: init.staying })
+            }
+        };
+        if let Some(word) = deletion(pod) {
+            state.word = word.to_owned();
+        }
+        state
+    }
+}
+
+/// What the pod says of itself.
+fn phase(pod: &Value) -> String {
+    const GATED: &str = "SchedulingGated";
+    let gated =
+        |condition: &Value| condition.text("type") == "PodScheduled" && condition.text("reason") == GATED;
+    if pod.list("status.conditions").iter().any(gated) {
+        return GATED.to_owned();
+    }
+    or(pod.text("status.reason"), pod.text("status.phase")).to_owned()
+}
+
+fn deletion(pod: &Value) -> Option<&'static str> {
+    let terminal = matches!(pod.text("status.phase"), "Succeeded" | "Failed");
+    match pod.deleting() {
+        true if pod.text("status.reason") == "NodeLost" => Some("Unknown"),
+        true if !terminal => Some("Terminating"),
+        _ => None,
+    }
+}
+
+/// How far the init containers are.
+#[derive(Default)]
+struct Initialization {
+    /// What the first says that has not done its work. Those after it are not looked at.
+    pending: Option<String>,
+    /// How many of those that stay are ready.
+    ready: usize,
+    restarts: Restarts,
+    /// The restarts of those that stay.
+    staying: Restarts,
+}
+
+impl Initialization {
+    fn of(pod: &Value) -> Initialization {
+        let containers = pod.list("spec.initContainers");
+        let mut init = Initialization::default();
+        for (at, status) in pod.list("status.initContainerStatuses").iter().enumerate() {
+            let name = status.text("name");
+            let stays = containers.iter().any(|container| container.text("name") == name && stays(container));
+            init.restarts.add(status);
+            if stays {
+                init.staying.add(status);
+            }
+            let terminated = status.set("state.terminated");
+            if terminated.is_some_and(|terminated| terminated.number("exitCode") == 0) {
+                continue;
+            }
+            if stays && status.flag("started") {
+                init.ready += usize::from(status.flag("ready"));
+                continue;
+            }
+            init.pending = Some(match (terminated, status.text("state.waiting.reason")) {
+                (Some(terminated), _) => format!("Init:{}", ending(terminated)),
+                (None, "" | "PodInitializing") => format!("Init:{at}/{}", containers.len()),
+                (None, reason) => format!("Init:{reason}"),
+            });
+            break;
+        }
+        init
+    }
+}
+
+/// Adds the containers that run side by side. The first that says something is heard, so the last is asked first.
+fn running(pod: &Value, mut state: State) -> State {
+    let mut any_runs = false;
+    for status in pod.list("status.containerStatuses").iter().rev() {
+        state.restarts.add(status);
+        let waiting = status.text("state.waiting.reason");
+        if !waiting.is_empty() {
+            state.word = waiting.to_owned();
+        } else if let Some(terminated) = status.set("state.terminated") {
+            state.word = ending(terminated);
+        } else if status.flag("ready") && status.set("state.running").is_some() {
+            any_runs = true;
+            state.ready += 1;
+        }
+    }
+    if state.word == "Completed" && any_runs {
+        state.word = if pod.is("Ready") { "Running" } else { "NotReady" }.to_owned();
+    }
+    state
+}
+
+/// How a container ended.
+fn ending(terminated: &Value) -> String {
+    match (terminated.text("reason"), terminated.number("signal")) {
+        ("", 0) => format!("ExitCode:{}", terminated.number("exitCode")),
+        ("", signal) => format!("Signal:{signal}"),
+        (reason, _) => reason.to_owned(),
+    }
+}
+
+/// How often containers were started again.
+#[derive(Default)]
+struct Restarts {
+    count: i64,
+    last: Option<Timestamp>,
+}
+
+impl Restarts {
+    fn add(&mut self, status: &Value) {
+        self.count = self.count.saturating_add(status.number("restartCount"));
+        self.last = self.last.max(status.time("lastState.terminated.finishedAt"));
+    }
+
+    fn told(&self, now: Timestamp) -> String {
+        match self.last {
+            Some(_) if self.count != 0 => format!("{} ({} ago)", self.count, age(self.last, now)),
+            _ => self.count.to_string(),
+        }
+    }
+}

@@ -1,0 +1,71 @@
+//! Short ways to what is inside a document. What is null counts as absent.
+
+use serde_json::{Map, Value};
+
+/// What is at a path.
+pub(crate) fn at<'a>(value: &'a Value, path: &[&str]) -> Option<&'a Value> {
+    path.iter().try_fold(value, |value, name| value.get(name)).filter(|value| !value.is_null())
+}
+
+/// The text at a path, or none.
+pub(crate) fn text<'a>(value: &'a Value, path: &[&str]) -> &'a str {
+    at(value, path).and_then(Value::as_str).unwrap_or_default()
+}
+
+/// The number at a path.
+pub(crate) fn integer(value: &Value, path: &[&str]) -> Option<i64> {
+    at(value, path).and_then(Value::as_i64)
+}
+
+/// The list at a path; empty if there is none.
+pub(crate) fn list<'a>(value: &'a Value, path: &[&str]) -> &'a [Value] {
+    at(value, path).and_then(Value::as_array).map(Vec::as_slice).unwrap_or_default()
+}
+
+/// The fields of an object inside a document, which is made if it is not there.
+pub(crate) fn fields<'a>(value: &'a mut Value, path: &[&str]) -> &'a mut Map<String, Value> {
+    let mut value = value;
+    for name in path {
+        value = own(value).entry(*name).or_insert(Value::Null);
+    }
+    own(value)
+}
+
+fn own(value: &mut Value) -> &mut Map<String, Value> {
+    if !value.is_object() {
+        *value = Value::Object(Map::new());
+    }
+    value.as_object_mut().expect("it was made one just now")
+}
+
+/// Sets a text, or removes the field if the text is empty.
+pub(crate) fn set_text(fields: &mut Map<String, Value>, name: &str, text: &str) {
+    set(fields, name, (!text.is_empty()).then(|| text.into()));
+}
+
+/// Sets a field, or removes it.
+pub(crate) fn set(fields: &mut Map<String, Value>, name: &str, value: Option<Value>) {
+    match value {
+        Some(value) => {
+            fields.insert(name.to_owned(), value);
+        }
+        None => {
+            fields.remove(name);
+        }
+    }
+}
+
+/// The object's name, as `metadata` has it.
+pub(crate) fn name(document: &Value) -> &str {
+    text(document, &["metadata", "name"])
+}
+
+/// The finalizers of an object.
+pub(crate) fn finalizers(document: &Value) -> &[Value] {
+    list(document, &["metadata", "finalizers"])
+}
+
+/// Whether an object is marked for deletion.
+pub(crate) fn is_deleting(document: &Value) -> bool {
+    at(document, &["metadata", "deletionTimestamp"]).is_some()
+}
