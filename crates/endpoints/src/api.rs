@@ -329,6 +329,8 @@ impl Api {
         };
         let deprecated = deprecation(resource.ty);
         let mut response = match handlers::route(resource, &pass, request.method()) {
+            // What is not there is not deprecated either.
+            Err(status) if status.code == 404 => return pass.refusal(&status),
             Err(status) => pass.refusal(&status),
             Ok(route) => self.run(pass, route, request).await,
         };

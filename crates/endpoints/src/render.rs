@@ -181,7 +181,10 @@ impl Renderer {
     }
 
     fn not_a_list(&self) -> Status {
-        let message = format!("the requested object is not a list ({})", self.resource.ty);
+        let message = format!(
+            "you requested PartialObjectMetadataList, but the requested object is not a list ({})",
+            self.resource.ty
+        );
         let mut status = Status::not_acceptable(&[]);
         status.message = message;
         status

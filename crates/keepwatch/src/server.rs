@@ -445,7 +445,9 @@ fn registry(
         });
         let store = Store::new(Arc::clone(&backend), StoreOptions::new(prefix.clone(), inspector));
         let store: Arc<dyn Storage> = Arc::new(Metered::new(Arc::new(store), what, &storage_metrics));
-        if !builder.watch_cache {
+        // Events are many, short-lived and hardly read: a copy of them would cost more than it saves. Kubernetes
+        // keeps none either.
+        if !builder.watch_cache || resource.plural == "events" {
             return store;
         }
         let options = CacherOptions { history_from_storage: near, ..CacherOptions::default() };

@@ -173,6 +173,7 @@ pub fn read_json(text: &[u8], problems: &mut Problems) -> Result<Value, ReadErro
     };
     match schema::read(text, problems).map_err(|error| unread(&error))? {
         document @ Value::Object(_) => Ok(document),
+        Value::Null => Ok(Value::Object(Default::default())),
         _ => Err(unread(&"json: cannot unmarshal into Go value of type struct")),
     }
 }

@@ -387,10 +387,17 @@ impl Registry {
                 apply_patch(Expected::of(resource), patch, *strictness, &old, warnings)?
             }
         };
-        target.must_match(&mut new)?;
-        if matches!(change, Change::Replace(_)) {
-            must_have_uid(target, &new, current)?;
+        match change {
+            Change::Replace(_) => must_have_uid(target, &new, current)?,
+            Change::Patch { .. } if name(&new).is_empty() => {
+                let own = target.name;
+                return Err(Status::bad_request(format!(
+                    "the name of the object ({own} based on URL) was undeterminable: name must be provided"
+                )));
+            }
+            Change::Patch { .. } => {}
         }
+        target.must_match(&mut new)?;
         must_be_based_on(target, &new, current)?;
         fields(&mut new, &["metadata"]).remove("resourceVersion");
         strategy::prepare_update(resource, part, &mut new, &old);

@@ -7,12 +7,14 @@ use futures::{SinkExt, StreamExt};
 use http::{HeaderMap, HeaderValue, Response, StatusCode, header};
 use hyper_util::rt::TokioIo;
 use keepwatch_registry::codec::Media;
+use std::time::Duration;
+use tokio::io::AsyncWriteExt;
 use tokio_tungstenite::{
     WebSocketStream,
     tungstenite::{
-        Message,
-        error::{Error, ProtocolError},
-        protocol::{CloseFrame, Role, WebSocketConfig, frame::coding::CloseCode},
+        Message, Utf8Bytes,
+        error::Error,
+        protocol::{Role, WebSocketConfig, frame::coding::CloseCode},
     },
 };
 
@@ -35,25 +37,24 @@ pub struct Refused(pub Response<Body>);
 /// Answers the handshake, or refuses it. `protocols` are those that the client offers, tokens removed.
 pub fn handshake(headers: &HeaderMap) -> Result<Response<Body>, Refused> {
     let text = |name: header::HeaderName| headers.get(name).and_then(|value| value.to_str().ok());
-    let refuse = |code: StatusCode| Refused(plain(code));
+    let refuse = |code: StatusCode, why: &'static str| Refused(plain(code, why));
     let Some(key) = text(header::SEC_WEBSOCKET_KEY).filter(|key| !key.is_empty()) else {
-        return Err(refuse(StatusCode::BAD_REQUEST));
+        return Err(refuse(StatusCode::BAD_REQUEST, "mismatch challenge/response"));
     };
     if text(header::SEC_WEBSOCKET_VERSION) != Some("13") {
-        let mut response = plain(StatusCode::BAD_REQUEST);
+        let mut response = plain(StatusCode::BAD_REQUEST, "missing or bad WebSocket Version");
         response.headers_mut().insert(header::SEC_WEBSOCKET_VERSION, HeaderValue::from_static("13"));
         return Err(Refused(response));
     }
-    let origin = text(header::ORIGIN).unwrap_or_default();
-    if origin.is_empty() || origin.parse::<http::Uri>().is_err() {
-        return Err(refuse(StatusCode::FORBIDDEN));
+    if !text(header::ORIGIN).is_some_and(is_origin) {
+        return Err(refuse(StatusCode::FORBIDDEN, ""));
     }
     let offered =
         headers.get_all(header::SEC_WEBSOCKET_PROTOCOL).iter().filter_map(|value| value.to_str().ok());
     let protocols: Vec<&str> =
         offered.flat_map(|value| value.split(',')).map(str::trim).filter(|name| !name.is_empty()).collect();
     if protocols.len() > 1 {
-        return Err(refuse(StatusCode::BAD_REQUEST));
+        return Err(refuse(StatusCode::BAD_REQUEST, ""));
     }
     let mut response = Response::new(Body::empty());
     *response.status_mut() = StatusCode::SWITCHING_PROTOCOLS;
@@ -74,8 +75,13 @@ fn accept_key(key: &str) -> String {
     BASE64_STANDARD.encode(digest::digest(&digest::SHA1_FOR_LEGACY_USE_ONLY, text.as_bytes()))
 }
 
-fn plain(code: StatusCode) -> Response<Body> {
-    let mut response = Response::new(Body::empty());
+/// Whether a browser could have sent this as the place that a page comes from.
+fn is_origin(text: &str) -> bool {
+    text.parse::<http::Uri>().is_ok_and(|uri| uri.scheme().is_some() || text.starts_with('/'))
+}
+
+fn plain(code: StatusCode, text: &'static str) -> Response<Body> {
+    let mut response = Response::new(Body::from(text.as_bytes().to_vec()));
     *response.status_mut() = code;
     response
 }
@@ -105,33 +111,38 @@ pub async fn serve(upgrade: hyper::upgrade::OnUpgrade, mut events: Events) {
                 // What a client says does not matter; that it is there does.
                 Some(Ok(Message::Close(_))) => break CloseCode::Normal,
                 Some(Ok(_)) => {}
-                Some(Err(Error::Protocol(fault))) => break code_of(&fault),
+                Some(Err(Error::Protocol(_))) => break CloseCode::Protocol,
                 Some(Err(Error::Capacity(_))) => break CloseCode::Size,
                 Some(Err(_)) | None => return,
             },
         }
     };
     drop(events);
-    let farewell = CloseFrame { code, reason: Default::default() };
-    let _ = socket.close(Some(farewell)).await;
+    // Written past the library, which would answer a client's farewell with the client's own code.
+    let [high, low] = u16::from(code).to_be_bytes();
+    let io = socket.get_mut();
+    let said = async {
+        io.write_all(&[CLOSE_FRAME, 2, high, low]).await?;
+        io.shutdown().await
+    };
+    let _ = tokio::time::timeout(FAREWELL_MAX, said).await;
 }
+
+/// The first byte of a frame that ends a connection.
+const CLOSE_FRAME: u8 = 0x88;
+/// How long a client may take to hear that it is over.
+const FAREWELL_MAX: Duration = Duration::from_secs(5);
 
 /// How much is read from a client at once. It has little to say.
 const READ_BUFFER_BYTES: usize = 1 << 10;
-
-fn code_of(_: &ProtocolError) -> CloseCode {
-    CloseCode::Protocol
-}
 
 fn message(bytes: bytes::Bytes, text: bool) -> Message {
     if !text {
         // The length in front is for streams without messages.
         return Message::Binary(bytes.slice(LENGTH_BYTES..));
     }
-    match tokio_tungstenite::tungstenite::Utf8Bytes::try_from(bytes.clone()) {
-        Ok(text) => Message::Text(text),
-        Err(_) => Message::Text(BASE64_STANDARD.encode(&bytes).into()),
-    }
+    let text = Utf8Bytes::try_from(bytes);
+    Message::Text(text.expect("stored values were checked to be text"))
 }
 
 /// How many bytes say the length of an event in Protobuf.

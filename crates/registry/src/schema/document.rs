@@ -51,7 +51,7 @@ impl fmt::Display for TypeError {
 impl std::error::Error for ReadError {}
 impl std::error::Error for TypeError {}
 
-/// Reads JSON. Of two fields with one name the last counts, and that is told. Nesting is limited to 127 levels.
+/// Reads JSON. Of two fields with one name both count, the last more, and that is told. Nesting is limited to 127 levels.
 pub fn read(text: &[u8], problems: &mut Problems) -> Result<Value, ReadError> {
     let mut path = Path::default();
     let mut deserializer = serde_json::Deserializer::from_slice(text);
@@ -156,9 +156,26 @@ impl<'de> Visitor<'de> for Reading<'_> {
                 }
                 fields.next_value_seed(Reading { path, problems })
             })?;
-            map.insert(name, value);
+            match (map.get_mut(&name), value) {
+                (Some(Value::Object(first)), Value::Object(second)) => merge(first, second),
+                (_, value) => {
+                    map.insert(name, value);
+                }
+            }
         }
         Ok(Value::Object(map))
+    }
+}
+
+/// A field given twice: what the second says is added to what the first said, as Go does.
+fn merge(first: &mut Map<String, Value>, second: Map<String, Value>) {
+    for (name, value) in second {
+        match (first.get_mut(&name), value) {
+            (Some(Value::Object(first)), Value::Object(second)) => merge(first, second),
+            (_, value) => {
+                first.insert(name, value);
+            }
+        }
     }
 }
 
