@@ -546,7 +546,7 @@ fn add_warnings(headers: &mut HeaderMap, warnings: &[String]) {
             continue;
         }
         told.push(text);
-        let quoted: String = text.chars().filter(|c| !c.is_control()).flat_map(|c| escape(c)).collect();
+        let quoted: String = text.chars().filter(|c| !c.is_control()).flat_map(escape).collect();
         if let Ok(value) = HeaderValue::from_bytes(format!("299 - \"{quoted}\"").as_bytes()) {
             headers.append(header::WARNING, value);
         }

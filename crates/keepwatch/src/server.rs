@@ -402,11 +402,11 @@ async fn open(builder: &Builder) -> Result<(Arc<dyn Backend>, bool, Opened), Sta
     let named = |name: &str, objects| Opened { name: name.to_owned(), objects };
     Ok(match &builder.storage {
         StorageChoice::Memory => {
-            let store = Embedded::memory(builder.embedded.clone());
+            let store = Embedded::memory(builder.embedded);
             (Arc::new(store), true, named("memory", Some(0)))
         }
         StorageChoice::Embedded(directory) => {
-            let (path, options) = (directory.join("store"), builder.embedded.clone());
+            let (path, options) = (directory.join("store"), builder.embedded);
             let runtime = tokio::runtime::Handle::current();
             let opened = tokio::task::spawn_blocking(move || {
                 let _inside = runtime.enter();

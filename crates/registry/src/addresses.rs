@@ -72,10 +72,9 @@ impl Addresses {
         let usable = self.count.saturating_sub(2);
         // The same share that Kubernetes leaves for addresses given by hand.
         let band = (self.count / 16).clamp(16, 256).min(usable / 2);
-        let random = (0..RANDOM_TRIES).filter_map(move |_| {
-            (usable > band)
-                .then(|| Ipv4Addr::from(self.network + 1 + band + rand::random_range(0..usable - band)))
-        });
+        let tries = if usable > band { RANDOM_TRIES } else { 0 };
+        let random = (0..tries)
+            .map(move |_| Ipv4Addr::from(self.network + 1 + band + rand::random_range(0..usable - band)));
         random.chain((1..=usable).rev().map(|offset| Ipv4Addr::from(self.network + offset)))
     }
 

@@ -29,7 +29,7 @@ impl Registry {
     fn own_objects(&self, (ip, port): (IpAddr, u16)) -> Vec<Own> {
         let service = self.addresses.first().to_string();
         let labels = json!({"component": "apiserver", "provider": "kubernetes"});
-        vec![
+        let mut objects = vec![
             (
                 "networking.k8s.io",
                 "servicecidrs",
@@ -51,31 +51,6 @@ impl Registry {
                 }),
             ),
             (
-                "",
-                "endpoints",
-                "default",
-                json!({
-                    "metadata": {
-                        "name": "kubernetes",
-                        "labels": {"endpointslice.kubernetes.io/skip-mirror": "true"},
-                    },
-                    "subsets": [{
-                        "addresses": [{"ip": ip}], "ports": [{"name": "https", "port": port, "protocol": "TCP"}],
-                    }],
-                }),
-            ),
-            (
-                "discovery.k8s.io",
-                "endpointslices",
-                "default",
-                json!({
-                    "metadata": {"name": "kubernetes", "labels": {"kubernetes.io/service-name": "kubernetes"}},
-                    "addressType": if ip.is_ipv4() { "IPv4" } else { "IPv6" },
-                    "endpoints": [{"addresses": [ip], "conditions": {"ready": true}}],
-                    "ports": [{"name": "https", "port": port, "protocol": "TCP"}],
-                }),
-            ),
-            (
                 "scheduling.k8s.io",
                 "priorityclasses",
                 "",
@@ -93,7 +68,12 @@ impl Registry {
                     "description": "For what a node cannot do without.",
                 }),
             ),
-        ]
+        ];
+        // Nobody else can reach a server on a loopback address, so it is no endpoint.
+        if !ip.is_loopback() {
+            objects.extend(endpoints(ip, port));
+        }
+        objects
     }
 
     /// Makes an object unless it is there.
@@ -123,3 +103,30 @@ impl Registry {
 
 /// An object of the server: group, resource, namespace, document.
 type Own = (&'static str, &'static str, &'static str, Value);
+
+/// Where the server's own service leads.
+fn endpoints(ip: IpAddr, port: u16) -> [Own; 2] {
+    let ports = json!([{"name": "https", "port": port, "protocol": "TCP"}]);
+    [
+        (
+            "",
+            "endpoints",
+            "default",
+            json!({
+                "metadata": {"name": "kubernetes", "labels": {"endpointslice.kubernetes.io/skip-mirror": "true"}},
+                "subsets": [{"addresses": [{"ip": ip}], "ports": ports}],
+            }),
+        ),
+        (
+            "discovery.k8s.io",
+            "endpointslices",
+            "default",
+            json!({
+                "metadata": {"name": "kubernetes", "labels": {"kubernetes.io/service-name": "kubernetes"}},
+                "addressType": if ip.is_ipv4() { "IPv4" } else { "IPv6" },
+                "endpoints": [{"addresses": [ip], "conditions": {"ready": true}}],
+                "ports": ports,
+            }),
+        ),
+    ]
+}

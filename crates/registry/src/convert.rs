@@ -128,9 +128,9 @@ fn autoscaler_to_v1(document: &mut Value) {
     set(status, "currentCPUUtilizationPercentage", share);
 
     let mut notes: Vec<(&str, Value)> = Vec::new();
-    notes.extend((!others.is_empty()).then(|| (METRICS, Value::Array(others))));
-    notes.extend((!other_current.is_empty()).then(|| (CURRENT_METRICS, Value::Array(other_current))));
-    notes.extend((!conditions.is_empty()).then(|| (CONDITIONS, Value::Array(conditions))));
+    notes.extend((!others.is_empty()).then_some((METRICS, Value::Array(others))));
+    notes.extend((!other_current.is_empty()).then_some((CURRENT_METRICS, Value::Array(other_current))));
+    notes.extend((!conditions.is_empty()).then_some((CONDITIONS, Value::Array(conditions))));
     notes.extend(behavior.map(|behavior| (BEHAVIOR, behavior)));
     if !notes.is_empty() {
         let annotations = fields(document, &["metadata", "annotations"]);

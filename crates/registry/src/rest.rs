@@ -771,7 +771,8 @@ fn refuse_invalid(resource: &Resource, document: &Value, causes: Vec<Cause>) -> 
     if causes.is_empty() {
         return Ok(());
     }
-    Err(Status::invalid(Qualified::new(resource.group, resource.kind), name(document), causes))
+    // Named by the stored kind: an event is one thing, whichever group it is sent to.
+    Err(Status::invalid(Qualified::new(resource.stored().group, resource.kind), name(document), causes))
 }
 
 /// What a patch makes of a document.

@@ -80,6 +80,7 @@ pub(crate) fn prepare_create(
             document["status"] = json!({"phase": "Pending", "lastPhaseTransitionTime": schema::time(now)});
         }
         "core.v1.PersistentVolumeClaim" => document["status"] = json!({"phase": "Pending"}),
+        "core.v1.Service" => list_the_address(document),
         "apps.v1.DaemonSet" => set_template_generation(document, 1),
         "batch.v1.Job" => own_job_pods(document, &uid),
         "certificates.v1.CertificateSigningRequest" => sign_by(document, who),
@@ -330,13 +331,23 @@ fn keep_approval(new: &mut Value, old: Option<&Value>) {
     set(fields(new, &["status"]), "conditions", (!all.is_empty()).then_some(Value::Array(all)));
 }
 
+/// A client that knows one address only says that one; the list follows.
+fn list_the_address(service: &mut Value) {
+    let given = text(service, &["spec", "clusterIP"]).to_owned();
+    if !given.is_empty() && list(service, &["spec", "clusterIPs"]).is_empty() {
+        fields(service, &["spec"]).insert("clusterIPs".to_owned(), json!([given]));
+    }
+}
+
 /// A service that does not speak of its addresses keeps them.
 fn keep_service_addresses(new: &mut Value, old: &Value) {
     let needs_address = |service: &Value| text(service, &["spec", "type"]) != "ExternalName";
     if !needs_address(new) {
         return;
     }
-    if needs_address(old) {
+    if !needs_address(old) {
+        list_the_address(new);
+    } else {
         let given = text(new, &["spec", "clusterIP"]).to_owned();
         let several = list(new, &["spec", "clusterIPs"]).to_vec();
         let old_one = text(old, &["spec", "clusterIP"]);

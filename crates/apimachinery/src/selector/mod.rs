@@ -13,6 +13,7 @@ use std::hash::Hash;
 
 pub use field::{Comparison, FieldSelector, FieldTerm, InvalidFieldSelector};
 pub use label::{InvalidLabelSelector, LabelSelector, Operator, Requirement};
+pub use names::{key_faults, value_faults};
 
 /// A set of named texts that a selector can look into: the labels or the fields of one object.
 pub trait Lookup {

@@ -14,7 +14,7 @@ const SUBDOMAIN_RULE: &str = "a lowercase RFC 1123 subdomain must consist of low
      '[a-z0-9]([-a-z0-9]*[a-z0-9])?(\\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*')";
 
 /// What is wrong with a label key; empty when nothing is.
-pub(super) fn key_faults(key: &str) -> Vec<String> {
+pub fn key_faults(key: &str) -> Vec<String> {
     let mut faults = Vec::new();
     let mut parts = key.split('/');
     let name = match (parts.next(), parts.next(), parts.next()) {
@@ -41,7 +41,7 @@ pub(super) fn key_faults(key: &str) -> Vec<String> {
 }
 
 /// What is wrong with a label value; empty when nothing is.
-pub(super) fn value_faults(value: &str) -> Vec<String> {
+pub fn value_faults(value: &str) -> Vec<String> {
     let mut faults = Vec::new();
     if value.len() > NAME_BYTES_MAX {
         faults.push(too_long(NAME_BYTES_MAX));

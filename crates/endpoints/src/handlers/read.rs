@@ -97,8 +97,7 @@ pub(crate) async fn watch(
     let stopping = api.stopping.clone().cancelled_owned();
     let events = Events::new(watch, renderer, api.encodings.clone(), metrics, stopping);
     if let Some(upgrade) = upgrade {
-        let response =
-            websocket::handshake(&pass.headers).map_err(|refused| Refused::Response(Box::new(refused.0)))?;
+        let response = websocket::handshake(&pass.headers).map_err(|refused| Refused::Response(refused.0))?;
         tokio::spawn(websocket::serve(upgrade, events));
         return Ok(response);
     }

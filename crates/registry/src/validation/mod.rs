@@ -1,16 +1,262 @@
-//! stub
-use crate::kinds::Resource;
+//! Whether an object may be stored as it is, and whether it may become what it is to be.
+//!
+//! [`create`] and [`update`] tell every fault of a document, in the order in which Kubernetes asks its rules and in its
+//! words; no fault means that the document keeps all of them. Rules only look: documents come normalised and with their
+//! defaults, and nothing here needs the store, so references are not followed and nothing is allocated.
+//!
+//! Each kind has a row in `rules`: its own rules, what may change, and in which order an update asks them. Faults of
+//! metadata come more than once on updates, because Kubernetes checks it for every kind and again for most.
+//!
+//! Not here: selectors of requests, quotas, whether others exist, and the schemas of custom resources.
+
+mod document;
+mod names;
+mod metadata;
+mod selectors;
+mod resources;
+mod volumes;
+mod containers;
+mod pod;
+mod cron;
+mod workloads;
+mod service;
+mod config;
+mod storage;
+mod networking;
+mod rbac;
+mod events;
+mod policy;
+mod admission;
+mod warnings;
+
+#[cfg(test)]
+mod tests;
+
 use keepwatch_apimachinery::status::Cause;
 use serde_json::Value;
-pub fn create(_: &Resource, _: &Value) -> Vec<Cause> {
-    vec![]
+
+use self::{
+    document::{Faults, Node},
+    metadata::Form,
+};
+use crate::kinds::{NameRule, Resource};
+
+/// What is wrong with a new object.
+pub fn create(resource: &Resource, document: &Value) -> Vec<Cause> {
+    let mut faults = Faults::default();
+    let object = Node::root(document);
+    metadata::check(&object.at("metadata"), form(resource), &mut faults);
+    (rules(resource.ty).own)(&object, None, &mut faults);
+    faults.0
 }
-pub fn update(_: &Resource, _: &Value, _: &Value) -> Vec<Cause> {
-    vec![]
+
+/// What is wrong with an object that is to take the place of another.
+pub fn update(resource: &Resource, new: &Value, old: &Value) -> Vec<Cause> {
+    let mut faults = Faults::default();
+    let (new, old) = (Node::root(new), Node::root(old));
+    common_change(resource, &new, &old, &mut faults);
+    let (rules, form) = (rules(resource.ty), form(resource));
+    for step in rules.update {
+        match step {
+            Step::MetaChange => metadata::check_change(
+                &new.at("metadata"),
+                &old.at("metadata"),
+                form.known_finalizers,
+                &mut faults,
+            ),
+            Step::Meta => metadata::check(&new.at("metadata"), form, &mut faults),
+            Step::Own => (rules.own)(&new, Some(&old), &mut faults),
+            Step::Change => (rules.change)(&new, &old, &mut faults),
+        }
+    }
+    faults.0
 }
-pub fn update_status(_: &Resource, _: &Value, _: &Value) -> Vec<Cause> {
-    vec![]
+
+/// What is wrong with an object whose status is to change.
+pub fn update_status(resource: &Resource, new: &Value, old: &Value) -> Vec<Cause> {
+    let mut faults = Faults::default();
+    let (new, old) = (Node::root(new), Node::root(old));
+    common_change(resource, &new, &old, &mut faults);
+    let known = form(resource).known_finalizers;
+    metadata::check_change(&new.at("metadata"), &old.at("metadata"), known, &mut faults);
+    (rules(resource.ty).status)(&new, &old, &mut faults);
+    faults.0
 }
-pub fn warnings(_: &Resource, _: &Value, _: Option<&Value>) -> Vec<String> {
-    vec![]
+
+/// What is fine, but better avoided.
+pub fn warnings(resource: &Resource, new: &Value, old: Option<&Value>) -> Vec<String> {
+    warnings::of(resource.ty, new, old)
+}
+
+/// What every update is asked, whatever the kind.
+fn common_change(resource: &Resource, new: &Node, old: &Node, faults: &mut Faults) {
+    let (meta, before) = (new.at("metadata"), old.at("metadata"));
+    let form =
+        Form { names: NameRule::PathSegment, namespaced: resource.namespaced, known_finalizers: false };
+    metadata::check(&meta, form, faults);
+    metadata::check_change(&meta, &before, false, faults);
+}
+
+fn form(resource: &Resource) -> Form {
+    let names = match resource.ty {
+        // Only what can stand in a path was ever asked of their names.
+        "core.v1.Event" | "policy.v1.PodDisruptionBudget" => NameRule::PathSegment,
+        _ => resource.names,
+    };
+    let known_finalizers = !matches!(
+        resource.group,
+        "coordination.k8s.io"
+            | "admissionregistration.k8s.io"
+            | "apiextensions.k8s.io"
+            | "apiregistration.k8s.io"
+    );
+    Form { names, namespaced: resource.namespaced, known_finalizers }
+}
+
+/// A kind's own rules, for a new object or for one that replaces another.
+type Own = fn(&Node, Option<&Node>, &mut Faults);
+/// What of an object may change.
+type Change = fn(&Node, &Node, &mut Faults);
+
+/// One thing that an update asks.
+#[derive(Clone, Copy)]
+enum Step {
+    MetaChange,
+    Meta,
+    Own,
+    Change,
+}
+
+/// The rules of a kind.
+struct Rules {
+    own: Own,
+    change: Change,
+    update: &'static [Step],
+    status: Change,
+}
+
+/// What is new is looked at as if it were created, then beside what was.
+const WHOLE: &[Step] = &[Step::MetaChange, Step::Meta, Step::Own, Step::Change];
+/// The same, but what may change comes first.
+const CHANGE_FIRST: &[Step] = &[Step::MetaChange, Step::Change, Step::Meta, Step::Own];
+/// Names are not looked at again.
+const SPEC: &[Step] = &[Step::MetaChange, Step::Own, Step::Change];
+/// Only what may change is looked at.
+const CHANGE: &[Step] = &[Step::MetaChange, Step::Change];
+/// The change of metadata comes late.
+const LATE: &[Step] = &[Step::Meta, Step::Own, Step::MetaChange, Step::Change];
+/// The change of metadata is left to what every kind is asked.
+const ITSELF: &[Step] = &[Step::Meta, Step::Own, Step::Change];
+/// Only the kind's own rules are asked.
+const OWN: &[Step] = &[Step::Own];
+
+fn none(_: &Node, _: Option<&Node>, _: &mut Faults) {}
+fn any(_: &Node, _: &Node, _: &mut Faults) {}
+
+const fn row(own: Own, change: Change, update: &'static [Step]) -> Rules {
+    Rules { own, change, update, status: any }
+}
+
+impl Rules {
+    const fn status(mut self, status: Change) -> Rules {
+        self.status = status;
+        self
+    }
+}
+
+/// The rules of the kind whose objects have that type; nothing but metadata is asked of other kinds.
+fn rules(ty: &str) -> Rules {
+    match ty {
+        "core.v1.Pod" => row(pod::pod, pod::pod_change, WHOLE).status(pod::pod_status),
+        "core.v1.ConfigMap" => row(config::config_map, config::config_map_change, CHANGE_FIRST),
+        "core.v1.Secret" => row(config::secret, config::secret_change, CHANGE_FIRST),
+        "core.v1.Service" => {
+            row(service::service, service::service_change, CHANGE_FIRST).status(service::balancer_status)
+        }
+        "core.v1.Endpoints" => row(service::endpoints, any, WHOLE),
+        "core.v1.Event" => row(events::event, any, OWN),
+        "core.v1.LimitRange" => row(config::limit_range, any, ITSELF),
+        "core.v1.Namespace" => row(config::namespace, any, CHANGE).status(config::namespace_status),
+        "core.v1.Node" => row(config::node, config::node_change, SPEC),
+        "core.v1.PersistentVolume" => row(storage::volume, storage::volume_change, ITSELF),
+        "core.v1.PersistentVolumeClaim" => {
+            row(storage::claim, storage::claim_change, WHOLE).status(storage::claim_status)
+        }
+        "core.v1.PodTemplate" => row(workloads::pod_template, any, SPEC),
+        "core.v1.ReplicationController" => {
+            row(workloads::replication_controller, any, SPEC).status(workloads::replica_counts)
+        }
+        "core.v1.ResourceQuota" => row(config::resource_quota, config::resource_quota_change, SPEC)
+            .status(config::resource_quota_status),
+        "apps.v1.ControllerRevision" => {
+            row(workloads::controller_revision, workloads::controller_revision_change, WHOLE)
+        }
+        "apps.v1.DaemonSet" => {
+            row(workloads::daemon_set, workloads::selector_change, SPEC).status(workloads::daemon_counts)
+        }
+        "apps.v1.Deployment" => {
+            row(workloads::deployment, workloads::selector_change, SPEC).status(workloads::replica_counts)
+        }
+        "apps.v1.ReplicaSet" => {
+            row(workloads::replica_set, workloads::selector_change, SPEC).status(workloads::replica_counts)
+        }
+        "apps.v1.StatefulSet" => row(workloads::stateful_set, workloads::stateful_set_change, SPEC)
+            .status(workloads::replica_counts),
+        "batch.v1.Job" => row(workloads::job, workloads::job_change, SPEC).status(workloads::job_counts),
+        "batch.v1.CronJob" => row(workloads::cron_job, any, SPEC),
+        "autoscaling.v1.HorizontalPodAutoscaler" | "autoscaling.v2.HorizontalPodAutoscaler" => {
+            row(policy::autoscaler, any, SPEC).status(policy::autoscaler_status)
+        }
+        "policy.v1.PodDisruptionBudget" => {
+            row(policy::disruption_budget, any, OWN).status(policy::disruption_status)
+        }
+        "scheduling.v1.PriorityClass" => row(policy::priority_class, policy::priority_class_change, CHANGE),
+        "node.v1.RuntimeClass" => row(policy::runtime_class, policy::runtime_class_change, CHANGE),
+        "coordination.v1.Lease" => row(events::lease, any, SPEC),
+        "events.v1.Event" => {
+            row(events::new_event, events::new_event_change, &[Step::Own, Step::MetaChange, Step::Change])
+        }
+        "discovery.v1.EndpointSlice" => row(service::endpoint_slice, service::endpoint_slice_change, ITSELF),
+        "networking.v1.Ingress" => row(networking::ingress, any, WHOLE).status(service::balancer_status),
+        "networking.v1.IngressClass" => {
+            row(networking::ingress_class, networking::ingress_class_change, CHANGE_FIRST)
+        }
+        "networking.v1.NetworkPolicy" => row(networking::network_policy, any, SPEC),
+        "networking.v1.IPAddress" => row(networking::ip_address, networking::ip_address_change, CHANGE),
+        "networking.v1.ServiceCIDR" => row(networking::service_cidr, networking::service_cidr_change, CHANGE),
+        "rbac.v1.Role" => row(rbac::role, any, LATE),
+        "rbac.v1.ClusterRole" => row(rbac::cluster_role, any, LATE),
+        "rbac.v1.RoleBinding" => row(rbac::role_binding, rbac::binding_change, LATE),
+        "rbac.v1.ClusterRoleBinding" => row(rbac::cluster_role_binding, rbac::binding_change, LATE),
+        "storage.v1.StorageClass" => row(storage::storage_class, storage::storage_class_change, CHANGE),
+        "storage.v1.CSIDriver" => row(storage::csi_driver, storage::csi_driver_change, SPEC),
+        "storage.v1.CSINode" => row(storage::csi_node, any, ITSELF),
+        "storage.v1.CSIStorageCapacity" => {
+            row(storage::storage_capacity, storage::storage_capacity_change, ITSELF)
+        }
+        "storage.v1.VolumeAttachment" => row(storage::volume_attachment, storage::spec_is_fixed, ITSELF),
+        "storage.v1.VolumeAttributesClass" => {
+            row(storage::attributes_class, storage::attributes_class_change, CHANGE)
+        }
+        "admissionregistration.v1.MutatingWebhookConfiguration"
+        | "admissionregistration.v1.ValidatingWebhookConfiguration" => row(admission::webhooks, any, ITSELF),
+        "admissionregistration.v1.ValidatingAdmissionPolicy"
+        | "admissionregistration.v1.MutatingAdmissionPolicy" => row(admission::policy, any, ITSELF),
+        "admissionregistration.v1.ValidatingAdmissionPolicyBinding"
+        | "admissionregistration.v1.MutatingAdmissionPolicyBinding" => {
+            row(admission::policy_binding, any, ITSELF)
+        }
+        "apiextensions.v1.CustomResourceDefinition" => row(admission::definition, any, SPEC),
+        "apiregistration.v1.APIService" => row(admission::api_service, any, WHOLE),
+        "certificates.v1.CertificateSigningRequest" => {
+            row(admission::certificate_request, storage::spec_is_fixed, CHANGE)
+        }
+        "flowcontrol.v1.FlowSchema" => row(admission::flow_schema, any, WHOLE),
+        "flowcontrol.v1.PriorityLevelConfiguration" => row(admission::priority_level, any, WHOLE),
+        "resource.v1.ResourceClaim" | "resource.v1.ResourceClaimTemplate" => {
+            row(admission::device_claim, storage::spec_is_fixed, CHANGE)
+        }
+        "resource.v1.ResourceSlice" => row(admission::resource_slice, admission::resource_slice_change, SPEC),
+        _ => row(none, any, WHOLE),
+    }
 }

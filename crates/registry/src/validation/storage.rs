@@ -1,0 +1,383 @@
+//! Persistent volumes, claims to them, and what provides them.
+
+use std::collections::BTreeSet;
+
+use super::{
+    document::{Faults, Node},
+    names, resources, selectors, volumes, workloads,
+};
+
+const ACCESS_MODES: [&str; 4] = ["ReadOnlyMany", "ReadWriteMany", "ReadWriteOnce", "ReadWriteOncePod"];
+const VOLUME_MODES: [&str; 2] = ["Block", "Filesystem"];
+const STORAGE_CLASS: &str = "volume.beta.kubernetes.io/storage-class";
+const PARAMETERS_MAX: usize = 512;
+const PARAMETERS_BYTES_MAX: usize = 256 * 1024;
+const NODE_ID_BYTES_MAX: usize = 192;
+
+fn access_modes(spec: &Node, missing: &str, faults: &mut Faults) {
+    let modes = spec.at("accessModes");
+    if spec.len_of("accessModes") == 0 {
+        faults.required(&modes, missing);
+    }
+    let (mut alone, mut shared) = (false, false);
+    for mode in spec.items("accessModes") {
+        match mode.text() {
+            "ReadWriteOncePod" => alone = true,
+            text if ACCESS_MODES.contains(&text) => shared = true,
+            text => faults.not_supported(&modes, text, &ACCESS_MODES),
+        }
+    }
+    if alone && shared {
+        faults.forbidden(&modes, "may not use ReadWriteOncePod with other access modes");
+    }
+}
+
+/// A persistent volume.
+pub(super) fn volume(volume: &Node, _: Option<&Node>, faults: &mut Faults) {
+    let spec = volume.at("spec");
+    access_modes(&spec, "", faults);
+    let capacity = spec.at("capacity");
+    if spec.len_of("capacity") == 0 {
+        faults.required(&capacity, "");
+    }
+    if !capacity.has("storage") || spec.len_of("capacity") > 1 {
+        faults.not_supported_shown(&capacity, &capacity.value.to_string(), "storage");
+    }
+    for (_, amount) in spec.entries("capacity") {
+        resources::basic_amount(&amount, faults);
+        resources::positive_amount(&amount, faults);
+    }
+    let reclaim = spec.at("persistentVolumeReclaimPolicy");
+    if !reclaim.text().is_empty() {
+        faults.one_of(&reclaim, &["Delete", "Recycle", "Retain"]);
+    }
+    let affinity = spec.at("nodeAffinity");
+    if affinity.exists() {
+        if affinity.has("required") {
+            selectors::node_selector(&affinity.at("required"), faults);
+        } else {
+            faults.required(&affinity.at("required"), "must specify required node constraints");
+        }
+    }
+    volumes::persistent(&spec, faults);
+    if spec.has("local") && !affinity.exists() {
+        faults.required(&affinity, "Local volume requires node affinity");
+    }
+    let root = spec.at("hostPath").text_of("path");
+    if reclaim.text() == "Recycle" && !root.is_empty() && root.trim_matches('/').is_empty() {
+        faults.forbidden(&reclaim, "may not be 'recycle' for a hostPath mount of '/'");
+    }
+    faults.if_given(&spec.at("storageClassName"), names::subdomain);
+    faults.if_given_one_of(&spec.at("volumeMode"), &VOLUME_MODES);
+    let class = spec.at("volumeAttributesClassName");
+    if class.exists() {
+        if class.text().is_empty() {
+            faults.required(&class, "an empty string is disallowed");
+        } else {
+            faults.texts(&class, names::subdomain(class.text()));
+        }
+        if !spec.has("csi") {
+            faults.required(&spec.at("csi"), "has to be specified when using volumeAttributesClassName");
+        }
+    }
+}
+
+/// What may change in a persistent volume.
+pub(super) fn volume_change(new: &Node, old: &Node, faults: &mut Faults) {
+    let (spec, before) = (new.at("spec"), old.at("spec"));
+    let sources: BTreeSet<_> = [&spec, &before]
+        .iter()
+        .flat_map(|spec| spec.value.as_object().into_iter().flatten())
+        .map(|(name, _)| name.as_str())
+        .filter(|name| volumes::is_persistent_source(name))
+        .collect();
+    let same = sources.iter().all(|name| {
+        let (source, was) = (spec.at(name), before.at(name));
+        let may_expand = *name == "csi" && !was.has("controllerExpandSecretRef") && was.exists();
+        let except: &[&str] = if may_expand { &["controllerExpandSecretRef"] } else { &[] };
+        super::pod::same_but(source.value, was.value, except)
+    });
+    if !same {
+        let detail = "spec.persistentvolumesource is immutable after creation";
+        faults.forbidden(&spec.at("persistentvolumesource"), detail);
+    }
+    faults.unchanged(&new.at_as("spec.volumeMode", "volumeMode"), &old.at("spec.volumeMode"));
+    let affinity = new.at_as("spec.nodeAffinity", "nodeAffinity");
+    if before.has("nodeAffinity") && affinity.value != before.at("nodeAffinity").value {
+        let detail = "field is immutable, except for updating from beta label to GA";
+        faults.invalid(&affinity, affinity.value.clone(), detail);
+    }
+    if before.has("volumeAttributesClassName") && !spec.has("volumeAttributesClassName") {
+        let detail = "update from non-nil value to nil is forbidden";
+        faults.forbidden(&spec.at("volumeAttributesClassName"), detail);
+    }
+}
+
+/// A claim.
+pub(super) fn claim(claim: &Node, _: Option<&Node>, faults: &mut Faults) {
+    claim_spec(&claim.at("spec"), faults);
+}
+
+/// A template of claims.
+pub(super) fn claim_template(template: &Node, faults: &mut Faults) {
+    workloads::template_metadata(&template.at("metadata"), faults);
+    claim_spec(&template.at("spec"), faults);
+}
+
+fn claim_spec(spec: &Node, faults: &mut Faults) {
+    access_modes(spec, "at least 1 access mode is required", faults);
+    selectors::label_selector(&spec.at("selector"), faults);
+    let blamed = spec.entry("resources", "storage");
+    let size = spec.at("resources.requests.storage");
+    match resources::quantity(&size) {
+        None if !size.exists() => faults.required(&blamed, ""),
+        Some(quantity) if quantity <= crate::schema::Quantity::ZERO => {
+            faults.invalid(&blamed, size.text(), "must be greater than zero");
+        }
+        _ => {}
+    }
+    faults.if_given(&spec.at("storageClassName"), names::subdomain);
+    faults.if_given_one_of(&spec.at("volumeMode"), &VOLUME_MODES);
+    for name in ["dataSource", "dataSourceRef"] {
+        let source = spec.at(name);
+        if !source.exists() {
+            continue;
+        }
+        faults.given(&source.at("name"));
+        faults.given(&source.at("kind"));
+        let (group, kind) = (source.text_of("apiGroup"), source.text_of("kind"));
+        if group.is_empty() && kind != "PersistentVolumeClaim" {
+            let detail = "must be 'PersistentVolumeClaim' when referencing the default apiGroup";
+            faults.invalid(&source, kind, detail);
+        }
+        faults.if_given(&source.at("apiGroup"), names::subdomain);
+        faults.if_given(&source.at("namespace"), names::label);
+    }
+    faults.if_given(&spec.at("volumeAttributesClassName"), names::subdomain);
+}
+
+const CLAIM_IS_FIXED: &str = "spec is immutable after creation except resources.requests and volumeAttributesClassName for bound claims";
+
+/// What may change in a claim.
+pub(super) fn claim_change(new: &Node, old: &Node, faults: &mut Faults) {
+    let (spec, before) = (new.at("spec"), old.at("spec"));
+    let annotation = |claim: &Node| claim.at("metadata.annotations").value.get(STORAGE_CLASS).cloned();
+    if annotation(new).unwrap_or_default() != annotation(old).unwrap_or_default() {
+        let meta = new.at("metadata");
+        let given = meta.entry("annotations", STORAGE_CLASS).text();
+        let shown = format!("annotations.{STORAGE_CLASS}");
+        faults.invalid(&meta.at_as("annotations", &shown), given, "field is immutable");
+    }
+    let bound = new.at("status").text_of("phase") == "Bound";
+    let mut free = vec!["resources"];
+    if before.text_of("volumeName").is_empty() {
+        free.push("volumeName");
+    }
+    if !before.has("storageClassName") && spec.has("storageClassName") {
+        free.push("storageClassName");
+    }
+    if bound && spec.has("volumeAttributesClassName") {
+        free.push("volumeAttributesClassName");
+    }
+    let (resources, was) = (spec.at("resources"), before.at("resources"));
+    let size_is_free: &[&str] = if bound { &["storage"] } else { &[] };
+    let same = super::pod::same_but(spec.value, before.value, &free)
+        && super::pod::same_but(resources.value, was.value, &["requests"])
+        && super::pod::same_but(resources.at("requests").value, was.at("requests").value, size_is_free);
+    if !same {
+        faults.forbidden(&spec, CLAIM_IS_FIXED);
+    }
+    let size = spec.at("resources.requests.storage");
+    let asked = resources::quantity(&size).unwrap_or(crate::schema::Quantity::ZERO);
+    let asked_before = resources::quantity(&before.at("resources.requests.storage"));
+    let has =
+        resources::quantity(&old.at("status.capacity.storage")).unwrap_or(crate::schema::Quantity::ZERO);
+    if asked_before.is_some_and(|before| asked < before) && asked <= has {
+        faults.forbidden(&size, "field can not be less than status.capacity");
+    }
+    faults.unchanged(&new.at_as("spec.volumeMode", "volumeMode"), &old.at("spec.volumeMode"));
+    let class = spec.at("volumeAttributesClassName");
+    if before.has("volumeAttributesClassName") && class.value != before.at("volumeAttributesClassName").value
+    {
+        if !class.exists() {
+            faults.forbidden(&class, "update from non-nil value to nil is forbidden");
+        } else if class.text().is_empty() {
+            faults.forbidden(&class, "update from non-nil value to an empty string is forbidden");
+        }
+    }
+}
+
+/// What a claim got.
+pub(super) fn claim_status(new: &Node, _: &Node, faults: &mut Faults) {
+    let status = new.at("status");
+    for (_, amount) in status.entries("capacity") {
+        resources::basic_amount(&amount, faults);
+    }
+}
+
+/// A class of storage.
+pub(super) fn storage_class(class: &Node, _: Option<&Node>, faults: &mut Faults) {
+    let provisioner = class.at("provisioner");
+    if provisioner.text().is_empty() {
+        faults.required(&provisioner, "");
+    } else {
+        faults.texts(&provisioner, names::qualified(&provisioner.text().to_ascii_lowercase()));
+    }
+    parameters(class, faults);
+    faults.if_given_one_of(&class.at("reclaimPolicy"), &["Delete", "Retain"]);
+    faults.one_of(&class.at("volumeBindingMode"), &["Immediate", "WaitForFirstConsumer"]);
+    selectors::topology_terms(class, "allowedTopologies", faults);
+}
+
+fn parameters(class: &Node, faults: &mut Faults) {
+    let parameters = class.at("parameters");
+    if class.len_of("parameters") > PARAMETERS_MAX {
+        faults.too_long(&parameters, PARAMETERS_MAX);
+        return;
+    }
+    let mut bytes = 0;
+    for (key, value) in class.entries("parameters") {
+        if key.is_empty() {
+            faults.invalid(&parameters, key, "field can not be empty.");
+        }
+        bytes += key.len() + value.text().len();
+    }
+    if bytes > PARAMETERS_BYTES_MAX {
+        faults.too_long(&parameters, PARAMETERS_BYTES_MAX);
+    }
+}
+
+/// What may change in a class of storage.
+pub(super) fn storage_class_change(new: &Node, old: &Node, faults: &mut Faults) {
+    for name in ["parameters", "provisioner", "reclaimPolicy"] {
+        if new.at(name).value != old.at(name).value {
+            faults.forbidden(&new.at(name), &format!("updates to {name} are forbidden."));
+        }
+    }
+    faults.unchanged(&new.at("volumeBindingMode"), &old.at("volumeBindingMode"));
+}
+
+/// A driver for storage.
+pub(super) fn csi_driver(driver: &Node, _: Option<&Node>, faults: &mut Faults) {
+    volumes::driver_name(&driver.at_as("metadata.name", "name"), faults);
+    let spec = driver.at("spec");
+    for name in ["attachRequired", "podInfoOnMount", "storageCapacity"] {
+        if !spec.has(name) {
+            faults.required(&spec.at(name), "");
+        }
+    }
+    faults.if_given_one_of(&spec.at("fsGroupPolicy"), &["ReadWriteOnceWithFSType", "File", "None"]);
+    for mode in spec.items("volumeLifecycleModes") {
+        if !matches!(mode.text(), "Persistent" | "Ephemeral") {
+            faults.not_supported(&spec.at("volumeLifecycleModes"), mode.text(), &["Persistent", "Ephemeral"]);
+        }
+    }
+    let mut audiences = BTreeSet::new();
+    for request in spec.items("tokenRequests") {
+        if !audiences.insert(request.text_of("audience")) {
+            faults.duplicate(&request.at("audience"), request.text_of("audience"));
+        }
+    }
+}
+
+/// What may change in a driver for storage.
+pub(super) fn csi_driver_change(new: &Node, old: &Node, faults: &mut Faults) {
+    for name in ["spec.attachRequired", "spec.volumeLifecycleModes"] {
+        faults.unchanged(&new.at(name), &old.at(name));
+    }
+}
+
+/// The drivers for storage that a node has.
+pub(super) fn csi_node(node: &Node, _: Option<&Node>, faults: &mut Faults) {
+    let spec = node.at("spec");
+    let mut taken = BTreeSet::new();
+    for driver in spec.items("drivers") {
+        volumes::driver_name(&driver.at("name"), faults);
+        let id = driver.at("nodeID");
+        faults.given(&id);
+        if id.text().len() > NODE_ID_BYTES_MAX {
+            let detail = format!("must be {NODE_ID_BYTES_MAX} characters or less");
+            faults.invalid(&id, id.text(), &detail);
+        }
+        if driver.has("allocatable") {
+            faults.not_negative(&driver.at("allocatable.count"));
+        }
+        let mut keys = BTreeSet::new();
+        for key in driver.items("topologyKeys") {
+            if !keys.insert(key.text()) {
+                faults.duplicate(&driver.at("topologyKeys"), key.text());
+            }
+            faults.texts(&key, names::qualified(key.text()));
+        }
+        if !taken.insert(driver.text_of("name")) {
+            faults.duplicate(&driver.at("name"), driver.text_of("name"));
+        }
+    }
+}
+
+/// The attachment of a volume to a node.
+pub(super) fn volume_attachment(attachment: &Node, _: Option<&Node>, faults: &mut Faults) {
+    let spec = attachment.at("spec");
+    volumes::driver_name(&spec.at("attacher"), faults);
+    let source = spec.at("source");
+    match (source.has("inlineVolumeSpec"), source.has("persistentVolumeName")) {
+        (false, false) => {
+            faults.required(&source, "must specify exactly one of inlineVolumeSpec and persistentVolumeName")
+        }
+        (true, true) => {
+            faults
+                .forbidden(&source, "must specify exactly one of inlineVolumeSpec and persistentVolumeName");
+        }
+        (false, true) => {
+            let name = source.at("persistentVolumeName");
+            if name.text().is_empty() {
+                faults.required(&name, "must specify non empty persistentVolumeName");
+            } else {
+                faults.texts(&name, names::subdomain(name.text()));
+            }
+        }
+        (true, false) => {}
+    }
+    let node = spec.at("nodeName");
+    faults.texts(&node, names::subdomain(node.text()));
+}
+
+/// An object whose spec stays what it is.
+pub(super) fn spec_is_fixed(new: &Node, old: &Node, faults: &mut Faults) {
+    faults.unchanged(&new.at("spec"), &old.at("spec"));
+}
+
+/// A class of attributes of volumes.
+pub(super) fn attributes_class(class: &Node, _: Option<&Node>, faults: &mut Faults) {
+    volumes::driver_name(&class.at("driverName"), faults);
+    parameters(class, faults);
+}
+
+/// A class of attributes stays what it is.
+pub(super) fn attributes_class_change(new: &Node, old: &Node, faults: &mut Faults) {
+    for name in ["driverName", "parameters"] {
+        if new.at(name).value != old.at(name).value {
+            faults.forbidden(&new.at(name), &format!("updates to {name} are forbidden."));
+        }
+    }
+}
+
+/// How much storage there is in a part of the cluster.
+pub(super) fn storage_capacity(capacity: &Node, _: Option<&Node>, faults: &mut Faults) {
+    let class = capacity.at("storageClassName");
+    faults.texts(&class, names::subdomain(class.text()));
+    selectors::label_selector(&capacity.at("nodeTopology"), faults);
+    for name in ["capacity", "maximumVolumeSize"] {
+        let amount = capacity.at(name);
+        if resources::quantity(&amount).is_some_and(|quantity| quantity.is_negative()) {
+            faults.invalid(&amount, amount.text(), "must be greater than or equal to 0");
+        }
+    }
+}
+
+/// What may change in a capacity.
+pub(super) fn storage_capacity_change(new: &Node, old: &Node, faults: &mut Faults) {
+    for name in ["nodeTopology", "storageClassName"] {
+        faults.unchanged(&new.at(name), &old.at(name));
+    }
+}

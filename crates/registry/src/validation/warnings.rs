@@ -1,0 +1,282 @@
+//! What works but is old, ambiguous, or likely to be a mistake.
+
+use std::collections::BTreeMap;
+
+use serde_json::Value;
+
+use super::{
+    document::{Faults, Node},
+    names,
+};
+
+/// Labels that nodes once had, and what took their place.
+const OLD_LABELS: [(&str, &str); 5] = [
+    ("beta.kubernetes.io/arch", "deprecated since v1.14; use \"kubernetes.io/arch\" instead"),
+    ("beta.kubernetes.io/os", "deprecated since v1.14; use \"kubernetes.io/os\" instead"),
+    (
+        "failure-domain.beta.kubernetes.io/region",
+        "deprecated since v1.17; use \"topology.kubernetes.io/region\" instead",
+    ),
+    (
+        "failure-domain.beta.kubernetes.io/zone",
+        "deprecated since v1.17; use \"topology.kubernetes.io/zone\" instead",
+    ),
+    (
+        "beta.kubernetes.io/instance-type",
+        "deprecated since v1.17; use \"node.kubernetes.io/instance-type\" instead",
+    ),
+];
+
+/// Sources of volumes that are no longer there.
+const OLD_SOURCES: [(&str, &str); 9] = [
+    ("photonPersistentDisk", "deprecated in v1.11, non-functional in v1.16+"),
+    ("gitRepo", "deprecated in v1.11, and disabled by default in v1.33+"),
+    ("scaleIO", "deprecated in v1.16, non-functional in v1.22+"),
+    ("flocker", "deprecated in v1.22, non-functional in v1.25+"),
+    ("storageos", "deprecated in v1.22, non-functional in v1.25+"),
+    ("quobyte", "deprecated in v1.22, non-functional in v1.25+"),
+    ("glusterfs", "deprecated in v1.25, non-functional in v1.26+"),
+    ("cephfs", "deprecated in v1.28, non-functional in v1.31+"),
+    ("rbd", "deprecated in v1.28, non-functional in v1.31+"),
+];
+
+const SURPRISING: &str = "which can result in surprising behavior; a DNS label is recommended";
+
+/// The warnings for an object, collected as faults are, so that each knows where it belongs.
+#[derive(Default)]
+struct Warnings(Vec<String>);
+
+impl Warnings {
+    fn tell(&mut self, at: &Node, text: &str) {
+        // A fault without a detail has the path in the form that warnings need.
+        let mut faults = Faults::default();
+        faults.required(at, "");
+        let path = faults.0.pop().map(|cause| cause.field).unwrap_or_default();
+        self.0.push(format!("{path}: {text}"));
+    }
+}
+
+/// The warnings for an object of that type.
+pub(super) fn of(ty: &str, new: &Value, old: Option<&Value>) -> Vec<String> {
+    let mut warnings = Warnings::default();
+    let object = Node::root(new);
+    let generation = |value: &Value| value.pointer("/metadata/generation").and_then(Value::as_i64);
+    let same_spec = old.is_some_and(|old| generation(old) == generation(new));
+    match ty {
+        // Pods change often, and seldom by people.
+        "core.v1.Pod" if old.is_none() => {
+            hostname(&object, "the Pod's hostname", &mut warnings);
+            pod(&object.at("metadata"), &object.at("spec"), &mut warnings);
+        }
+        "apps.v1.Deployment"
+        | "apps.v1.ReplicaSet"
+        | "apps.v1.StatefulSet"
+        | "apps.v1.DaemonSet"
+        | "batch.v1.Job"
+        | "core.v1.ReplicationController" => {
+            if old.is_none() {
+                hostname(&object, "Pod names and hostnames", &mut warnings);
+            }
+            if !same_spec {
+                template(&object.at("spec.template"), &mut warnings);
+            }
+        }
+        "batch.v1.CronJob" => {
+            if old.is_none() {
+                hostname(&object, "Pod names and hostnames", &mut warnings);
+            }
+            if !same_spec {
+                template(&object.at("spec.jobTemplate.spec.template"), &mut warnings);
+            }
+        }
+        "core.v1.PodTemplate" if !same_spec => template(&object.at("template"), &mut warnings),
+        "core.v1.Service" => service(&object, &mut warnings),
+        "core.v1.PersistentVolume" => volume(&object, &mut warnings),
+        "core.v1.PersistentVolumeClaim" => storage_class_annotation(&object, &mut warnings),
+        "networking.v1.Ingress"
+            if old.is_none() && object.at("metadata.annotations").has("kubernetes.io/ingress.class") =>
+        {
+            let text = "annotation \"kubernetes.io/ingress.class\" is deprecated, please use \
+                 'spec.ingressClassName' instead";
+            warnings.0.push(text.to_owned());
+        }
+        "core.v1.Node" => {
+            if object.at("spec").has("configSource") {
+                warnings.0.push("spec.configSource: the feature is removed".to_owned());
+            }
+            if !object.at("spec").text_of("externalID").is_empty() {
+                let text = "spec.externalID: this field is deprecated, and is unused by Kubernetes";
+                warnings.0.push(text.to_owned());
+            }
+        }
+        _ => {}
+    }
+    warnings.0
+}
+
+fn hostname(object: &Node, where_used: &str, warnings: &mut Warnings) {
+    let name = object.at("metadata.name");
+    let wrong = names::label(name.text());
+    if !name.text().is_empty() && !wrong.is_empty() {
+        warnings.tell(&name, &format!("this is used in {where_used}, {SURPRISING}: [{}]", wrong.join(" ")));
+    }
+}
+
+fn template(template: &Node, warnings: &mut Warnings) {
+    pod(&template.at("metadata"), &template.at("spec"), warnings);
+}
+
+fn old_label(key: &str) -> Option<&'static str> {
+    OLD_LABELS.iter().find(|(old, _)| *old == key).map(|(_, text)| *text)
+}
+
+fn pod(meta: &Node, spec: &Node, warnings: &mut Warnings) {
+    for (key, value) in spec.entries("nodeSelector") {
+        if let Some(text) = old_label(key) {
+            warnings.tell(&value, text);
+        }
+    }
+    node_affinity(&spec.at("affinity.nodeAffinity"), warnings);
+    for constraint in spec.items("topologySpreadConstraints") {
+        if let Some(text) = old_label(constraint.text_of("topologyKey")) {
+            let key = constraint.at("topologyKey");
+            warnings.tell(&key, &format!("{} is {text}", key.text()));
+        }
+        if !constraint.has("labelSelector") {
+            let text = "a null labelSelector results in matching no pod";
+            warnings.tell(&constraint.at("labelSelector"), text);
+        }
+    }
+    annotations(meta, warnings);
+    for volume in spec.items("volumes") {
+        for (name, text) in OLD_SOURCES.iter().filter(|(name, _)| volume.has(name)) {
+            warnings.tell(&volume.at(name), text);
+        }
+    }
+    repeated(spec, "hostAliases", "ip", warnings);
+    repeated(spec, "imagePullSecrets", "name", warnings);
+    for secret in spec.items("imagePullSecrets").filter(|secret| secret.text_of("name").is_empty()) {
+        warnings.tell(&secret.at("name"), "invalid empty name \"\"");
+    }
+    for list in ["initContainers", "containers"] {
+        for container in spec.items(list) {
+            hidden_variables(&container, warnings);
+            repeated_ports(&container, warnings);
+        }
+    }
+    if spec.number_of("terminationGracePeriodSeconds") < 0 {
+        let text = "must be >= 0; negative values are invalid and will be treated as 1";
+        warnings.tell(&spec.at("terminationGracePeriodSeconds"), text);
+    }
+}
+
+fn node_affinity(affinity: &Node, warnings: &mut Warnings) {
+    let mut term = |term: &Node| {
+        for requirement in term.items("matchExpressions") {
+            if let Some(text) = old_label(requirement.text_of("key")) {
+                let key = requirement.at("key");
+                warnings.tell(&key, &format!("{} is {text}", key.text()));
+            }
+        }
+    };
+    let required = affinity.at("requiredDuringSchedulingIgnoredDuringExecution");
+    for selected in required.items("nodeSelectorTerms") {
+        term(&selected);
+    }
+    for preferred in affinity.items("preferredDuringSchedulingIgnoredDuringExecution") {
+        term(&preferred.at("preference"));
+    }
+}
+
+fn annotations(meta: &Node, warnings: &mut Warnings) {
+    for (key, annotation) in meta.entries("annotations") {
+        let text = if key == "seccomp.security.alpha.kubernetes.io/pod"
+            || key.starts_with("container.seccomp.security.alpha.kubernetes.io/")
+        {
+            "non-functional in v1.27+; use the \"seccompProfile\" field instead"
+        } else if key.starts_with("container.apparmor.security.beta.kubernetes.io/") {
+            "deprecated since v1.30; use the \"appArmorProfile\" field instead"
+        } else if key == "scheduler.alpha.kubernetes.io/critical-pod" {
+            "non-functional in v1.16+; use the \"priorityClassName\" field instead"
+        } else {
+            continue;
+        };
+        warnings.tell(&annotation, text);
+    }
+}
+
+fn repeated(spec: &Node, list: &str, field: &str, warnings: &mut Warnings) {
+    for (at, item) in spec.items(list).enumerate() {
+        let text = item.text_of(field);
+        if !text.is_empty() && spec.items(list).take(at).any(|other| other.text_of(field) == text) {
+            warnings.tell(&item.at(field), &format!("duplicate {field} \"{text}\""));
+        }
+    }
+}
+
+fn hidden_variables(container: &Node, warnings: &mut Warnings) {
+    for (at, variable) in container.items("env").enumerate() {
+        let name = variable.text_of("name");
+        if container.items("env").take(at).any(|other| other.text_of("name") == name) {
+            let text =
+                format!("hides previous definition of \"{name}\", which may be dropped when using apply");
+            warnings.tell(&variable, &text);
+        }
+    }
+}
+
+fn repeated_ports(container: &Node, warnings: &mut Warnings) {
+    let mut seen = BTreeMap::new();
+    for (at, port) in container.items("ports").enumerate() {
+        let key = (port.number_of("containerPort"), port.text_of("protocol"));
+        if let Some(first) = seen.get(&key) {
+            let mut other = Warnings::default();
+            other.tell(&container.item("ports", *first), "");
+            let path = other.0.pop().unwrap_or_default();
+            let path = path.trim_end_matches(": ");
+            warnings.tell(&port, &format!("duplicate port definition with {path}"));
+        }
+        seen.entry(key).or_insert(at);
+    }
+}
+
+fn service(service: &Node, warnings: &mut Warnings) {
+    let (meta, spec) = (service.at("metadata"), service.at("spec"));
+    let hints = meta.entry("annotations", "service.kubernetes.io/topology-aware-hints");
+    if hints.exists() {
+        warnings.tell(&hints, "please use service.kubernetes.io/topology-mode instead");
+    }
+    if spec.text_of("clusterIP") != "None" {
+        return;
+    }
+    if !spec.text_of("loadBalancerIP").is_empty() {
+        warnings.0.push("spec.loadBalancerIP is ignored when spec.clusterIP is \"None\"".to_owned());
+    }
+    if spec.len_of("externalIPs") > 0 {
+        warnings.0.push("spec.externalIPs is ignored when spec.clusterIP is \"None\"".to_owned());
+    }
+    if spec.text_of("sessionAffinity") == "ClientIP" {
+        warnings.0.push("spec.SessionAffinity is ignored when spec.clusterIP is \"None\"".to_owned());
+    }
+}
+
+fn storage_class_annotation(object: &Node, warnings: &mut Warnings) {
+    let meta = object.at("metadata");
+    let annotation = meta.entry("annotations", "volume.beta.kubernetes.io/storage-class");
+    if annotation.exists() {
+        warnings.tell(&annotation, "deprecated since v1.8; use \"storageClassName\" attribute instead");
+    }
+}
+
+fn volume(volume: &Node, warnings: &mut Warnings) {
+    storage_class_annotation(volume, warnings);
+    let spec = volume.at("spec");
+    if spec.text_of("persistentVolumeReclaimPolicy") == "Recycle" {
+        let text = "The Recycle reclaim policy is deprecated. Instead, the recommended approach is to use dynamic \
+             provisioning.";
+        warnings.tell(&spec.at("persistentVolumeReclaimPolicy"), text);
+    }
+    for (name, text) in OLD_SOURCES.iter().filter(|(name, _)| spec.has(name)) {
+        warnings.tell(&spec.at(name), text);
+    }
+}
