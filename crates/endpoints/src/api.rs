@@ -121,7 +121,7 @@ impl Api {
     /// Answers a request. `certificate` is what the client showed of itself when it connected.
     pub async fn handle(
         self: Arc<Self>,
-        request: Request<Incoming>,
+        mut request: Request<Incoming>,
         certificate: Option<&[u8]>,
     ) -> Response<Body> {
         let began = Instant::now();
@@ -136,8 +136,12 @@ impl Api {
         let mut response = if preflight && allowed_origin.is_some() {
             plain(StatusCode::NO_CONTENT)
         } else {
-            let pass =
-                Pass { info: info.clone(), query, headers: request.headers().clone(), user: Arc::default() };
+            let pass = Pass {
+                info: info.clone(),
+                query,
+                headers: std::mem::take(request.headers_mut()),
+                user: Arc::default(),
+            };
             Arc::clone(&self).answer(pass, request, certificate).await
         };
         let code = response.status().as_u16();

@@ -9,6 +9,7 @@ use hyper_util::{
     rt::{TokioExecutor, TokioIo, TokioTimer},
     server::conn::auto::Builder,
 };
+use socket2::{SockRef, TcpKeepalive};
 use std::{convert::Infallible, sync::Arc, time::Duration};
 use tokio::{
     io::{AsyncRead, AsyncWrite},
@@ -30,6 +31,8 @@ const STREAMS_MAX: u32 = 1000;
 /// After what silence an HTTP/2 client is asked whether it is there, and how long it has to answer.
 const PING_INTERVAL: Duration = Duration::from_secs(30);
 const PING_ANSWER_MAX: Duration = Duration::from_secs(15);
+/// After what silence of a connection its other end is asked whether it is there.
+const KEEPALIVE: Duration = Duration::from_secs(30);
 /// How long to wait when no connection can be accepted, as when too many files are open.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
 
@@ -105,6 +108,9 @@ impl Connection {
     async fn serve(self, stream: TcpStream) {
         // Events are small and must not wait for more.
         let _ = stream.set_nodelay(true);
+        // A client whose machine is gone says nothing; asking now and then finds out.
+        let _ = SockRef::from(&stream)
+            .set_tcp_keepalive(&TcpKeepalive::new().with_time(KEEPALIVE).with_interval(KEEPALIVE));
         let Some(acceptor) = &self.acceptor else { return self.serve_requests(stream, None).await };
         match tokio::time::timeout(TLS_HANDSHAKE_MAX, acceptor.accept(stream)).await {
             Ok(Ok(stream)) => {

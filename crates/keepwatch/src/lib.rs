@@ -20,3 +20,8 @@ pub mod server;
 mod configure;
 
 pub use server::{Builder, Server, StartError};
+
+/// The programs in the README.
+#[cfg(doctest)]
+#[doc = include_str!("../../../README.md")]
+struct Readme;

@@ -688,7 +688,9 @@ mod tests {
         }
         let mode =
             |name: &str| fs::metadata(directory.path().join(name)).unwrap().permissions().mode() & 0o777;
-        for name in ["pki/ca.key", "pki/server.key", "pki/admin.key", "admin.kubeconfig"] {
+        for name in
+            ["pki/ca.key", "pki/server.key", "pki/admin.key", "pki/service-accounts.key", "admin.kubeconfig"]
+        {
             assert_eq!(mode(name), 0o600, "{name}");
         }
         assert_eq!(mode("pki"), 0o700);
@@ -697,7 +699,8 @@ mod tests {
             .map(|entry| entry.unwrap().file_name().into_string().unwrap())
             .collect();
         left.sort();
-        assert_eq!(left, ["admin.crt", "admin.key", "ca.crt", "ca.key", "server.crt", "server.key"]);
+        let all = "admin.crt admin.key ca.crt ca.key server.crt server.key service-accounts.key";
+        assert_eq!(left.join(" "), all);
     }
 
     #[test]

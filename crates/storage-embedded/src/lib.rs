@@ -21,10 +21,6 @@
 //! # Ok::<_, Box<dyn std::error::Error>>(())
 //! ```
 
-#[cfg(doctest)]
-#[doc = include_str!("../../../README.md")]
-struct Readme;
-
 mod directory;
 mod entry;
 mod mvcc;
