@@ -5,13 +5,15 @@ use prometheus::{
     HistogramOpts, HistogramVec, IntCounter, IntCounterVec, IntGauge, IntGaugeVec, Opts, Registry,
     core::Collector,
 };
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// Counters and histograms of requests. Cloning shares them.
 #[derive(Clone)]
 pub struct ApiMetrics {
     requests: IntCounterVec,
     durations: HistogramVec,
+    sli_durations: HistogramVec,
+    watch_lists: HistogramVec,
     sizes: HistogramVec,
     in_flight: IntGaugeVec,
     long_running: IntGaugeVec,
@@ -62,6 +64,24 @@ impl ApiMetrics {
                     "How long answers took.",
                     DURATION_SECONDS.to_vec(),
                     &["verb", "dry_run", "group", "version", "resource", "subresource", "scope", "component"],
+                ),
+            )?,
+            sli_durations: own(
+                registry,
+                histogram(
+                    "apiserver_request_sli_duration_seconds",
+                    "How long answers took, watches aside.",
+                    DURATION_SECONDS.to_vec(),
+                    &["verb", "group", "version", "resource", "subresource", "scope", "component"],
+                ),
+            )?,
+            watch_lists: own(
+                registry,
+                histogram(
+                    "apiserver_watch_list_duration_seconds",
+                    "How long it took until a watch had told the state it began with.",
+                    DURATION_SECONDS.to_vec(),
+                    &["group", "version", "resource", "scope"],
                 ),
             )?,
             sizes: own(
@@ -130,6 +150,11 @@ impl ApiMetrics {
         self.durations
             .with_label_values(&[verb, dry_run, group, version, resource, subresource, scope, "apiserver"])
             .observe(took.as_secs_f64());
+        if info.verb != "watch" {
+            self.sli_durations
+                .with_label_values(&[verb, group, version, resource, subresource, scope, "apiserver"])
+                .observe(took.as_secs_f64());
+        }
         if let Some(bytes) = bytes {
             self.sizes
                 .with_label_values(&[verb, group, version, resource, subresource, scope, "apiserver"])
@@ -160,6 +185,8 @@ impl ApiMetrics {
             open,
             events: self.events.with_label_values(&own),
             sizes: self.event_sizes.with_label_values(&own),
+            began: Instant::now(),
+            initial: self.watch_lists.with_label_values(&[group, version, resource, scope(info)]),
         }
     }
 }
@@ -169,6 +196,8 @@ pub struct WatchMetrics {
     open: IntGauge,
     events: IntCounter,
     sizes: prometheus::Histogram,
+    began: Instant,
+    initial: prometheus::Histogram,
 }
 
 impl WatchMetrics {
@@ -176,6 +205,13 @@ impl WatchMetrics {
     pub fn told(&self, bytes: usize) {
         self.events.inc();
         self.sizes.observe(bytes as f64);
+    }
+}
+
+impl WatchMetrics {
+    /// The state that the watch began with is told.
+    pub fn told_state(&self) {
+        self.initial.observe(self.began.elapsed().as_secs_f64());
     }
 }
 

@@ -327,6 +327,8 @@ impl Starting {
     async fn of(mut builder: Builder) -> Result<Server, StartError> {
         let (backend, near, store) = open(&builder).await?;
         let metrics = prometheus::Registry::new();
+        #[cfg(target_os = "linux")]
+        metrics.register(Box::new(prometheus::process_collector::ProcessCollector::for_self()))?;
         let (registry, caches) = registry(&builder, Arc::clone(&backend), near, &metrics)?;
         let (listener, address) = listen(builder.address).await?;
         let http = match builder.http_port {

@@ -70,7 +70,12 @@ impl Stream for Events {
         };
         let bytes = match next {
             None => None,
-            Some(Ok(event)) => Some(this.encoder.event(&event)),
+            Some(Ok(event)) => {
+                if let WatchEvent::Bookmark { initial_state_end: true, .. } = event {
+                    this.metrics.told_state();
+                }
+                Some(this.encoder.event(&event))
+            }
             Some(Err(error)) => {
                 this.ended = true;
                 Some(this.encoder.error(error))
