@@ -19,6 +19,24 @@ use serde_json::{Value, json};
 /// The namespaces that may not be deleted.
 const IMMORTAL: [&str; 3] = ["default", "kube-system", "kube-public"];
 
+/// What is told to whoever writes an object that asks for something this server does not do yet.
+pub(crate) fn not_enforced(ty: &str) -> Option<&'static str> {
+    let group = ty.rsplit_once('.').map_or(ty, |(group, _)| group);
+    match (group, ty) {
+        ("rbac.v1", _) => {
+            Some("roles are kept but not enforced yet: every authenticated user may do everything")
+        }
+        ("admissionregistration.v1", _) => {
+            Some("webhooks and admission policies are kept but not called yet")
+        }
+        (_, "core.v1.ResourceQuota" | "core.v1.LimitRange") => {
+            Some("quotas and limit ranges are kept but not enforced yet")
+        }
+        (_, "apiregistration.v1.APIService") => Some("requests are not passed on to other API servers yet"),
+        _ => None,
+    }
+}
+
 /// A resource that the server itself uses.
 pub(crate) fn known(group: &str, plural: &str) -> &'static Resource {
     kinds::find(group, "v1", plural).expect("the server's own kinds are in the table")
@@ -30,6 +48,12 @@ impl Registry {
             self.must_take_new_content(target, document).await?;
         }
         match target.resource.ty {
+            "apiextensions.v1.CustomResourceDefinition" => {
+                let mut status = Status::method_not_supported(target.qualified(), "create");
+                status.message =
+                    "custom resources are not served yet, so their definitions are not taken".to_owned();
+                return Err(status);
+            }
             "core.v1.Pod" => {
                 self.set_priority(document).await?;
                 tolerate_for_a_while(document);

@@ -5,6 +5,7 @@
 
 use crate::{
     addresses::Addresses,
+    admission::not_enforced,
     codec::{self, Decoded, Expected},
     convert,
     inspect::ResourceInspector,
@@ -267,6 +268,7 @@ impl Registry {
             match self.store_new(target, &mut document, options.dry_run).await {
                 Ok(shown) => {
                     warnings.extend(validation::warnings(resource, &document, None));
+                    warnings.extend(not_enforced(resource.ty).map(str::to_owned));
                     return Ok(Written { shown, created: true, warnings });
                 }
                 Err(status) if generated && status.code == 409 => {
@@ -378,12 +380,12 @@ impl Registry {
         current: &Object,
         warnings: &mut Vec<String>,
     ) -> Result<Value, Status> {
+        warnings.clear();
         let resource = target.resource;
         let old = convert_from_stored(resource, document_of(&current.value, Some(current.revision)));
         let mut new = match change {
             Change::Replace(document) => document.clone(),
             Change::Patch { patch, strictness } => {
-                warnings.clear();
                 apply_patch(Expected::of(resource), patch, *strictness, &old, warnings)?
             }
         };
@@ -409,6 +411,7 @@ impl Registry {
         refuse_invalid(resource, &new, causes)?;
         if part == Part::Main {
             warnings.extend(validation::warnings(resource, &new, Some(&old)));
+            warnings.extend(not_enforced(resource.ty).map(str::to_owned));
         }
         Ok(new)
     }
