@@ -145,9 +145,7 @@ impl Renderer {
         match self.form.media {
             Media::Protobuf => {
                 let mut out = Vec::new();
-                protobuf::wrap(&mut out, version.api_version(), "PartialObjectMetadata", |out| {
-                    protobuf::encode(out, &partial, partial_type());
-                });
+                enveloped_partial(&mut out, version, &partial);
                 out.into()
             }
             _ => self.untyped(&partial),
@@ -324,33 +322,13 @@ impl Renderer {
 
     /// An object of an event, without a newline. `first` is the first event of a watch, which alone shows the columns.
     pub fn event_object(&self, shown: &Shown, first: bool) -> Vec<u8> {
-        let mut out = Vec::with_capacity(shown.value.len() + 64);
-        match (self.form.shown_as, self.form.media) {
-            (ShownAs::Itself, Media::Protobuf) => {
-                let document = self.converted(shown.document());
-                self.enveloped(&mut out, &document);
-            }
-            (ShownAs::Itself, _) if self.resource.stored_as.is_none() => shown.write_json(&mut out),
-            (ShownAs::Itself, _) => {
-                schema::write(&mut out, &self.converted(shown.document()), self.resource.type_ref())
-            }
-            (ShownAs::Table(version), _) => {
-                let document = self.converted(shown.document());
-                let meta = json!({"resourceVersion": text_at(&document, "resourceVersion")});
-                let table = self.table(version, meta, &[document], first);
-                out.extend_from_slice(table.to_string().as_bytes());
-            }
-            (ShownAs::Metadata(version) | ShownAs::MetadataList(version), Media::Protobuf) => {
-                let partial = partial(version, &shown.document());
-                protobuf::wrap(&mut out, version.api_version(), "PartialObjectMetadata", |out| {
-                    protobuf::encode(out, &partial, partial_type());
-                });
-            }
-            (ShownAs::Metadata(version) | ShownAs::MetadataList(version), _) => {
-                out.extend_from_slice(partial(version, &shown.document()).to_string().as_bytes());
-            }
+        let is_plain = self.form.shown_as == ShownAs::Itself && self.form.media == Media::Json;
+        if is_plain && self.resource.stored_as.is_none() {
+            let mut out = Vec::with_capacity(shown.value.len() + 64);
+            shown.write_json(&mut out);
+            return out;
         }
-        out
+        self.event_document(self.converted(shown.document()), first)
     }
 
     /// The object of a bookmark: empty but for its version and, at the end of the initial state, an annotation.
@@ -358,31 +336,30 @@ impl Renderer {
         let mut document = schema::zero(self.resource.type_ref());
         document["kind"] = self.resource.kind.into();
         document["apiVersion"] = self.resource.api_version().into();
+        // Who reads the rows of a table must find the annotation there, whatever else was asked for.
+        let is_end = metadata.get("annotations").is_some();
         document["metadata"] = metadata;
+        let include_object = match self.include_object {
+            IncludeObject::None if is_end => IncludeObject::Metadata,
+            as_asked => as_asked,
+        };
+        Renderer { include_object, ..*self }.event_document(document, first)
+    }
+
+    fn event_document(&self, document: Value, first: bool) -> Vec<u8> {
         let mut out = Vec::new();
         match (self.form.shown_as, self.form.media) {
             (ShownAs::Itself, Media::Protobuf) => self.enveloped(&mut out, &document),
             (ShownAs::Itself, _) => schema::write(&mut out, &document, self.resource.type_ref()),
             (ShownAs::Table(version), _) => {
                 let meta = json!({"resourceVersion": text_at(&document, "resourceVersion")});
-                // Who reads the rows must find the annotation there, whatever else was asked for.
-                let end = document["metadata"].get("annotations").is_some();
-                let include = if end && self.include_object == IncludeObject::None {
-                    IncludeObject::Metadata
-                } else {
-                    self.include_object
-                };
-                let own = Renderer { include_object: include, ..*self };
-                let table = own.table(version, meta, &[document], first);
-                out.extend_from_slice(table.to_string().as_bytes());
+                out = self.table(version, meta, &[document], first).to_string().into_bytes();
             }
             (ShownAs::Metadata(version) | ShownAs::MetadataList(version), Media::Protobuf) => {
-                protobuf::wrap(&mut out, version.api_version(), "PartialObjectMetadata", |out| {
-                    protobuf::encode(out, &partial(version, &document), partial_type());
-                });
+                enveloped_partial(&mut out, version, &partial(version, &document));
             }
             (ShownAs::Metadata(version) | ShownAs::MetadataList(version), _) => {
-                out.extend_from_slice(partial(version, &document).to_string().as_bytes());
+                out = partial(version, &document).to_string().into_bytes();
             }
         }
         out
@@ -427,6 +404,12 @@ fn protobuf_list(api_version: &str, kind: &str, meta: &ListMeta, items: Vec<u8>)
     let mut head = Vec::new();
     protobuf::list_header(&mut head, api_version, kind, meta, items.len());
     Body::Pieces(Box::new([Bytes::from(head), Bytes::from(items)].into_iter()))
+}
+
+fn enveloped_partial(out: &mut Vec<u8>, version: MetaVersion, partial: &Value) {
+    protobuf::wrap(out, version.api_version(), "PartialObjectMetadata", |out| {
+        protobuf::encode(out, partial, partial_type());
+    });
 }
 
 fn partial_type() -> TypeRef {
