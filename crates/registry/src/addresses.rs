@@ -10,7 +10,7 @@ use crate::{
     rest::{Registry, Target, document_of, encode},
     schema::Timestamp,
     strategy,
-    value::{at, fields, integer, list, name, text},
+    value::{at, fields, integer, list, name, set, text},
 };
 use keepwatch_apimachinery::{
     list_options::ListAt,
@@ -41,7 +41,7 @@ pub(crate) struct Reserved {
 }
 
 /// The port that a service is shown that is not stored.
-const PRETENDED_NODE_PORT: i64 = 32769;
+const PRETENDED_NODE_PORT: u16 = 32769;
 /// How often a random address or port is tried before all are.
 const RANDOM_TRIES: usize = 16;
 
@@ -78,27 +78,58 @@ impl Addresses {
         random.chain((1..=usable).rev().map(|offset| Ipv4Addr::from(self.network + offset)))
     }
 
-    /// Fills in what a service would get, without giving anything out.
-    pub(crate) fn pretend(&self, resource: &Resource, document: &mut Value) {
+    /// Fills in what a service would get, without giving anything out. Only what lies in no range is refused.
+    pub(crate) fn pretend(
+        &self,
+        resource: &Resource,
+        document: &mut Value,
+        old: &Value,
+    ) -> Result<(), Status> {
         if resource.ty != "core.v1.Service" {
-            return;
+            return Ok(());
         }
-        let Needs { address, ports, health } = needs(document);
+        let needed = needs(document);
         complete_families(document);
-        if address && text(document, &["spec", "clusterIP"]).is_empty() {
+        let given = text(document, &["spec", "clusterIP"]).to_owned();
+        if needed.address && given.is_empty() {
             set_address(document, &Ipv4Addr::from(self.network).to_string());
+        } else if needed.address && given != "None" {
+            self.usable(document, &given, &addresses_of(old))?;
+            set_address(document, &given);
         }
-        if ports {
-            let ports = document["spec"]["ports"].as_array_mut().into_iter().flatten();
-            for (port, pretended) in ports.zip(PRETENDED_NODE_PORT..) {
-                if integer(port, &["nodePort"]).unwrap_or(0) == 0 {
-                    port["nodePort"] = pretended.into();
-                }
+        let mut pretended = PRETENDED_NODE_PORT..;
+        fill_in_ports(document, &node_ports(old), &needed, |wanted| match wanted {
+            None => Ok(pretended.next().unwrap_or(PRETENDED_NODE_PORT)),
+            Some(port) if self.node_ports.contains(&port) => Ok(port),
+            Some(_) => Err(PortFault::OutOfRange),
+        })
+        .map_err(|refused| self.port_refused(document, refused))
+    }
+
+    /// The address that a service asks for, if it is one of the range or one that the service had.
+    fn usable(&self, document: &Value, given: &str, had: &[Ipv4Addr]) -> Result<Ipv4Addr, Status> {
+        let address: Ipv4Addr =
+            given.parse().map_err(|_| address_refused(document, given, "not a valid IPv4 address"))?;
+        if had.contains(&address) || self.contains(address) {
+            return Ok(address);
+        }
+        Err(address_refused(document, given, "the provided network does not match the current range"))
+    }
+
+    fn port_refused(&self, document: &Value, refused: RefusedPort) -> Status {
+        let range = &self.node_ports;
+        let detail = match refused.fault {
+            PortFault::OutOfRange => format!(
+                "provided port is not in the valid range. The range of valid ports is {}-{}",
+                range.start(),
+                range.end()
+            ),
+            PortFault::Taken => "provided port is already allocated".to_owned(),
+            PortFault::NoneLeft => {
+                return Status::internal_error("failed to allocate a nodePort: range is full");
             }
-        }
-        if health && integer(document, &["spec", "healthCheckNodePort"]).unwrap_or(0) == 0 {
-            fields(document, &["spec"]).insert("healthCheckNodePort".to_owned(), PRETENDED_NODE_PORT.into());
-        }
+        };
+        invalid(document, Cause::invalid(refused.field, &refused.wanted.into(), &detail))
     }
 
     fn give_port(&self, wanted: Option<u16>) -> Result<u16, PortFault> {
@@ -129,10 +160,20 @@ enum PortFault {
     NoneLeft,
 }
 
+/// A port that a service cannot have, and where it asks for it.
+struct RefusedPort {
+    field: String,
+    wanted: i64,
+    fault: PortFault,
+}
+
 /// What a service must have.
 struct Needs {
     address: bool,
+    /// Whether it may have ports of the nodes.
     ports: bool,
+    /// Whether it gets them without asking.
+    all_ports: bool,
     health: bool,
 }
 
@@ -142,7 +183,8 @@ fn needs(service: &Value) -> Needs {
     let allocates = at(service, &["spec", "allocateLoadBalancerNodePorts"]) != Some(&Value::Bool(false));
     Needs {
         address: kind != "ExternalName",
-        ports: kind == "NodePort" || (balanced && allocates),
+        ports: kind == "NodePort" || balanced,
+        all_ports: kind == "NodePort" || (balanced && allocates),
         health: balanced && text(service, &["spec", "externalTrafficPolicy"]) == "Local",
     }
 }
@@ -179,6 +221,36 @@ fn complete_families(service: &mut Value) {
     if spec.get("ipFamilies").and_then(Value::as_array).is_none_or(Vec::is_empty) {
         spec.insert("ipFamilies".to_owned(), families);
     }
+}
+
+/// Writes into a service the ports that it needs. Those it had are its own; `give` finds any other, or the one wanted.
+fn fill_in_ports(
+    service: &mut Value,
+    had: &[u16],
+    needed: &Needs,
+    mut give: impl FnMut(Option<u16>) -> Result<u16, PortFault>,
+) -> Result<(), RefusedPort> {
+    let mut find = |wanted: i64, field: &dyn Fn() -> String| {
+        let port = u16::try_from(wanted).ok().filter(|port| *port > 0);
+        let found = match port {
+            Some(own) if had.contains(&own) => Ok(own),
+            None if wanted != 0 => Err(PortFault::OutOfRange),
+            port => give(port),
+        };
+        found.map_err(|fault| RefusedPort { field: field(), wanted, fault })
+    };
+    for (index, port) in service["spec"]["ports"].as_array_mut().into_iter().flatten().enumerate() {
+        let wanted = integer(port, &["nodePort"]).unwrap_or(0);
+        let wants = needed.all_ports || (needed.ports && wanted != 0);
+        let found =
+            if wants { Some(find(wanted, &|| format!("spec.ports[{index}].nodePort"))?) } else { None };
+        set(fields(port, &[]), "nodePort", found.map(Value::from));
+    }
+    let wanted = integer(service, &["spec", "healthCheckNodePort"]).unwrap_or(0);
+    let found =
+        if needed.health { Some(find(wanted, &|| "spec.healthCheckNodePort".to_owned())?) } else { None };
+    set(fields(service, &["spec"]), "healthCheckNodePort", found.map(Value::from));
+    Ok(())
 }
 
 fn node_ports(service: &Value) -> Vec<u16> {
@@ -225,12 +297,22 @@ impl Registry {
         reserved: &mut Reserved,
     ) -> Result<(), Status> {
         complete_families(document);
-        let Needs { address, ports, health } = needs(document);
+        let needed = needs(document);
         let (had, had_ports) = (addresses_of(old), node_ports(old));
-        if address {
+        if needed.address {
             self.fill_in_address(target, document, &had, reserved).await?;
         }
-        self.fill_in_ports(target, document, &had_ports, ports, health, reserved)?;
+        let give = |wanted: Option<u16>| {
+            // One port may serve several protocols.
+            if let Some(own) = wanted.filter(|port| reserved.ports_taken.contains(port)) {
+                return Ok(own);
+            }
+            let port = self.addresses.give_port(wanted)?;
+            reserved.ports_taken.push(port);
+            Ok(port)
+        };
+        fill_in_ports(document, &had_ports, &needed, give)
+            .map_err(|refused| self.addresses.port_refused(document, refused))?;
         let (has, has_ports) = (addresses_of(document), node_ports(document));
         reserved.left = had.into_iter().filter(|ip| !has.contains(ip)).collect();
         reserved.ports_left = had_ports.into_iter().filter(|port| !has_ports.contains(port)).collect();
@@ -258,87 +340,14 @@ impl Registry {
             }
             return Err(Status::internal_error("failed to allocate a serviceIP: range is full"));
         }
-        let refused = |why: &str| {
-            let value = at(document, &["spec", "clusterIPs"]).cloned().unwrap_or_else(|| json!([given]));
-            let detail = format!("failed to allocate IP {given}: {why}");
-            invalid(document, Cause::invalid("spec.clusterIPs", &value, &detail))
-        };
-        let Ok(address) = given.parse::<Ipv4Addr>() else { return Err(refused("not a valid IPv4 address")) };
+        let address = self.addresses.usable(document, &given, had)?;
         if !had.contains(&address) {
-            if !self.addresses.contains(address) {
-                return Err(refused("the provided network does not match the current range"));
-            }
             if !self.take(target, address).await? {
-                return Err(refused("provided IP is already allocated"));
+                return Err(address_refused(document, &given, "provided IP is already allocated"));
             }
             reserved.taken.push(address);
         }
         set_address(document, &given);
-        Ok(())
-    }
-
-    fn fill_in_ports(
-        &self,
-        target: Target<'_>,
-        document: &mut Value,
-        had: &[u16],
-        ports: bool,
-        health: bool,
-        reserved: &mut Reserved,
-    ) -> Result<(), Status> {
-        let name = target.name.to_owned();
-        let mut give = |wanted: i64, field: String| -> Result<i64, Status> {
-            let wanted_port = u16::try_from(wanted).ok().filter(|port| *port > 0);
-            if wanted != 0
-                && wanted_port.is_some_and(|port| had.contains(&port) || reserved.ports_taken.contains(&port))
-            {
-                return Ok(wanted);
-            }
-            let given = match (wanted, wanted_port) {
-                (0, _) => self.addresses.give_port(None),
-                (_, Some(port)) => self.addresses.give_port(Some(port)),
-                (_, None) => Err(PortFault::OutOfRange),
-            };
-            match given {
-                Ok(port) => {
-                    reserved.ports_taken.push(port);
-                    Ok(i64::from(port))
-                }
-                Err(fault) => {
-                    let range = &self.addresses.node_ports;
-                    let detail = match fault {
-                        PortFault::OutOfRange => format!(
-                            "provided port is not in the valid range. The range of valid ports is {}-{}",
-                            range.start(),
-                            range.end()
-                        ),
-                        PortFault::Taken => "provided port is already allocated".to_owned(),
-                        PortFault::NoneLeft => "no ports left in the range".to_owned(),
-                    };
-                    let cause = Cause::invalid(field, &wanted.into(), &detail);
-                    Err(Status::invalid(Qualified::core("Service"), &name, vec![cause]))
-                }
-            }
-        };
-        if ports {
-            let all = document["spec"]["ports"].as_array_mut().into_iter().flatten();
-            for (index, port) in all.enumerate() {
-                let wanted = integer(port, &["nodePort"]).unwrap_or(0);
-                port["nodePort"] = give(wanted, format!("spec.ports[{index}].nodePort"))?.into();
-            }
-        } else {
-            for port in document["spec"]["ports"].as_array_mut().into_iter().flatten() {
-                fields(port, &[]).remove("nodePort");
-            }
-        }
-        let spec = fields(document, &["spec"]);
-        if health {
-            let wanted = spec.get("healthCheckNodePort").and_then(Value::as_i64).unwrap_or(0);
-            let port = give(wanted, "spec.healthCheckNodePort".to_owned())?;
-            spec.insert("healthCheckNodePort".to_owned(), port.into());
-        } else {
-            spec.remove("healthCheckNodePort");
-        }
         Ok(())
     }
 
@@ -425,6 +434,12 @@ impl Registry {
         }
         Ok(())
     }
+}
+
+fn address_refused(document: &Value, given: &str, why: &str) -> Status {
+    let value = at(document, &["spec", "clusterIPs"]).cloned().unwrap_or_else(|| json!([given]));
+    let detail = format!("failed to allocate IP {given}: {why}");
+    invalid(document, Cause::invalid("spec.clusterIPs", &value, &detail))
 }
 
 fn invalid(document: &Value, cause: Cause) -> Status {

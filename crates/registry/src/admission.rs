@@ -13,7 +13,7 @@ use keepwatch_apimachinery::{
     meta::Qualified,
     status::{Cause, Status},
 };
-use keepwatch_storage::ListRequest;
+use keepwatch_storage::{ListRequest, Object};
 use serde_json::{Value, json};
 
 /// The namespaces that may not be deleted.
@@ -45,7 +45,7 @@ pub(crate) fn known(group: &str, plural: &str) -> &'static Resource {
 impl Registry {
     pub(crate) async fn admit_create(&self, target: Target<'_>, document: &mut Value) -> Result<(), Status> {
         if target.resource.namespaced {
-            self.must_take_new_content(target, document).await?;
+            self.must_take_new_content(target, name(document)).await?;
         }
         match target.resource.ty {
             "apiextensions.v1.CustomResourceDefinition" => {
@@ -88,17 +88,19 @@ impl Registry {
         Ok(())
     }
 
-    /// A namespace, as fresh as it has to be: one that is not known yet may just have been made.
+    /// A namespace, as fresh as it has to be: one that is not known yet, or known to end, may just have been made (anew).
     async fn namespace(&self, name: &str) -> Result<Value, Status> {
         let target = Target { resource: known("", "namespaces"), namespace: "", name };
-        let found = match self.get(target, Position::Any).await {
-            Err(status) if status.code == 404 => self.get(target, Position::MostRecent).await,
-            other => other,
-        };
-        found.map(|object| document_of(&object.value, None))
+        let document = |object: Object| document_of(&object.value, None);
+        match self.get(target, Position::Any).await.map(document) {
+            Ok(namespace) if !is_deleting(&namespace) => Ok(namespace),
+            Err(status) if status.code != 404 => Err(status),
+            _ => self.get(target, Position::MostRecent).await.map(document),
+        }
     }
 
-    async fn must_take_new_content(&self, target: Target<'_>, document: &Value) -> Result<(), Status> {
+    /// A namespace that is being deleted takes nothing new, be it an object or something under the name of one.
+    pub(crate) async fn must_take_new_content(&self, target: Target<'_>, new: &str) -> Result<(), Status> {
         if target.resource.plural == "localsubjectaccessreviews" {
             return Ok(());
         }
@@ -108,7 +110,7 @@ impl Registry {
         }
         let place = target.namespace;
         let why = format!("unable to create new content in namespace {place} because it is being terminated");
-        let mut status = Status::forbidden(target.qualified(), name(document), &why);
+        let mut status = Status::forbidden(target.qualified(), new, &why);
         let message = format!("namespace {place} is being terminated");
         if let Some(details) = &mut status.details {
             details.causes = vec![Cause::new("NamespaceTerminating", message, "metadata.namespace")];
@@ -211,7 +213,7 @@ fn newest_default<'a>(classes: &'a [Value], annotation: &str) -> Option<&'a str>
 /// How long a pod stays on a node that does not answer, in seconds.
 const TOLERATED_SECONDS: i64 = 300;
 
-fn tolerate_for_a_while(pod: &mut Value) {
+pub(crate) fn tolerate_for_a_while(pod: &mut Value) {
     for key in ["node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable"] {
         let covers = |toleration: &Value| {
             let (own, effect) = (text(toleration, &["key"]), text(toleration, &["effect"]));

@@ -5,6 +5,7 @@
 
 use crate::{
     kinds::Resource,
+    schema::{self, Problems},
     value::{at, fields, set, text},
 };
 use serde_json::{Map, Value, json};
@@ -148,12 +149,16 @@ fn autoscaler_from_v1(document: &mut Value) {
     };
     let (metrics, current, conditions, behavior) =
         (note(METRICS), note(CURRENT_METRICS), note(CONDITIONS), note(BEHAVIOR));
+    let metrics = metrics.map(|all| sourced(readable(all, "autoscaling.v2.MetricSpec")));
+    let current = current.map(|all| sourced(readable(all, "autoscaling.v2.MetricStatus")));
+    let conditions = conditions.map(|all| readable(all, "autoscaling.v2.HorizontalPodAutoscalerCondition"));
+    let behavior = behavior.and_then(|own| read(own, "autoscaling.v2.HorizontalPodAutoscalerBehavior"));
     if metadata.get("annotations").and_then(Value::as_object).is_some_and(Map::is_empty) {
         metadata.remove("annotations");
     }
 
     let spec = fields(document, &["spec"]);
-    let mut all = metrics.map(into_list).unwrap_or_default();
+    let mut all = metrics.unwrap_or_default();
     if let Some(share) = spec.remove("targetCPUUtilizationPercentage") {
         let target = json!({"type": "Utilization", "averageUtilization": share});
         all.insert(0, json!({"type": "Resource", "resource": {"name": "cpu", "target": target}}));
@@ -162,13 +167,39 @@ fn autoscaler_from_v1(document: &mut Value) {
     set(spec, "behavior", behavior);
 
     let status = fields(document, &["status"]);
-    let mut all = current.map(into_list).unwrap_or_default();
+    let mut all = current.unwrap_or_default();
     if let Some(share) = status.remove("currentCPUUtilizationPercentage") {
         let current = json!({"averageUtilization": share});
         all.insert(0, json!({"type": "Resource", "resource": {"name": "cpu", "current": current}}));
     }
     status.insert("currentMetrics".to_owned(), if all.is_empty() { Value::Null } else { Value::Array(all) });
-    set(status, "conditions", conditions);
+    set(status, "conditions", conditions.filter(|all| !all.is_empty()).map(Value::Array));
+}
+
+/// A value as a type has it; none if it is no object, or none of that type. Anything can stand in an annotation.
+fn read(value: Value, ty: &str) -> Option<Value> {
+    let ty = schema::lookup(ty).expect("the table of types has what autoscalers are made of");
+    value.is_object().then(|| schema::normalize(value, ty, &mut Problems::default()).ok()).flatten()
+}
+
+/// The metrics that say where they come from.
+fn sourced(mut all: Vec<Value>) -> Vec<Value> {
+    all.retain(|metric| {
+        let source = match text(metric, &["type"]) {
+            "Resource" => "resource",
+            "ContainerResource" => "containerResource",
+            "Pods" => "pods",
+            "Object" => "object",
+            "External" => "external",
+            _ => return false,
+        };
+        at(metric, &[source]).is_some()
+    });
+    all
+}
+
+fn readable(all: Value, ty: &str) -> Vec<Value> {
+    into_list(all).into_iter().filter_map(|one| read(one, ty)).collect()
 }
 
 fn take_list(fields: &mut Map<String, Value>, name: &str) -> Vec<Value> {

@@ -15,7 +15,7 @@ use crate::{
 };
 use futures::StreamExt;
 use keepwatch_apimachinery::{
-    list_options::{ListAt, WatchStart},
+    list_options::{ListAt, Position, WatchStart},
     status::Status,
 };
 use keepwatch_storage::{ListRequest, WatchEvent, WatchRequest};
@@ -49,8 +49,15 @@ pub async fn empty_deleted_namespaces(registry: Arc<Registry>) {
                 if is_deleting(&namespace) && holds_contents(&namespace) && busy.lock().insert(own.clone()) {
                     let (registry, busy) = (Arc::clone(&registry), Arc::clone(&busy));
                     tokio::spawn(async move {
-                        empty(&registry, &own).await;
-                        busy.lock().remove(&own);
+                        // One of that name may be made and deleted again before this task is known to be through.
+                        let mut due = true;
+                        while due {
+                            // What was being created when the namespace was marked may have seen it alive.
+                            registry.underway.until_over().await;
+                            empty(&registry, &own).await;
+                            busy.lock().remove(&own);
+                            due = is_due(&registry, &own).await && busy.lock().insert(own.clone());
+                        }
                     });
                 }
             }
@@ -61,6 +68,14 @@ pub async fn empty_deleted_namespaces(registry: Arc<Registry>) {
 
 fn holds_contents(namespace: &Value) -> bool {
     list(namespace, &["spec", "finalizers"]).iter().any(|own| own == CONTENTS)
+}
+
+async fn is_due(registry: &Registry, namespace: &str) -> bool {
+    let target = Target { resource: known("", "namespaces"), namespace: "", name: namespace };
+    let found = registry.get(target, Position::MostRecent).await;
+    found
+        .map(|object| document_of(&object.value, None))
+        .is_ok_and(|own| is_deleting(&own) && holds_contents(&own))
 }
 
 async fn empty(registry: &Registry, namespace: &str) {
@@ -117,7 +132,7 @@ async fn delete_contents(registry: &Registry, namespace: &str) -> Result<Left, S
                     Err(status) => return Err(status),
                 }
             }
-            *left.resources.entry(all.qualified().to_string()).or_default() += 1;
+            *left.resources.entry(format!("{}.{}", resource.plural, resource.group)).or_default() += 1;
             for finalizer in finalizers(&document).iter().filter_map(Value::as_str) {
                 *left.finalizers.entry(finalizer.to_owned()).or_default() += 1;
             }
@@ -135,7 +150,7 @@ fn overdue(document: &Value) -> bool {
 
 async fn finalize(registry: &Registry, namespace: &str) -> Result<(), Status> {
     let target = Target { resource: known("", "namespaces"), namespace: "", name: namespace };
-    let object = registry.get(target, keepwatch_apimachinery::list_options::Position::MostRecent).await?;
+    let object = registry.get(target, Position::MostRecent).await?;
     let mut document = document_of(&object.value, Some(object.revision));
     let others: Vec<Value> =
         list(&document, &["spec", "finalizers"]).iter().filter(|own| **own != CONTENTS).cloned().collect();
@@ -150,7 +165,7 @@ async fn tell_what_is_left(registry: &Registry, namespace: &str, left: &Left) ->
     let resources: Vec<String> = left
         .resources
         .iter()
-        .map(|(resource, count)| format!("{resource}. has {count} resource instances"))
+        .map(|(resource, count)| format!("{resource} has {count} resource instances"))
         .collect();
     let finalizers: Vec<String> =
         left.finalizers.iter().map(|(name, count)| format!("{name} in {count} resource instances")).collect();

@@ -7,7 +7,7 @@ use crate::{
     addresses::Addresses,
     admission::not_enforced,
     codec::{self, Decoded, Expected},
-    convert,
+    convert, defaults,
     inspect::ResourceInspector,
     kinds::{self, RESOURCES, Resource},
     options::{DeleteOptions, FieldValidation, Propagation, WriteOptions},
@@ -28,6 +28,7 @@ use keepwatch_storage::{
     List, ListRequest, Object, Preconditions, Predicate, Storage, StorageError, Update, UpdateOptions, Watch,
     WatchRequest,
 };
+use parking_lot::Mutex;
 use serde_json::{Value, json};
 use std::{collections::HashMap, fmt, net::Ipv4Addr, ops::RangeInclusive, sync::Arc, time::Duration};
 
@@ -60,6 +61,7 @@ pub struct Registry {
     shelves: HashMap<&'static str, Shelf>,
     pub(crate) options: RegistryOptions,
     pub(crate) addresses: Addresses,
+    pub(crate) underway: Underway,
 }
 
 /// Where the objects of one resource are, in whatever version they are asked for.
@@ -189,7 +191,7 @@ impl Registry {
             }
         }
         let addresses = Addresses::new(options.service_range, options.node_ports.clone());
-        Registry { shelves, options, addresses }
+        Registry { shelves, options, addresses, underway: Underway::default() }
     }
 
     fn shelf(&self, resource: &Resource) -> Result<&Shelf, Status> {
@@ -247,6 +249,7 @@ impl Registry {
         who: &Requester,
     ) -> Result<Written, Status> {
         let Decoded { mut document, mut warnings } = decoded;
+        let _underway = self.underway.begin();
         target.must_match(&mut document)?;
         self.admit_create(target, &mut document).await?;
         if !text(&document, &["metadata", "resourceVersion"]).is_empty() {
@@ -256,7 +259,11 @@ impl Registry {
         strategy::prepare_create(resource, &mut document, target.namespace, Timestamp::now(), who);
         let prefix = text(&document, &["metadata", "generateName"]).to_owned();
         let generated = name(&document).is_empty() && !prefix.is_empty();
+        let unnamed = (generated && depends_on_name(resource)).then(|| document.clone());
         for tried in 1.. {
+            if let Some(unnamed) = unnamed.as_ref().filter(|_| tried > 1) {
+                document = unnamed.clone();
+            }
             if generated {
                 let own = strategy::generate_name(&prefix);
                 fields(&mut document, &["metadata"]).insert("name".to_owned(), own.into());
@@ -304,7 +311,7 @@ impl Registry {
             if let Some(object) = there.map_err(|error| target.failure(error))? {
                 return Err(target.exists(&object));
             }
-            self.addresses.pretend(target.resource, document);
+            self.addresses.pretend(target.resource, document, &Value::Null)?;
             return Ok(shelf.unstored(target.resource, document, None));
         }
         let reserved = self.reserve_addresses(target, document, None).await?;
@@ -354,11 +361,18 @@ impl Registry {
         for _ in 0..RACES_LOST_MAX {
             let current = shelf.storage.get(&key, Position::MostRecent).await;
             let Some(current) = current.map_err(|error| target.failure(error))? else {
-                let Change::Replace(document) = change else { return Err(target.not_found()) };
+                let Change::Replace(document) = &change else { return Err(target.not_found()) };
+                let document = document.clone();
+                let uid = text(&document, &["metadata", "uid"]);
+                if !uid.is_empty() {
+                    let Some(status) = self.is_gone(target, shelf, uid).await else { continue };
+                    return Err(status);
+                }
                 if !creates {
                     return Err(target.not_found());
                 }
-                let decoded = Decoded { document, warnings };
+                // Where nothing is stored, no version is at odds with it.
+                let decoded = Decoded { document: without_version(document), warnings };
                 return self.create(target, decoded, options, who).await;
             };
             let revised = self.revise(target, part, &change, &current, &mut warnings)?;
@@ -369,6 +383,20 @@ impl Registry {
             }
         }
         Err(Status::modified(target.qualified(), target.name))
+    }
+
+    /// That an object of this uid, for which a replacement was meant, is not there; none if it is after all.
+    async fn is_gone(&self, target: Target<'_>, shelf: &Shelf, uid: &str) -> Option<Status> {
+        let preconditions = Preconditions { uid: Some(uid.to_owned()), revision: None };
+        let options = UpdateOptions { ignore_not_found: true, preconditions, hint: None };
+        let checked = shelf
+            .storage
+            .guaranteed_update(&target.key(), options, &mut |_| Err("only its uid was asked for".into()))
+            .await;
+        match checked {
+            Ok(_) | Err(StorageError::Rejected(_)) => None,
+            Err(error) => Some(target.failure(error)),
+        }
     }
 
     /// The document that a change makes of an object, checked.
@@ -401,10 +429,11 @@ impl Registry {
         }
         target.must_match(&mut new)?;
         must_be_based_on(target, &new, current)?;
-        fields(&mut new, &["metadata"]).remove("resourceVersion");
         strategy::prepare_update(resource, part, &mut new, &old);
+        fields(&mut new, &["metadata"]).remove("resourceVersion");
         let causes = match part {
             Part::Status | Part::Approval => validation::update_status(resource, &new, &old),
+            Part::EphemeralContainers | Part::Resize => validation::update_containers(resource, &new, &old),
             Part::Finalize => Vec::new(),
             _ => validation::update(resource, &new, &old),
         };
@@ -426,6 +455,9 @@ impl Registry {
         let shelf = self.shelf(target.resource)?;
         let finished = strategy::is_finished(&new);
         if dry_run {
+            if !finished && target.resource.ty == "core.v1.Service" {
+                self.addresses.pretend(target.resource, &mut new, &document_of(&current.value, None))?;
+            }
             return Ok(shelf.unstored(target.resource, &new, Some(current.revision)));
         }
         let key = target.key();
@@ -482,6 +514,7 @@ impl Registry {
     ) -> Result<Deleted, Lost> {
         let Deletion { marked, removes } = plan;
         let mut current = current;
+        let is_marked = marked.is_some();
         if let Some(marked) = marked {
             let marked = without_version(marked);
             if dry_run {
@@ -502,8 +535,13 @@ impl Registry {
         }
         let preconditions = Preconditions { uid: None, revision: Some(current.revision) };
         let options = keepwatch_storage::DeleteOptions { preconditions, hint: Some(current.clone()) };
-        let gone = shelf.storage.delete(key, options, &mut |_| Ok(())).await;
-        let gone = gone.map_err(|error| target.lost(error))?;
+        let gone = match shelf.storage.delete(key, options, &mut |_| Ok(())).await {
+            // Once it was marked and nothing held it, any other write could remove it. That is what was asked for.
+            Err(StorageError::NotFound { .. }) if is_marked => {
+                return Ok(Deleted::Gone(Shown::from(&current)));
+            }
+            gone => gone.map_err(|error| target.lost(error))?,
+        };
         self.after_deletion(target, &current).await;
         Ok(Deleted::Gone(Shown::from(&gone)))
     }
@@ -525,6 +563,33 @@ impl Registry {
             }
         }
         Ok(list)
+    }
+}
+
+/// Whether the server puts the name of an object, or what it keeps for it, into the object itself.
+fn depends_on_name(resource: &Resource) -> bool {
+    matches!(resource.ty, "core.v1.Namespace" | "core.v1.Service" | "batch.v1.Job")
+}
+
+/// The creations under way, so that whoever empties a namespace can wait for those that still saw it alive.
+#[derive(Default)]
+pub(crate) struct Underway(Mutex<Arc<()>>);
+
+/// How long to wait before looking again whether the creations are through.
+const UNDERWAY_RETRY: Duration = Duration::from_millis(1);
+
+impl Underway {
+    /// A creation begins; it is over when what is returned is dropped.
+    fn begin(&self) -> Arc<()> {
+        Arc::clone(&self.0.lock())
+    }
+
+    /// Waits until every creation is over that has begun before.
+    pub(crate) async fn until_over(&self) {
+        let before = std::mem::take(&mut *self.0.lock());
+        while Arc::strong_count(&before) > 1 {
+            tokio::time::sleep(UNDERWAY_RETRY).await;
+        }
     }
 }
 
@@ -659,6 +724,9 @@ impl<'a> Target<'a> {
 
     /// Fills in the name and namespace of the path, and refuses others.
     pub(crate) fn must_match(&self, document: &mut Value) -> Result<(), Status> {
+        if !self.resource.namespaced {
+            fields(document, &["metadata"]).remove("namespace");
+        }
         let given = text(document, &["metadata", "namespace"]);
         if !given.is_empty() && given != self.namespace {
             let message =
@@ -760,9 +828,11 @@ fn without_version(mut document: Value) -> Value {
 pub(crate) fn encode(resource: &Resource, document: &Value) -> Bytes {
     let mut out = Vec::with_capacity(1024);
     if resource.stored_as.is_some() {
-        let stored = convert::to_stored(resource, document.clone());
+        let mut stored = convert::to_stored(resource, document.clone());
         let ty =
             schema::lookup(resource.stored().ty).expect("the table of types has every kind; a test looks");
+        // The other form has fields, and so defaults, that the client's does not.
+        defaults::apply(ty.name, &mut stored);
         schema::write(&mut out, &stored, ty);
     } else {
         schema::write(&mut out, document, resource.type_ref());
@@ -811,7 +881,7 @@ pub(crate) fn apply_patch(
 }
 
 /// A replacement that names another uid is meant for another object.
-fn must_have_uid(target: Target<'_>, new: &Value, current: &Object) -> Result<(), Status> {
+pub(crate) fn must_have_uid(target: Target<'_>, new: &Value, current: &Object) -> Result<(), Status> {
     let uid = text(new, &["metadata", "uid"]);
     if uid.is_empty() {
         return Ok(());
@@ -840,7 +910,8 @@ pub(crate) fn must_be_based_on(target: Target<'_>, new: &Value, current: &Object
     }
 }
 
-fn must_meet(target: Target<'_>, options: &DeleteOptions, document: &Value) -> Result<(), Status> {
+/// A deletion that says which object or version it means is for no other.
+pub(crate) fn must_meet(target: Target<'_>, options: &DeleteOptions, document: &Value) -> Result<(), Status> {
     let what = Qualified::new(target.resource.group, target.resource.kind);
     if let Some(wanted) = &options.uid {
         let found = text(document, &["metadata", "uid"]);
@@ -873,7 +944,7 @@ struct Deletion {
 
 fn plan_deletion(resource: &Resource, options: &DeleteOptions, document: &Value, now: Timestamp) -> Deletion {
     if resource.ty == "core.v1.Namespace" {
-        return plan_namespace_deletion(document, now);
+        return plan_namespace_deletion(resource, options, document, now);
     }
     let mut marked = document.clone();
     let finalizers_changed = set_dependents_finalizer(resource, options.propagation, &mut marked);
@@ -901,12 +972,23 @@ fn mark(document: &mut Value, at: Timestamp, grace_seconds: i64) {
     }
 }
 
-fn plan_namespace_deletion(document: &Value, now: Timestamp) -> Deletion {
-    let held = !finalizers(document).is_empty() || !list(document, &["spec", "finalizers"]).is_empty();
-    if is_deleting(document) || !held {
-        return Deletion { marked: None, removes: !held };
+fn plan_namespace_deletion(
+    resource: &Resource,
+    options: &DeleteOptions,
+    document: &Value,
+    now: Timestamp,
+) -> Deletion {
+    let held = |document: &Value| {
+        !finalizers(document).is_empty() || !list(document, &["spec", "finalizers"]).is_empty()
+    };
+    if is_deleting(document) {
+        return Deletion { marked: None, removes: !held(document) };
     }
     let mut marked = document.clone();
+    set_dependents_finalizer(resource, options.propagation, &mut marked);
+    if !held(&marked) {
+        return Deletion { marked: None, removes: true };
+    }
     fields(&mut marked, &["metadata"]).insert("deletionTimestamp".to_owned(), schema::time(now).into());
     fields(&mut marked, &["status"]).insert("phase".to_owned(), "Terminating".into());
     Deletion { marked: Some(marked), removes: false }
@@ -962,7 +1044,8 @@ fn plan_pod_deletion(
         let shorter = asked.filter(|asked| *asked < left);
         let Some(shorter) = shorter else {
             let removes = !held && left == 0;
-            return Deletion { marked: finalizers_changed.then_some(marked), removes };
+            // What becomes of dependents is settled while the pod still has time.
+            return Deletion { marked: (finalizers_changed && left == 0).then_some(marked), removes };
         };
         let asked_first = schema::parse_time(until).and_then(|until| until.checked_sub(seconds(left)).ok());
         let ends = asked_first.and_then(|at| at.checked_add(seconds(shorter)).ok()).unwrap_or(now);

@@ -4,6 +4,7 @@
 //! its subresource alone where there is one; generation counts the changes that the kind says.
 
 use crate::{
+    admission::tolerate_for_a_while,
     defaults::qos,
     kinds::{Generation, Resource},
     schema::{self, Timestamp},
@@ -84,6 +85,7 @@ pub(crate) fn prepare_create(
         "apps.v1.DaemonSet" => set_template_generation(document, 1),
         "batch.v1.Job" => own_job_pods(document, &uid),
         "certificates.v1.CertificateSigningRequest" => sign_by(document, who),
+        "apiextensions.v1.CustomResourceDefinition" => remember_stored_version(document),
         _ => {}
     }
 }
@@ -112,7 +114,9 @@ pub(crate) fn prepare_update(resource: &Resource, part: Part, new: &mut Value, o
             let containers = at(new, &["spec", "ephemeralContainers"]).cloned();
             *new = old.clone();
             set(fields(new, &["spec"]), "ephemeralContainers", containers);
-            bump(new, old);
+            if new["spec"] != old["spec"] {
+                bump(new, old);
+            }
         }
         Part::Resize => {
             let wanted = std::mem::take(new);
@@ -197,28 +201,46 @@ fn selects_its_pods(job: &Value) -> bool {
     at(job, &["spec", "manualSelector"]) != Some(&Value::Bool(true))
 }
 
-/// The pods of a job carry its name.
+/// The pods of a job carry its name, and a job without labels carries theirs.
 pub(crate) fn name_job_pods(document: &mut Value) {
+    let own = name(document).to_owned();
+    if own.is_empty() {
+        return;
+    }
     if selects_its_pods(document) {
-        let own = name(document).to_owned();
         let labels = fields(document, &["spec", "template", "metadata", "labels"]);
         for label in ["job-name", "batch.kubernetes.io/job-name"] {
             labels.insert(label.to_owned(), own.as_str().into());
         }
     }
+    let labels = at(document, &["spec", "template", "metadata", "labels"]).cloned();
+    if let Some(labels) = labels.filter(|_| at(document, &["metadata", "labels"]).is_none()) {
+        fields(document, &["metadata"]).insert("labels".to_owned(), labels);
+    }
 }
 
 fn own_job_pods(document: &mut Value, uid: &str) {
-    if !selects_its_pods(document) {
-        return;
+    if selects_its_pods(document) {
+        let labels = fields(document, &["spec", "template", "metadata", "labels"]);
+        for label in ["controller-uid", "batch.kubernetes.io/controller-uid"] {
+            labels.insert(label.to_owned(), uid.into());
+        }
+        let selector = fields(document, &["spec", "selector", "matchLabels"]);
+        selector.entry("batch.kubernetes.io/controller-uid").or_insert_with(|| uid.into());
     }
     name_job_pods(document);
-    let labels = fields(document, &["spec", "template", "metadata", "labels"]);
-    for label in ["controller-uid", "batch.kubernetes.io/controller-uid"] {
-        labels.insert(label.to_owned(), uid.into());
+}
+
+/// A definition remembers every version in which objects of its kind may be stored.
+fn remember_stored_version(definition: &mut Value) {
+    let is_stored = |version: &&Value| at(version, &["storage"]) == Some(&Value::Bool(true));
+    let stored = list(definition, &["spec", "versions"]).iter().find(is_stored);
+    let Some(stored) = stored.and_then(|version| at(version, &["name"])).cloned() else { return };
+    let mut all = list(definition, &["status", "storedVersions"]).to_vec();
+    if !all.contains(&stored) {
+        all.push(stored);
+        fields(definition, &["status"]).insert("storedVersions".to_owned(), Value::Array(all));
     }
-    let selector = fields(document, &["spec", "selector", "matchLabels"]);
-    selector.entry("batch.kubernetes.io/controller-uid").or_insert_with(|| uid.into());
 }
 
 fn sign_by(document: &mut Value, who: &Requester) {
@@ -253,7 +275,12 @@ fn prepare_main_update(resource: &Resource, new: &mut Value, old: &Value) {
             label_namespace(new);
             set(fields(new, &["spec"]), "finalizers", at(old, &["spec", "finalizers"]).cloned());
         }
-        "core.v1.Service" => keep_service_addresses(new, old),
+        "core.v1.Pod" => keep_admitted(new, old),
+        "core.v1.Service" => {
+            drop_what_its_type_had(new, old);
+            keep_service_addresses(new, old);
+        }
+        "apiextensions.v1.CustomResourceDefinition" => remember_stored_version(new),
         "apps.v1.DaemonSet" => {
             let generation =
                 text(old, &["metadata", "annotations", TEMPLATE_GENERATION]).parse().unwrap_or(0);
@@ -336,6 +363,64 @@ fn list_the_address(service: &mut Value) {
     let given = text(service, &["spec", "clusterIP"]).to_owned();
     if !given.is_empty() && list(service, &["spec", "clusterIPs"]).is_empty() {
         fields(service, &["spec"]).insert("clusterIPs".to_owned(), json!([given]));
+    }
+}
+
+/// What the cluster added to a pod stays, though its client need not know of it.
+fn keep_admitted(new: &mut Value, old: &Value) {
+    for kept in ["priority", "preemptionPolicy"] {
+        if at(new, &["spec", kept]).is_none() {
+            set(fields(new, &["spec"]), kept, at(old, &["spec", kept]).cloned());
+        }
+    }
+    tolerate_for_a_while(new);
+}
+
+/// What a service had because of its type goes with the type, unless the client says otherwise: a patch of the type alone
+/// carries it along.
+fn drop_what_its_type_had(new: &mut Value, old: &Value) {
+    fn is(service: &Value, types: &[&str]) -> bool {
+        types.contains(&text(service, &["spec", "type"]))
+    }
+    let has_address = |service: &Value| !is(service, &["ExternalName"]);
+    let has_node_ports = |service: &Value| is(service, &["NodePort", "LoadBalancer"]);
+    let is_balanced = |service: &Value| is(service, &["LoadBalancer"]);
+    let checks_health = |service: &Value| {
+        is_balanced(service) && text(service, &["spec", "externalTrafficPolicy"]) == "Local"
+    };
+    let is_reachable = |service: &Value| {
+        has_node_ports(service)
+            || (is(service, &["ClusterIP"]) && !list(service, &["spec", "externalIPs"]).is_empty())
+    };
+    let no_longer = |needs: &dyn Fn(&Value) -> bool, new: &Value| needs(old) && !needs(new);
+    let mut gone: Vec<&[&str]> = Vec::new();
+    if no_longer(&has_address, new) {
+        gone.extend([&["clusterIP", "clusterIPs"][..], &["ipFamilies"], &["ipFamilyPolicy"]]);
+    }
+    if no_longer(&checks_health, new) {
+        gone.push(&["healthCheckNodePort"]);
+    }
+    if no_longer(&is_balanced, new) {
+        gone.extend([&["allocateLoadBalancerNodePorts"][..], &["loadBalancerClass"]]);
+    }
+    if no_longer(&is_reachable, new) {
+        gone.push(&["externalTrafficPolicy"]);
+    }
+    let drops_node_ports = no_longer(&has_node_ports, new);
+    let spec = fields(new, &["spec"]);
+    for together in gone {
+        if together.iter().all(|name| spec.get(*name) == old["spec"].get(*name)) {
+            spec.retain(|name, _| !together.contains(&name.as_str()));
+        }
+    }
+    if drops_node_ports {
+        let had: Vec<Option<i64>> =
+            list(old, &["spec", "ports"]).iter().map(|port| integer(port, &["nodePort"])).collect();
+        for port in new["spec"]["ports"].as_array_mut().into_iter().flatten() {
+            if had.contains(&integer(port, &["nodePort"])) {
+                fields(port, &[]).remove("nodePort");
+            }
+        }
     }
 }
 

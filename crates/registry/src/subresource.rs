@@ -7,7 +7,7 @@ use crate::{
     options::{DeleteOptions, FieldValidation, WriteOptions},
     rest::{
         Change, Handled, Patch, Registry, Target, apply_patch, convert_from_stored, document_of,
-        must_be_based_on,
+        must_be_based_on, must_have_uid, must_meet,
     },
     schema::{self, Timestamp},
     strategy::{Part, Requester},
@@ -59,6 +59,9 @@ impl Registry {
                 }
             };
             target.must_match(&mut scale.clone())?;
+            if let Change::Replace(_) = change {
+                must_have_uid(target, &scale, &object)?;
+            }
             let replicas = integer(&scale, &["spec", "replicas"]).unwrap_or(0);
             if replicas < 0 {
                 let cause =
@@ -72,7 +75,9 @@ impl Registry {
             let mut document =
                 convert_from_stored(target.resource, document_of(&object.value, Some(object.revision)));
             fields(&mut document, &["spec"]).insert("replicas".to_owned(), replicas.into());
-            let named = !text(&scale, &["metadata", "resourceVersion"]).is_empty();
+            // What a patch says of a version is looked at anew each time.
+            let named = matches!(change, Change::Replace(_))
+                && !text(&scale, &["metadata", "resourceVersion"]).is_empty();
             match self.update(target, Part::Main, Change::Replace(document), options, who).await {
                 // Somebody wrote in between; only whoever named a version wants to know.
                 Err(status) if status.code == 409 && !named => continue,
@@ -88,6 +93,7 @@ impl Registry {
     /// Puts a pod on a node.
     pub async fn bind(&self, target: Target<'_>, binding: &Value, dry_run: bool) -> Result<Handled, Status> {
         let pods = Target { resource: known("", "pods"), ..target };
+        self.must_take_new_content(pods, pods.name).await?;
         let place = Qualified::core("pods/binding");
         let node = text(binding, &["target", "name"]);
         let kind = text(binding, &["target", "kind"]);
@@ -113,21 +119,11 @@ impl Registry {
             }
             bind_pod(pod, node, binding).map_err(|why| Status::conflict(place, target.name, &why))
         };
-        self.change_pod(pods, dry_run, change).await?;
+        self.change_stored(pods, dry_run, change).await?;
         Ok(Handled::Status(Status::done(201)))
     }
 
-    /// Changes a stored pod outside the rules that clients are held to.
-    async fn change_pod(
-        &self,
-        target: Target<'_>,
-        dry_run: bool,
-        change: impl Fn(&mut Value) -> Result<(), Status>,
-    ) -> Result<(), Status> {
-        self.change_stored(target, dry_run, change).await.map(drop)
-    }
-
-    /// Changes what is stored, by the server itself.
+    /// Changes what is stored, by the server itself, outside the rules that clients are held to.
     pub(crate) async fn change_stored(
         &self,
         target: Target<'_>,
@@ -161,17 +157,20 @@ impl Registry {
         options: &DeleteOptions,
         dry_run: bool,
     ) -> Result<Handled, Status> {
+        self.must_take_new_content(target, target.name).await?;
+        let mut options = DeleteOptions { dry_run: dry_run || options.dry_run, ..options.clone() };
         let object = self.get(target, Position::MostRecent).await?;
-        let pod = document_of(&object.value, None);
+        let pod = document_of(&object.value, Some(object.revision));
+        must_meet(target, &options, &pod)?;
         let phase = text(&pod, &["status", "phase"]);
         let counted =
             !matches!(phase, "Succeeded" | "Failed" | "Pending") && !crate::value::is_deleting(&pod);
         if counted {
-            self.spend_budget(target, &pod, dry_run).await?;
+            self.spend_budget(target, &pod, options.dry_run).await?;
         }
-        let dry_run = dry_run || options.dry_run;
-        if !dry_run {
-            self.change_pod(target, false, |pod| {
+        if !options.dry_run {
+            let told = self.change_stored(target, false, |pod| {
+                must_meet(target, &options, pod)?;
                 let condition = json!({
                     "type": "DisruptionTarget", "status": "True", "lastProbeTime": null,
                     "lastTransitionTime": schema::time(Timestamp::now()), "reason": "EvictionByEvictionAPI",
@@ -179,10 +178,11 @@ impl Registry {
                 });
                 set_condition(pod, condition);
                 Ok(())
-            })
-            .await?;
+            });
+            let told = told.await?.revision.to_string();
+            // The version that the client meant has just been changed by the server itself.
+            options.resource_version = options.resource_version.map(|_| told);
         }
-        let options = DeleteOptions { dry_run, ..options.clone() };
         self.delete(target, &options).await?;
         Ok(Handled::Status(Status::done(201)))
     }
@@ -235,6 +235,7 @@ impl Registry {
         if seconds > TOKEN_SECONDS_MAX {
             return too("may not specify a duration larger than 2^32 seconds");
         }
+        self.must_take_new_content(target, target.name).await?;
         let account = self.get(target, Position::MostRecent).await?;
         let account = document_of(&account.value, None);
         let uid = text(&account, &["metadata", "uid"]);
@@ -242,7 +243,9 @@ impl Registry {
         let expires = now + jiff::SignedDuration::from_secs(seconds);
         let given = list(request, &["spec", "audiences"]);
         let audiences = if given.is_empty() { vec![issuer.issuer().into()] } else { given.to_vec() };
-        let own = json!({"namespace": target.namespace, "serviceaccount": {"name": target.name, "uid": uid}});
+        let mut own =
+            json!({"namespace": target.namespace, "serviceaccount": {"name": target.name, "uid": uid}});
+        self.bind_token(target, at(request, &["spec", "boundObjectRef"]), fields(&mut own, &[])).await?;
         let claims = json!({
             "iss": issuer.issuer(), "aud": audiences, "iat": now.as_second(), "nbf": now.as_second(),
             "exp": expires.as_second(), "jti": crate::strategy::new_uid(), "kubernetes.io": own,
@@ -259,6 +262,69 @@ impl Registry {
             "spec": {"audiences": audiences, "expirationSeconds": seconds, "boundObjectRef": bound},
             "status": {"token": token, "expirationTimestamp": schema::time(expires)},
         }))
+    }
+}
+
+impl Registry {
+    /// Says in the claims of a token to which object it is bound: it is worth nothing without it.
+    async fn bind_token(
+        &self,
+        account: Target<'_>,
+        bound: Option<&Value>,
+        claims: &mut Map<String, Value>,
+    ) -> Result<(), Status> {
+        let Some(bound) = bound else { return Ok(()) };
+        let (kind, version) = (text(bound, &["kind"]), text(bound, &["apiVersion"]));
+        let (claim, plural) = match (version, kind) {
+            ("v1", "Pod") => ("pod", "pods"),
+            ("v1", "Secret") => ("secret", "secrets"),
+            ("v1", "Node") => ("node", "nodes"),
+            _ => {
+                let (group, version) = version.split_once('/').unwrap_or(("", version));
+                let place = account.name;
+                return Err(Status::bad_request(format!(
+                    "cannot bind token for serviceaccount \"{place}\" to type {group}/{version}, Kind={kind}"
+                )));
+            }
+        };
+        let resource = known("", plural);
+        let namespace = if resource.namespaced { account.namespace } else { "" };
+        let target = Target { resource, namespace, name: text(bound, &["name"]) };
+        let object = document_of(&self.get(target, Position::MostRecent).await?.value, None);
+        let (wanted, uid) = (text(bound, &["uid"]), text(&object, &["metadata", "uid"]));
+        if !wanted.is_empty() && wanted != uid {
+            let why = format!(
+                "the UID in the bound object reference ({wanted}) does not match the UID in record. The object might have been deleted and then recreated"
+            );
+            return Err(Status::conflict(Qualified::core(resource.kind), target.name, &why));
+        }
+        if claim == "pod" {
+            if text(&object, &["spec", "serviceAccountName"]) != account.name {
+                let place = account.name;
+                return Err(Status::bad_request(format!(
+                    "cannot bind token for serviceaccount \"{place}\" to pod running with different serviceaccount name."
+                )));
+            }
+            self.tell_node(text(&object, &["spec", "nodeName"]), claims).await?;
+        }
+        claims.insert(claim.to_owned(), json!({"name": target.name, "uid": uid}));
+        Ok(())
+    }
+
+    /// A token of a pod says where the pod is.
+    async fn tell_node(&self, node: &str, claims: &mut Map<String, Value>) -> Result<(), Status> {
+        if node.is_empty() {
+            return Ok(());
+        }
+        let target = Target { resource: known("", "nodes"), namespace: "", name: node };
+        let mut told = json!({"name": node});
+        match self.get(target, Position::MostRecent).await {
+            Ok(found) => told["uid"] = document_of(&found.value, None)["metadata"]["uid"].take(),
+            Err(status) if status.code == 404 => {}
+            Err(status) => return Err(status),
+        }
+        claims.insert("node".to_owned(), told);
+        Ok(())
     }
 }
 

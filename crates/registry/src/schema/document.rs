@@ -199,7 +199,8 @@ pub(crate) fn absent(field: &Field) -> Option<Value> {
     match field.presence {
         Presence::IfSet | Presence::UnlessZero | Presence::UnlessEmpty => None,
         Presence::OrNull => Some(Value::Null),
-        Presence::Always if field.shape != Shape::One => Some(Value::Null),
+        // Go has no list, no map and no bytes that are merely empty unless somebody made them.
+        Presence::Always if field.shape != Shape::One || field.kind == Kind::Bytes => Some(Value::Null),
         Presence::Always => Some(zero_value(field.kind)),
     }
 }
@@ -207,7 +208,7 @@ pub(crate) fn absent(field: &Field) -> Option<Value> {
 /// What a value is that nobody gave.
 pub(crate) fn zero_value(kind: Kind) -> Value {
     match kind {
-        Kind::String => Value::String(String::new()),
+        Kind::String | Kind::Bytes => Value::String(String::new()),
         Kind::Bool => Value::Bool(false),
         Kind::Int32 | Kind::Int64 | Kind::Double | Kind::IntOrString => 0.into(),
         Kind::Quantity => "0".into(),

@@ -83,6 +83,15 @@ pub fn update_status(resource: &Resource, new: &Value, old: &Value) -> Vec<Cause
     faults.0
 }
 
+/// What is wrong with a pod whose containers are added to or resized; what a plain update may change does not count.
+pub fn update_containers(resource: &Resource, new: &Value, old: &Value) -> Vec<Cause> {
+    let mut faults = Faults::default();
+    let (new, old) = (Node::root(new), Node::root(old));
+    common_change(resource, &new, &old, &mut faults);
+    (rules(resource.ty).own)(&new, Some(&old), &mut faults);
+    faults.0
+}
+
 /// What is fine, but better avoided.
 pub fn warnings(resource: &Resource, new: &Value, old: Option<&Value>) -> Vec<String> {
     warnings::of(resource.ty, new, old)

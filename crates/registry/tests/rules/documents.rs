@@ -1,0 +1,103 @@
+//! One small valid object of every kind that is stored.
+
+use super::world::resource;
+use keepwatch_registry::kinds::{RESOURCES, Resource};
+use serde::Deserialize;
+use serde_json::Value;
+
+/// What is known of a kind. The fields are those of `documents.yaml`.
+pub(crate) struct Kind {
+    pub(crate) resource: &'static Resource,
+    /// The resource, as places name it.
+    pub(crate) name: String,
+    pub(crate) object: Value,
+    pub(crate) change: Option<Value>,
+    pub(crate) status: Option<Value>,
+    pub(crate) generation: Counting,
+}
+
+/// How the generation of a kind's objects goes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Counting {
+    Counted,
+    Once,
+    Left,
+}
+
+impl Kind {
+    /// Where objects are created.
+    pub(crate) fn collection(&self) -> String {
+        let namespace = if self.resource.namespaced { "default" } else { "" };
+        format!("{} {namespace}", self.name)
+    }
+
+    /// Where the object is.
+    pub(crate) fn place(&self) -> String {
+        let namespace = if self.resource.namespaced { "default/" } else { "" };
+        format!("{} {namespace}{}", self.name, self.object["metadata"]["name"].as_str().unwrap())
+    }
+
+    /// Where its status is.
+    pub(crate) fn status_place(&self) -> String {
+        format!("{}/status", self.place())
+    }
+
+    /// The object with other metadata added.
+    pub(crate) fn with_metadata(&self, more: Value) -> Value {
+        let mut object = self.object.clone();
+        for (name, value) in more.as_object().unwrap() {
+            object["metadata"][name] = value.clone();
+        }
+        object
+    }
+}
+
+/// The kinds whose objects the server does not take yet.
+const NOT_TAKEN: [&str; 1] = ["customresourcedefinitions"];
+
+/// Every kind whose objects the server takes.
+pub(crate) fn kinds() -> Vec<Kind> {
+    documents().into_iter().filter(|kind| !NOT_TAKEN.contains(&kind.name.as_str())).collect()
+}
+
+/// Every kind that is stored.
+pub(crate) fn documents() -> Vec<Kind> {
+    let documents = serde_yaml_ng::Deserializer::from_str(include_str!("documents.yaml"));
+    let documents = documents.map(|document| Value::deserialize(document).expect("the documents are YAML"));
+    let given = |value: &Value| (!value.is_null()).then(|| value.clone());
+    documents
+        .map(|document| {
+            let name = document["resource"].as_str().unwrap().to_owned();
+            let generation = match document["generation"].as_str() {
+                Some("counted") => Counting::Counted,
+                Some("once") => Counting::Once,
+                None => Counting::Left,
+                Some(other) => panic!("{name}: generation is not {other}"),
+            };
+            Kind {
+                resource: resource(&name),
+                object: document["object"].clone(),
+                change: given(&document["change"]),
+                status: given(&document["status"]),
+                name,
+                generation,
+            }
+        })
+        .collect()
+}
+
+#[test]
+fn every_kind_that_is_stored_has_a_document() {
+    let kinds = documents();
+    let missing: Vec<_> = RESOURCES
+        .iter()
+        .filter(|resource| resource.storage.is_some())
+        .filter(|resource| !kinds.iter().any(|kind| kind.resource.ty == resource.ty))
+        .map(|resource| resource.ty)
+        .collect();
+    assert!(missing.is_empty(), "{missing:?}");
+    for kind in kinds {
+        let has_status = kind.resource.subresource("status").is_some();
+        assert_eq!(kind.status.is_some(), has_status, "{}: status", kind.name);
+    }
+}

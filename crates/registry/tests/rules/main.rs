@@ -1,0 +1,24 @@
+//! What can be done with objects, rule by rule, as clients see it: the registry over a store in memory, and for some
+//! rules over a watch cache in front of it.
+//!
+//! `world` speaks to the registry; everything else is data and what is expected of it.
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on says where")]
+
+mod world;
+mod documents;
+mod metadata;
+mod create;
+mod update;
+mod patch;
+mod delete;
+mod read;
+mod every_kind;
+mod dry_run;
+mod namespaces;
+mod services;
+mod scale;
+mod pods;
+mod tokens;
+mod versions;
+mod races;
+mod server_objects;

@@ -1,0 +1,139 @@
+//! Patch: what holds around the algorithm. The algorithm has its own tests.
+
+use super::world::{World, map, pod, text};
+use serde_json::json;
+
+#[tokio::test]
+async fn each_form_changes_what_it_names_and_leaves_the_rest() {
+    let world = World::new().await;
+    let sent = json!({"metadata": {"name": "a"}, "data": {"k": "1", "l": "1"}});
+    world.post("configmaps default", sent).await.ok();
+    let at = "configmaps default/a";
+    let patched = world.merge(at, json!({"data": {"k": "2"}})).await.ok();
+    assert_eq!(patched["data"], json!({"k": "2", "l": "1"}));
+    let patched = world.strategic(at, json!({"data": {"k": "3"}})).await.ok();
+    assert_eq!(patched["data"], json!({"k": "3", "l": "1"}));
+    let operation = json!([{"op": "remove", "path": "/data/l"}]);
+    let patched = world.json_patch(at, operation.clone()).await.ok();
+    assert_eq!(patched["data"], json!({"k": "3"}));
+    let refused = world.json_patch(at, operation).await;
+    let why = "422 Invalid: the server rejected our request due to an error in our request";
+    assert_eq!(refused.line(), why);
+    assert_eq!(world.get(at).await.ok(), patched, "a patch that fails changes nothing");
+}
+
+#[tokio::test]
+async fn a_version_in_a_patch_is_a_condition() {
+    let world = World::new().await;
+    let made = world.post("configmaps default", map("a")).await.ok();
+    let at = "configmaps default/a";
+    let version = text(&made, "/metadata/resourceVersion");
+    let based = json!({"metadata": {"resourceVersion": version}, "data": {"k": "1"}});
+    assert_eq!(world.merge(at, based.clone()).await.line(), "200");
+    for refused in [world.merge(at, based.clone()).await, world.strategic(at, based).await] {
+        let why =
+            "the object has been modified; please apply your changes to the latest version and try again";
+        assert_eq!(
+            refused.line(),
+            format!("409 Conflict: Operation cannot be fulfilled on configmaps \"a\": {why}")
+        );
+    }
+    let tested = json!([{"op": "test", "path": "/metadata/resourceVersion", "value": version}]);
+    assert_eq!(world.json_patch(at, tested).await.code, 422, "as a test it fails like any other");
+}
+
+#[tokio::test]
+async fn a_kind_whose_replacements_need_a_version_is_patched_without_one() {
+    let world = World::new().await;
+    world.post("leases default", map("a")).await.ok();
+    let patched = world.merge("leases default/a", json!({"spec": {"holderIdentity": "x"}})).await;
+    assert_eq!(patched.line(), "200");
+    let off = json!({"metadata": {"resourceVersion": null}, "spec": {"holderIdentity": "y"}});
+    assert_eq!(
+        world.merge("leases default/a", off).await.code,
+        422,
+        "one that takes it off is not based on any"
+    );
+}
+
+#[tokio::test]
+async fn a_patch_cannot_rename_or_move_an_object() {
+    let world = World::new().await;
+    world.post("configmaps default", map("a")).await.ok();
+    let at = "configmaps default/a";
+    let refused = world.merge(at, json!({"metadata": {"name": "b"}})).await;
+    assert_eq!(
+        refused.line(),
+        "400 BadRequest: the name of the object (b) does not match the name on the URL (a)"
+    );
+    assert_eq!(world.merge(at, json!({"metadata": {"namespace": "kube-system"}})).await.code, 400);
+    assert_eq!(world.merge(at, json!({"metadata": {"name": null}})).await.code, 400);
+}
+
+#[tokio::test]
+async fn a_result_that_is_no_object_of_the_kind_is_refused() {
+    let world = World::new().await;
+    world.post("configmaps default", map("a")).await.ok();
+    let at = "configmaps default/a";
+    let before = world.everything().await;
+    for patch in [
+        json!({"data": {"k": 1}}),
+        json!({"data": []}),
+        json!({"metadata": "x"}),
+        json!({"metadata": {"labels": 3}}),
+    ] {
+        let refused = world.merge(at, patch.clone()).await;
+        let line = refused.line();
+        assert!(
+            line.starts_with("422 Invalid:  \"\" is invalid: patch: Invalid value: \""),
+            "{patch}: {line}"
+        );
+        assert_eq!(refused.causes(), ["FieldValueInvalid patch"], "{patch}");
+    }
+    let refused = world.merge(&format!("{at}?fieldValidation=Strict"), json!({"foo": 1})).await;
+    assert!(refused.line().ends_with(r#"strict decoding error: unknown field "foo""#), "{}", refused.line());
+    let told = world.merge(at, json!({"foo": 1})).await;
+    assert_eq!(told.warnings, [r#"unknown field "foo""#]);
+    assert_eq!(told.line(), "200");
+    assert_eq!(world.everything().await, before);
+}
+
+#[tokio::test]
+async fn a_patch_of_everything_to_nothing_does_no_harm() {
+    let world = World::new().await;
+    world.post("pods default", pod("p")).await.ok();
+    let at = "pods default/p";
+    for operations in [
+        json!([{"op": "remove", "path": "/metadata"}]),
+        json!([{"op": "replace", "path": "", "value": {}}]),
+        json!([{"op": "replace", "path": "", "value": []}]),
+        json!([{"op": "replace", "path": "", "value": null}]),
+        json!([{"op": "replace", "path": "/metadata", "value": 5}]),
+        json!([{"op": "remove", "path": "/kind"}, {"op": "remove", "path": "/apiVersion"}, {"op": "replace", "path": "/spec", "value": "x"}]),
+    ] {
+        let answer = world.json_patch(at, operations.clone()).await;
+        assert!((400..500).contains(&answer.code), "{operations}: {}", answer.line());
+    }
+    assert_eq!(world.get(at).await.code, 200);
+}
+
+#[tokio::test]
+async fn the_kind_of_an_object_stays_whatever_a_patch_says() {
+    let world = World::new().await;
+    let made = world.post("configmaps default", map("a")).await.ok();
+    let patched = world.merge("configmaps default/a", json!({"kind": null, "apiVersion": null})).await;
+    assert_eq!(patched.ok(), made);
+}
+
+#[tokio::test]
+async fn a_patched_object_gets_its_defaults_again() {
+    let world = World::new().await;
+    world
+        .post("services default", json!({"metadata": {"name": "s"}, "spec": {"ports": [{"port": 80}]}}))
+        .await
+        .ok();
+    let patch = json!({"spec": {"ports": [{"port": 81}], "sessionAffinity": null}});
+    let patched = world.merge("services default/s", patch).await.ok();
+    assert_eq!(patched["spec"]["ports"], json!([{"port": 81, "protocol": "TCP", "targetPort": 81}]));
+    assert_eq!(patched["spec"]["sessionAffinity"], "None");
+}

@@ -1,0 +1,308 @@
+//! The addresses and ports of services: what is given, kept, refused and given back.
+
+use super::world::{World, text};
+use keepwatch_registry::RegistryOptions;
+use serde_json::{Value, json};
+use std::net::Ipv4Addr;
+
+fn service(name: &str, spec: Value) -> Value {
+    let mut service = json!({"metadata": {"name": name}, "spec": {"ports": [{"port": 80}]}});
+    for (field, value) in spec.as_object().unwrap() {
+        service["spec"][field] = value.clone();
+    }
+    service
+}
+
+async fn made(world: &World, name: &str, spec: Value) -> Value {
+    world.post("services default", service(name, spec)).await.ok()["spec"].clone()
+}
+
+async fn addresses(world: &World) -> usize {
+    world.keys("/registry/ipaddresses/").await.len()
+}
+
+fn node_port(spec: &Value, port: usize) -> u64 {
+    spec["ports"][port]["nodePort"].as_u64().unwrap_or_default()
+}
+
+#[tokio::test]
+async fn a_service_gets_an_address_of_the_range_and_an_object_says_whose_it_is() {
+    let world = World::new().await;
+    let spec = made(&world, "s", json!({})).await;
+    let address: Ipv4Addr = text(&spec, "/clusterIP").parse().unwrap();
+    assert!(address.octets()[..3] == [10, 0, 0] && ![0, 1, 255].contains(&address.octets()[3]), "{address}");
+    assert_eq!(spec["clusterIPs"], json!([address]));
+    assert_eq!([&spec["ipFamilies"], &spec["ipFamilyPolicy"]], [&json!(["IPv4"]), &json!("SingleStack")]);
+    let object = world.get(&format!("ipaddresses {address}")).await.ok();
+    let labels = json!({"ipaddress.kubernetes.io/ip-family": "IPv4", "ipaddress.kubernetes.io/managed-by": "ipallocator.k8s.io"});
+    assert_eq!(object["metadata"]["labels"], labels);
+    let parent = json!({"parentRef": {"resource": "services", "namespace": "default", "name": "s"}});
+    assert_eq!(object["spec"], parent);
+    assert!(world.delete("services default/s").await.gone);
+    assert_eq!(world.get(&format!("ipaddresses {address}")).await.code, 404, "it is given back");
+}
+
+#[tokio::test]
+async fn an_address_of_the_range_can_be_asked_for_once() {
+    let world = World::new().await;
+    let spec = made(&world, "a", json!({"clusterIP": "10.0.0.9"})).await;
+    assert_eq!(spec["clusterIPs"], json!(["10.0.0.9"]));
+    let why = |ip: &str, why: &str| {
+        format!(
+            "422 Invalid: Service \"b\" is invalid: spec.clusterIPs: Invalid value: [\"{ip}\"]: failed to allocate IP {ip}: {why}"
+        )
+    };
+    let outside = "the provided network does not match the current range";
+    for (ip, detail) in [
+        ("10.0.0.9", "provided IP is already allocated"),
+        ("10.0.0.1", "provided IP is already allocated"),
+        ("10.0.1.1", outside),
+        ("192.0.2.1", outside),
+        ("10.0.0.0", outside),
+        ("10.0.0.255", outside),
+    ] {
+        let refused = world.post("services default", service("b", json!({"clusterIP": ip}))).await;
+        assert_eq!(refused.line(), why(ip, detail), "{ip}");
+    }
+    assert_eq!(world.get("services default/b").await.code, 404);
+    world.delete("services default/a").await.ok();
+    assert_eq!(made(&world, "b", json!({"clusterIP": "10.0.0.9"})).await["clusterIP"], "10.0.0.9");
+}
+
+#[tokio::test]
+async fn what_is_refused_takes_nothing() {
+    let world = World::new().await;
+    made(&world, "a", json!({"type": "NodePort", "ports": [{"port": 80, "nodePort": 30005}]})).await;
+    let before = world.everything().await.1;
+    let ports =
+        json!([{"port": 80, "name": "x", "nodePort": 30007}, {"port": 81, "name": "y", "nodePort": 30005}]);
+    let refused =
+        world.post("services default", service("b", json!({"type": "NodePort", "ports": ports}))).await;
+    assert_eq!(
+        refused.line(),
+        "422 Invalid: Service \"b\" is invalid: spec.ports[1].nodePort: Invalid value: 30005: provided port is already allocated"
+    );
+    assert_eq!(world.everything().await.1, before, "no address is left behind");
+    let ports = json!([{"port": 80, "nodePort": 30007}]);
+    let spec = made(&world, "b", json!({"type": "NodePort", "ports": ports})).await;
+    assert_eq!(node_port(&spec, 0), 30007, "nor a port");
+    let again = world.post("services default", service("b", json!({"clusterIP": "10.0.0.77"}))).await;
+    assert_eq!(again.code, 409);
+    assert_eq!(world.get("ipaddresses 10.0.0.77").await.code, 404);
+}
+
+#[tokio::test]
+async fn node_ports_come_from_their_range_and_are_given_once() {
+    let world = World::new().await;
+    let spec = made(&world, "a", json!({"type": "NodePort"})).await;
+    assert!((30000..=32767).contains(&node_port(&spec, 0)), "{spec}");
+    for port in [1, 29999, 32768, 70000] {
+        let ports = json!([{"port": 80, "nodePort": port}]);
+        let refused =
+            world.post("services default", service("b", json!({"type": "NodePort", "ports": ports}))).await;
+        assert_eq!(
+            refused.line(),
+            format!(
+                "422 Invalid: Service \"b\" is invalid: spec.ports[0].nodePort: Invalid value: {port}: provided port is not in the valid range. The range of valid ports is 30000-32767"
+            )
+        );
+    }
+    // One port may serve two protocols.
+    let ports = json!([
+        {"name": "t", "port": 53, "protocol": "TCP", "nodePort": 30053},
+        {"name": "u", "port": 53, "protocol": "UDP", "nodePort": 30053},
+    ]);
+    let spec = made(&world, "dns", json!({"type": "NodePort", "ports": ports})).await;
+    assert_eq!([node_port(&spec, 0), node_port(&spec, 1)], [30053, 30053]);
+    world
+        .merge("services default/dns", json!({"spec": {"ports": [{"port": 53, "nodePort": 30053}]}}))
+        .await
+        .ok();
+    let ports = json!([{"port": 80, "nodePort": 30053}]);
+    let refused = world
+        .post("services default", service("c", json!({"type": "NodePort", "ports": ports.clone()})))
+        .await;
+    assert_eq!(refused.code, 422, "the other protocol still has it");
+    world.delete("services default/dns").await.ok();
+    made(&world, "c", json!({"type": "NodePort", "ports": ports})).await;
+}
+
+#[tokio::test]
+async fn a_replacement_that_does_not_speak_of_addresses_and_ports_keeps_them() {
+    let world = World::new().await;
+    let before = made(&world, "s", json!({"type": "NodePort"})).await;
+    let replaced = world.put("services default/s", service("s", json!({"type": "NodePort"}))).await.ok();
+    assert_eq!(replaced["spec"], before);
+    let two = json!([{"name": "b", "port": 81}, {"name": "a", "port": 80}]);
+    let replaced =
+        world.put("services default/s", service("s", json!({"type": "NodePort", "ports": two}))).await.ok();
+    assert_eq!(replaced["spec"]["clusterIP"], before["clusterIP"]);
+    assert_eq!(node_port(&replaced["spec"], 1), node_port(&before, 0), "found by port and protocol");
+    assert!(
+        node_port(&replaced["spec"], 0) >= 30000 && node_port(&replaced["spec"], 0) != node_port(&before, 0)
+    );
+}
+
+#[tokio::test]
+async fn a_load_balancer_that_needs_a_port_for_health_checks_gets_one_and_keeps_it() {
+    let world = World::new().await;
+    let local = json!({"type": "LoadBalancer", "externalTrafficPolicy": "Local"});
+    let before = made(&world, "s", local.clone()).await;
+    let health = before["healthCheckNodePort"].as_u64().unwrap();
+    assert!((30000..=32767).contains(&health) && health != node_port(&before, 0));
+    let replaced = world.put("services default/s", service("s", local)).await.ok();
+    assert_eq!(replaced["spec"], before);
+    let patch = json!({"spec": {"externalTrafficPolicy": "Cluster"}});
+    let changed = world.merge("services default/s", patch).await.ok();
+    assert!(changed["spec"].get("healthCheckNodePort").is_none());
+    let ports = json!([{"port": 80, "nodePort": health}]);
+    let freed = made(&world, "t", json!({"type": "NodePort", "ports": ports})).await;
+    assert_eq!(node_port(&freed, 0), health);
+}
+
+#[tokio::test]
+async fn a_load_balancer_may_do_without_node_ports_unless_it_names_them() {
+    let world = World::new().await;
+    let without = json!({"type": "LoadBalancer", "allocateLoadBalancerNodePorts": false});
+    let spec = made(&world, "a", without).await;
+    assert!(spec["ports"][0].get("nodePort").is_none());
+    let ports = json!([{"name": "a", "port": 80, "nodePort": 30080}, {"name": "b", "port": 81}]);
+    let own = json!({"type": "LoadBalancer", "allocateLoadBalancerNodePorts": false, "ports": ports});
+    let spec = made(&world, "b", own).await;
+    assert_eq!(node_port(&spec, 0), 30080, "one that is asked for is given");
+    assert!(spec["ports"][1].get("nodePort").is_none());
+    let ports = json!([{"port": 80, "nodePort": 30080}]);
+    let refused =
+        world.post("services default", service("c", json!({"type": "NodePort", "ports": ports}))).await;
+    assert_eq!(refused.code, 422);
+}
+
+#[tokio::test]
+async fn a_service_that_becomes_another_type_gives_back_what_it_no_longer_needs() {
+    let world = World::new().await;
+    let before = addresses(&world).await;
+    let spec = made(&world, "s", json!({"type": "NodePort"})).await;
+    let (ip, port) = (text(&spec, "/clusterIP").to_owned(), node_port(&spec, 0));
+
+    let plain = world.merge("services default/s", json!({"spec": {"type": "ClusterIP"}})).await;
+    assert_eq!(plain.line(), "200");
+    let plain = plain.ok();
+    assert_eq!(plain["spec"]["clusterIP"], *ip);
+    assert!(plain["spec"]["ports"][0].get("nodePort").is_none(), "{plain}");
+    let ports = json!([{"port": 80, "nodePort": port}]);
+    made(&world, "t", json!({"type": "NodePort", "ports": ports})).await;
+
+    let outside = json!({"spec": {"type": "ExternalName", "externalName": "a.example"}});
+    let outside = world.merge("services default/s", outside).await;
+    assert_eq!(outside.line(), "200");
+    for gone in ["clusterIP", "clusterIPs", "ipFamilies", "ipFamilyPolicy"] {
+        assert!(outside.body["spec"].get(gone).is_none(), "{gone}");
+    }
+    assert_eq!(world.get(&format!("ipaddresses {ip}")).await.code, 404);
+    assert_eq!(addresses(&world).await, before + 1, "the other service's is left");
+
+    let inside = json!({"spec": {"type": "ClusterIP", "externalName": null}});
+    let inside = world.merge("services default/s", inside).await.ok();
+    assert!(!text(&inside, "/spec/clusterIP").is_empty(), "and it gets a new one when it comes back");
+    assert_eq!(addresses(&world).await, before + 2);
+}
+
+#[tokio::test]
+async fn a_headless_service_has_no_address() {
+    let world = World::new().await;
+    let before = addresses(&world).await;
+    let spec = made(&world, "a", json!({"clusterIP": "None", "selector": {"app": "x"}})).await;
+    assert_eq!(spec["clusterIPs"], json!(["None"]));
+    assert_eq!([&spec["ipFamilies"], &spec["ipFamilyPolicy"]], [&json!(["IPv4"]), &json!("SingleStack")]);
+    let spec = made(&world, "b", json!({"clusterIP": "None"})).await;
+    let dual = [&json!(["IPv4", "IPv6"]), &json!("RequireDualStack")];
+    assert_eq!([&spec["ipFamilies"], &spec["ipFamilyPolicy"]], dual);
+    let spec = made(&world, "c", json!({"type": "ExternalName", "externalName": "a.example"})).await;
+    assert!(spec.get("clusterIP").is_none());
+    assert_eq!(addresses(&world).await, before);
+    for name in ["a", "b", "c"] {
+        assert!(world.delete(&format!("services default/{name}")).await.gone);
+    }
+    assert_eq!(addresses(&world).await, before);
+}
+
+#[tokio::test]
+async fn a_service_that_waits_for_a_finalizer_keeps_its_address_until_it_goes() {
+    let world = World::new().await;
+    let mut sent = service("s", json!({"type": "NodePort", "clusterIP": "10.0.0.50"}));
+    sent["metadata"]["finalizers"] = json!(["example.com/x"]);
+    let made = world.post("services default", sent).await.ok();
+    world.delete("services default/s").await.ok();
+    let other = service("t", json!({"clusterIP": "10.0.0.50"}));
+    assert_eq!(world.post("services default", other.clone()).await.code, 422);
+    world.merge("services default/s", json!({"metadata": {"finalizers": null}})).await.ok();
+    assert_eq!(world.post("services default", other).await.line(), "201");
+    let ports = json!([{"port": 80, "nodePort": node_port(&made["spec"], 0)}]);
+    let free =
+        world.post("services default", service("u", json!({"type": "NodePort", "ports": ports}))).await;
+    assert_eq!(free.line(), "201");
+}
+
+#[tokio::test]
+async fn every_address_of_a_small_range_is_given_out_once_and_then_none() {
+    let options = RegistryOptions {
+        service_range: (Ipv4Addr::new(10, 9, 8, 0), 28),
+        node_ports: 30000..=30002,
+        ..RegistryOptions::default()
+    };
+    let world = World::with(options, |_, storage| storage).await;
+    let mut given = std::collections::BTreeSet::new();
+    // The server has the first one, and nobody the ends.
+    for number in 0..13 {
+        let spec = made(&world, &format!("s{number}"), json!({})).await;
+        assert!(given.insert(text(&spec, "/clusterIP").to_owned()), "{spec}");
+    }
+    assert!(!given.contains("10.9.8.0") && !given.contains("10.9.8.1") && !given.contains("10.9.8.15"));
+    let full = world.post("services default", service("more", json!({}))).await;
+    assert_eq!(
+        full.line(),
+        "500 InternalError: Internal error occurred: failed to allocate a serviceIP: range is full"
+    );
+    world.delete("services default/s5").await.ok();
+    made(&world, "more", json!({})).await;
+
+    for name in ["s0", "s1", "s2"] {
+        let patched =
+            world.merge(&format!("services default/{name}"), json!({"spec": {"type": "NodePort"}})).await;
+        assert_eq!(patched.line(), "200");
+    }
+    let full = world.merge("services default/s3", json!({"spec": {"type": "NodePort"}})).await;
+    let why = "500 InternalError: Internal error occurred: failed to allocate a nodePort: range is full";
+    assert_eq!(full.line(), why);
+    assert_eq!(world.get("services default/s3").await.ok()["spec"]["type"], "ClusterIP");
+}
+
+#[tokio::test]
+async fn a_server_that_starts_again_knows_what_it_gave() {
+    let world = World::new().await;
+    let ports = json!([{"port": 80, "nodePort": 30100}]);
+    made(&world, "s", json!({"type": "NodePort", "clusterIP": "10.0.0.20", "ports": ports.clone()})).await;
+    let again = world.again(RegistryOptions::default()).await;
+    let refused = again
+        .post("services default", service("t", json!({"type": "NodePort", "ports": ports.clone()})))
+        .await;
+    assert_eq!(refused.code, 422);
+    let refused = again.post("services default", service("t", json!({"clusterIP": "10.0.0.20"}))).await;
+    assert_eq!(refused.code, 422);
+    again.delete("services default/s").await.ok();
+    made(&again, "t", json!({"type": "NodePort", "clusterIP": "10.0.0.20", "ports": ports})).await;
+}
+
+#[tokio::test]
+async fn the_status_of_a_service_is_written_without_touching_its_addresses() {
+    let world = World::new().await;
+    let spec = made(&world, "s", json!({"type": "NodePort"})).await;
+    let before = world.keys("/registry/ipaddresses/").await;
+    let condition = json!({
+        "type": "Seen", "status": "True", "reason": "R", "message": "m", "lastTransitionTime": "2024-01-01T00:00:00Z",
+    });
+    let sent = json!({"spec": {"clusterIP": "10.0.0.99", "type": "ExternalName"}, "status": {"conditions": [condition]}});
+    let told = world.merge("services default/s/status", sent).await.ok();
+    assert_eq!(told["spec"], spec);
+    assert_eq!(world.keys("/registry/ipaddresses/").await, before);
+}
