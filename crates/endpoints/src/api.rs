@@ -20,7 +20,7 @@ use crate::{
 };
 use bytes::Bytes;
 use http::{HeaderMap, HeaderName, HeaderValue, Method, Request, Response, StatusCode, header};
-use http_body_util::{BodyExt, LengthLimitError, Limited};
+use http_body_util::BodyExt;
 use hyper::body::Incoming;
 use keepwatch_apimachinery::status::Status;
 use keepwatch_cacher::Encodings;
@@ -511,17 +511,32 @@ fn selected_name(selector: &str) -> Option<&str> {
     named.filter(|name| is_path_segment(name))
 }
 
+/// How much of a body that is too large is read nevertheless: a client that is still sending hears no answer.
+const IGNORED_BYTES_MAX: usize = 16 << 20;
+
 async fn read_body(request: Request<Incoming>) -> Result<Bytes, Status> {
-    let too_large = || Status::request_entity_too_large(&format!("limit is {BODY_BYTES_MAX}"));
-    let said = http_body::Body::size_hint(request.body()).lower();
-    if said > BODY_BYTES_MAX as u64 {
-        return Err(too_large());
+    let mut body = request.into_body();
+    let said = usize::try_from(http_body::Body::size_hint(&body).lower()).unwrap_or(usize::MAX);
+    let mut pieces: Vec<Bytes> = Vec::new();
+    let mut length = 0;
+    while let Some(frame) = body.frame().await {
+        let unreadable =
+            |error| Status::bad_request(format!("the body of the request could not be read: {error}"));
+        let Ok(piece) = frame.map_err(unreadable)?.into_data() else { continue };
+        length += piece.len();
+        if length.max(said) <= BODY_BYTES_MAX {
+            pieces.push(piece);
+        } else if length > IGNORED_BYTES_MAX {
+            break;
+        }
     }
-    match Limited::new(request.into_body(), BODY_BYTES_MAX).collect().await {
-        Ok(body) => Ok(body.to_bytes()),
-        Err(error) if error.is::<LengthLimitError>() => Err(too_large()),
-        Err(error) => Err(Status::bad_request(format!("the body of the request could not be read: {error}"))),
+    if length > BODY_BYTES_MAX {
+        return Err(Status::request_entity_too_large(&format!("limit is {BODY_BYTES_MAX}")));
     }
+    Ok(match pieces.len() {
+        1 => pieces.swap_remove(0),
+        _ => pieces.concat().into(),
+    })
 }
 
 fn audit_id(headers: &HeaderMap) -> HeaderValue {
