@@ -30,8 +30,8 @@ use std::{
     sync::{Arc, LazyLock},
     time::{Duration, Instant},
 };
-use tokio::sync::{Semaphore, SemaphorePermit};
-use tokio_util::sync::CancellationToken;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
 /// How the HTTP side behaves.
 pub struct ApiOptions {
@@ -60,11 +60,13 @@ pub struct Api {
     pub(crate) tokens: Option<Arc<dyn TokenIssuer>>,
     /// Told when the server stops: watches end.
     pub(crate) stopping: CancellationToken,
+    /// What goes on without its connection.
+    pub(crate) connections: TaskTracker,
     health: Health,
     gathered: prometheus::Registry,
     discovery: LazyLock<discovery::Documents, Box<dyn FnOnce() -> discovery::Documents + Send>>,
-    reads: Semaphore,
-    writes: Semaphore,
+    reads: Arc<Semaphore>,
+    writes: Arc<Semaphore>,
 }
 
 /// What an [`Api`] is made of.
@@ -87,6 +89,8 @@ pub struct Parts {
     pub metrics: prometheus::Registry,
     /// Told when the server stops.
     pub stopping: CancellationToken,
+    /// Where what outlives its connection is counted, so that whoever stops the server can wait for it.
+    pub connections: TaskTracker,
 }
 
 /// The largest body of a request.
@@ -109,11 +113,12 @@ impl Api {
             authorizer: parts.authorizer,
             tokens: parts.tokens,
             stopping: parts.stopping,
+            connections: parts.connections,
             health: parts.health,
             gathered: parts.metrics,
             discovery: LazyLock::new(Box::new(make)),
-            reads: Semaphore::new(parts.options.reads_in_flight_max),
-            writes: Semaphore::new(parts.options.writes_in_flight_max),
+            reads: Arc::new(Semaphore::new(parts.options.reads_in_flight_max)),
+            writes: Arc::new(Semaphore::new(parts.options.writes_in_flight_max)),
             options: parts.options,
         })
     }
@@ -187,11 +192,7 @@ impl Api {
     async fn answer_user(self: Arc<Self>, mut pass: Pass, request: Request<Incoming>) -> Response<Body> {
         let is_watch = pass.info.is_resource && pass.info.verb == "watch";
         let is_write = !matches!(*request.method(), Method::GET | Method::HEAD | Method::OPTIONS);
-        let own = Arc::clone(&self);
-        let _permit = match own.admit(is_watch, is_write) {
-            Ok(permit) => permit,
-            Err(()) => return too_many(),
-        };
+        let Ok(place) = self.admit(is_watch, is_write) else { return too_many() };
         let attributes = pass.attributes();
         match Impersonation::from_headers(&pass.headers) {
             Ok(None) => {}
@@ -209,19 +210,19 @@ impl Api {
         if !pass.info.is_resource {
             return self.answer_other(&pass, request.method()).await;
         }
-        Arc::clone(&self).answer_resource(pass, request).await
+        self.answer_resource(pass, request, place).await
     }
 
     /// A place among those that are answered. Watches have one of their own.
-    fn admit(&self, is_watch: bool, is_write: bool) -> Result<Option<Permit<'_>>, ()> {
+    fn admit(&self, is_watch: bool, is_write: bool) -> Result<Option<Place>, ()> {
         if is_watch {
             return Ok(None);
         }
         let places = if is_write { &self.writes } else { &self.reads };
-        let permit = places.try_acquire().map_err(drop)?;
+        let permit = Arc::clone(places).try_acquire_owned().map_err(drop)?;
         let count = self.metrics.in_flight(is_write);
         count.inc();
-        Ok(Some(Permit { _permit: permit, count }))
+        Ok(Some(Place { _permit: permit, count }))
     }
 
     async fn answer_other(&self, pass: &Pass, method: &Method) -> Response<Body> {
@@ -322,7 +323,12 @@ impl Api {
         answer_document(pass, path, bytes, &hash)
     }
 
-    async fn answer_resource(self: Arc<Self>, pass: Pass, request: Request<Incoming>) -> Response<Body> {
+    async fn answer_resource(
+        self: Arc<Self>,
+        pass: Pass,
+        request: Request<Incoming>,
+        place: Option<Place>,
+    ) -> Response<Body> {
         let info = &pass.info;
         let Some(resource) = kinds::find(&info.group, &info.version, &info.resource) else {
             return if is_group(&info.group) {
@@ -336,7 +342,7 @@ impl Api {
             // What is not there is not deprecated either.
             Err(status) if status.code == 404 => return pass.refusal(&status),
             Err(status) => pass.refusal(&status),
-            Ok(route) => self.run(pass, route, request).await,
+            Ok(route) => self.run(pass, route, request, place).await,
         };
         if let Some(warning) = deprecated {
             add_warnings(response.headers_mut(), &[warning.to_owned()]);
@@ -349,6 +355,7 @@ impl Api {
         pass: Pass,
         route: handlers::Route,
         mut request: Request<Incoming>,
+        place: Option<Place>,
     ) -> Response<Body> {
         if let handlers::Action::Watch = route.action {
             let upgrade = (websocket::is_upgrade(&pass.headers)
@@ -371,10 +378,13 @@ impl Api {
         let is_write = route.action.writes();
         let pass = Arc::new(pass);
         let (own, its) = (Arc::clone(&self), Arc::clone(&pass));
-        let work = async move { handlers::handle(&own, &its, &route, body).await };
+        let work = async move {
+            let _place = place;
+            handlers::handle(&own, &its, &route, body).await
+        };
         let done = if is_write {
-            // A write that was begun is finished, whether its client still listens or not.
-            let task = tokio::spawn(work);
+            // A write that was begun is finished, whether its client still listens or not, and has its place until then.
+            let task = self.connections.spawn(work);
             tokio::time::timeout(timeout, task).await.map(|joined| {
                 joined.unwrap_or_else(|error| {
                     tracing::error!(%error, "a request failed");
@@ -397,12 +407,12 @@ fn too_slow() -> Status {
 }
 
 /// A place among the requests that are being answered.
-struct Permit<'a> {
-    _permit: SemaphorePermit<'a>,
+struct Place {
+    _permit: OwnedSemaphorePermit,
     count: prometheus::IntGauge,
 }
 
-impl Drop for Permit<'_> {
+impl Drop for Place {
     fn drop(&mut self) {
         self.count.dec();
     }
@@ -665,7 +675,7 @@ fn unpacked(gzip: &[u8]) -> Bytes {
 
 fn as_yaml(json: &[u8]) -> Bytes {
     let document: serde_json::Value = serde_json::from_slice(json).unwrap_or_default();
-    serde_yaml_ng::to_string(&document).unwrap_or_default().into()
+    serde_saphyr::to_string(&document).unwrap_or_default().into()
 }
 
 fn version() -> serde_json::Value {

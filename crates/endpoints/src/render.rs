@@ -380,7 +380,7 @@ pub fn status(status: &Status, media: Media, pretty: bool) -> Bytes {
             wrap_status(&mut out, status);
             out.into()
         }
-        Media::Yaml => serde_yaml_ng::to_string(status).unwrap_or_default().into(),
+        Media::Yaml => serde_saphyr::to_string(status).unwrap_or_default().into(),
         Media::Json => {
             let mut out = serde_json::to_vec(status).expect("a Status is made of text and numbers");
             if pretty {
@@ -489,5 +489,5 @@ fn indented(json: &[u8]) -> Vec<u8> {
 }
 
 fn yaml(document: &Value) -> Bytes {
-    serde_yaml_ng::to_string(document).unwrap_or_default().into()
+    serde_saphyr::to_string(document).unwrap_or_default().into()
 }

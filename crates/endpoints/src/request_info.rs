@@ -106,7 +106,7 @@ fn verb<'q>(
     query: impl Fn(&str) -> Option<&'q str>,
 ) -> &'static str {
     match lower(method) {
-        "get" | "head" if info.watch_path => "watch",
+        _ if info.watch_path => "watch",
         "get" | "head" if !info.name.is_empty() => "get",
         "get" | "head" if query("watch").is_some_and(keepwatch_apimachinery::list_options::is_true) => {
             "watch"
@@ -146,6 +146,7 @@ mod tests {
             ("GET", "/api/v1/namespaces/n/pods?watch=0", "list //v1 pods  in 'n'"),
             ("GET", "/api/v1/namespaces/n/pods/p?watch=true", "get //v1 pods p in 'n'"),
             ("GET", "/api/v1/watch/namespaces/n/pods/p", "watch //v1 pods p in 'n'"),
+            ("DELETE", "/api/v1/watch/namespaces/n/pods", "watch //v1 pods  in 'n'"),
             ("GET", "/api/v1/namespaces", "list //v1 namespaces  in ''"),
             ("GET", "/api/v1/namespaces/n", "get //v1 namespaces n in 'n'"),
             ("PUT", "/api/v1/namespaces/n/finalize", "update //v1 namespaces n/finalize in 'n'"),

@@ -10,7 +10,14 @@ use hyper_util::{
     server::conn::auto::Builder,
 };
 use socket2::{SockRef, TcpKeepalive};
-use std::{convert::Infallible, sync::Arc, time::Duration};
+use std::{
+    convert::Infallible,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+    time::Duration,
+};
 use tokio::{
     io::{AsyncRead, AsyncWrite},
     net::{TcpListener, TcpStream},
@@ -18,19 +25,39 @@ use tokio::{
 use tokio_rustls::{TlsAcceptor, rustls::ServerConfig};
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
-/// How long a client may take to agree on a key.
-const TLS_HANDSHAKE_MAX: Duration = Duration::from_secs(10);
-/// How long a client may take to send the head of a request, from when the last one was answered.
-const HEAD_WAIT_MAX: Duration = Duration::from_secs(60);
-/// How many bytes the headers of a request may have.
-const HEADERS_BYTES_MAX: u32 = 64 << 10;
-/// How many headers a request may have.
-const HEADERS_MAX: usize = 128;
-/// How many requests one HTTP/2 connection may have at a time.
-const STREAMS_MAX: u32 = 1000;
-/// After what silence an HTTP/2 client is asked whether it is there, and how long it has to answer.
-const PING_INTERVAL: Duration = Duration::from_secs(30);
-const PING_ANSWER_MAX: Duration = Duration::from_secs(15);
+/// How much time and room a connection may take. The defaults suit a server; a test wants less time.
+#[derive(Clone, Copy, Debug)]
+pub struct Limits {
+    /// How long a client may take to agree on a key.
+    pub tls_handshake: Duration,
+    /// How long a client may take to send the head of a request, from when it connected or the last one was answered.
+    pub head_wait: Duration,
+    /// How many bytes the headers of a request may have; over HTTP/1 with the path in front of them.
+    pub head_bytes: u32,
+    /// How many headers a request may have over HTTP/1.
+    pub headers: usize,
+    /// How many requests one HTTP/2 connection may have at a time.
+    pub streams: u32,
+    /// After what silence an HTTP/2 client is asked whether it is there.
+    pub ping_interval: Duration,
+    /// How long it has to answer that.
+    pub ping_answer: Duration,
+}
+
+impl Default for Limits {
+    fn default() -> Limits {
+        Limits {
+            tls_handshake: Duration::from_secs(10),
+            head_wait: Duration::from_secs(60),
+            head_bytes: 96 << 10,
+            headers: 128,
+            streams: 1000,
+            ping_interval: Duration::from_secs(30),
+            ping_answer: Duration::from_secs(15),
+        }
+    }
+}
+
 /// After what silence of a connection its other end is asked whether it is there.
 const KEEPALIVE: Duration = Duration::from_secs(30);
 /// How long to wait when no connection can be accepted, as when too many files are open.
@@ -48,13 +75,15 @@ pub struct Listening {
     pub stopping: CancellationToken,
     /// Where connections are counted, so that whoever stops the server can wait for them.
     pub connections: TaskTracker,
+    /// What a connection may take.
+    pub limits: Limits,
 }
 
 impl Listening {
     /// Takes connections until the server stops.
     pub async fn serve(self) {
         let acceptor = self.tls.clone().map(TlsAcceptor::from);
-        let builder = Arc::new(builder());
+        let builder = Arc::new(builder(&self.limits));
         loop {
             let accepted = tokio::select! {
                 accepted = self.listener.accept() => accepted,
@@ -67,6 +96,7 @@ impl Listening {
                         builder: Arc::clone(&builder),
                         api: Arc::clone(&self.api),
                         stopping: self.stopping.clone(),
+                        limits: self.limits,
                     };
                     self.connections.spawn(connection.serve(stream));
                 }
@@ -79,21 +109,22 @@ impl Listening {
     }
 }
 
-fn builder() -> Builder<TokioExecutor> {
+fn builder(limits: &Limits) -> Builder<TokioExecutor> {
     let mut builder = Builder::new(TokioExecutor::new());
     builder
         .http1()
         .timer(TokioTimer::new())
-        .header_read_timeout(HEAD_WAIT_MAX)
-        .max_headers(HEADERS_MAX)
+        .header_read_timeout(limits.head_wait)
+        .max_headers(limits.headers)
+        .max_buf_size(limits.head_bytes as usize)
         .half_close(false);
     builder
         .http2()
         .timer(TokioTimer::new())
-        .max_concurrent_streams(STREAMS_MAX)
-        .max_header_list_size(HEADERS_BYTES_MAX)
-        .keep_alive_interval(PING_INTERVAL)
-        .keep_alive_timeout(PING_ANSWER_MAX);
+        .max_concurrent_streams(limits.streams)
+        .max_header_list_size(limits.head_bytes)
+        .keep_alive_interval(limits.ping_interval)
+        .keep_alive_timeout(limits.ping_answer);
     builder
 }
 
@@ -102,47 +133,71 @@ struct Connection {
     builder: Arc<Builder<TokioExecutor>>,
     api: Arc<Api>,
     stopping: CancellationToken,
+    limits: Limits,
 }
 
 impl Connection {
+    /// Every future that is not needed while requests are served lives in a box of its own: what a connection holds is
+    /// held by thousands of watches at a time.
     async fn serve(self, stream: TcpStream) {
         // Events are small and must not wait for more.
         let _ = stream.set_nodelay(true);
         // A client whose machine is gone says nothing; asking now and then finds out.
-        let _ = SockRef::from(&stream)
-            .set_tcp_keepalive(&TcpKeepalive::new().with_time(KEEPALIVE).with_interval(KEEPALIVE));
+        let keepalive = TcpKeepalive::new().with_time(KEEPALIVE).with_interval(KEEPALIVE);
+        let _ = SockRef::from(&stream).set_tcp_keepalive(&keepalive);
         let Some(acceptor) = &self.acceptor else { return self.serve_requests(stream, None).await };
-        match tokio::time::timeout(TLS_HANDSHAKE_MAX, acceptor.accept(stream)).await {
+        let handshake = Box::pin(tokio::time::timeout(self.limits.tls_handshake, acceptor.accept(stream)));
+        let requests = match handshake.await {
             Ok(Ok(stream)) => {
                 let shown = stream.get_ref().1.peer_certificates().and_then(<[_]>::first);
                 let certificate = shown.map(|der| Arc::from(der.as_ref()));
-                self.serve_requests(stream, certificate).await;
+                Box::pin(self.serve_requests(stream, certificate))
             }
-            Ok(Err(error)) => tracing::debug!(%error, "a TLS handshake failed"),
-            Err(_) => tracing::debug!("a TLS handshake took too long"),
-        }
+            Ok(Err(error)) => return tracing::debug!(%error, "a TLS handshake failed"),
+            Err(_) => return tracing::debug!("a TLS handshake took too long"),
+        };
+        requests.await;
     }
 
-    async fn serve_requests<S>(self, stream: S, certificate: Option<Arc<[u8]>>)
+    /// Not `async` itself: what is returned holds the connection once, and not also the stream that it was made from.
+    fn serve_requests<S>(
+        self,
+        stream: S,
+        certificate: Option<Arc<[u8]>>,
+    ) -> impl Future<Output = ()> + Send + 'static
     where
         S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
     {
-        let api = self.api;
+        let Connection { builder, api, stopping, limits, .. } = self;
+        let spoke = Arc::new(AtomicBool::new(false));
+        let speaks = Arc::clone(&spoke);
         let service = service_fn(move |request: Request<Incoming>| {
+            speaks.store(true, Ordering::Relaxed);
             let (api, certificate) = (Arc::clone(&api), certificate.clone());
-            async move { Ok::<_, Infallible>(api.handle(request, certificate.as_deref()).await) }
+            // In a box, since hyper keeps the room of the last answer for as long as the connection lasts.
+            Box::pin(async move { Ok::<_, Infallible>(api.handle(request, certificate.as_deref()).await) })
         });
-        let connection = self.builder.serve_connection_with_upgrades(TokioIo::new(stream), service);
-        let mut connection = std::pin::pin!(connection);
-        let ended = tokio::select! {
-            ended = connection.as_mut() => ended,
-            () = self.stopping.cancelled() => {
-                connection.as_mut().graceful_shutdown();
-                connection.await
+        let connection = builder.serve_connection_with_upgrades(TokioIo::new(stream), service).into_owned();
+        async move {
+            let mut connection = std::pin::pin!(connection);
+            // Which HTTP a client speaks shows in its first bytes, and for those the library waits for ever.
+            let says_nothing = async {
+                tokio::time::sleep(limits.head_wait).await;
+                if spoke.load(Ordering::Relaxed) {
+                    std::future::pending().await
+                }
+            };
+            let ended = tokio::select! {
+                ended = connection.as_mut() => ended,
+                () = says_nothing => return tracing::debug!("a client connected and asked for nothing"),
+                () = stopping.cancelled() => {
+                    connection.as_mut().graceful_shutdown();
+                    connection.await
+                }
+            };
+            if let Err(error) = ended {
+                tracing::debug!(%error, "a connection ended early");
             }
-        };
-        if let Err(error) = ended {
-            tracing::debug!(%error, "a connection ended early");
         }
     }
 }

@@ -19,8 +19,13 @@ pub(crate) fn serve(flags: &Serve) -> Result<ExitCode, Failure> {
         print_ready(&server, began);
         wait_for_signal().await;
         eprintln!("stopping: finishing requests, ending watches");
-        server.stop().await;
-        Ok(ExitCode::SUCCESS)
+        tokio::select! {
+            () = server.stop() => Ok(ExitCode::SUCCESS),
+            () = wait_for_signal() => {
+                eprintln!("stopping at once");
+                Ok(ExitCode::FAILURE)
+            }
+        }
     })
 }
 

@@ -15,7 +15,7 @@ use keepwatch_endpoints::{
     auth::{AlwaysAllow, Authenticator, Authorizer, StaticTokens},
     health::{Check, Health},
     origins::AllowedOrigins,
-    serve::Listening,
+    serve::{Limits, Listening},
 };
 use keepwatch_registry::{Registry, RegistryOptions, kinds::Resource, namespaces};
 use keepwatch_storage::{Backend, ResourcePrefix, Storage, Store, StoreOptions};
@@ -59,6 +59,7 @@ pub struct Builder {
     pub(crate) authorizer: Arc<dyn Authorizer>,
     pub(crate) registry: RegistryOptions,
     pub(crate) api: ApiOptions,
+    pub(crate) limits: Limits,
 }
 
 /// How many bytes of encoded events are kept for those who watch the same.
@@ -93,6 +94,7 @@ impl Default for Builder {
                 allowed_origins: AllowedOrigins::default(),
                 address: String::new(),
             },
+            limits: Limits::default(),
         }
     }
 }
@@ -145,6 +147,12 @@ impl Builder {
     /// Whether the server itself empties deleted namespaces, as it does by default, or leaves that to a controller.
     pub fn empties_namespaces(mut self, yes: bool) -> Builder {
         self.registry.empties_namespaces = yes;
+        self
+    }
+
+    /// How much time and room a connection may take.
+    pub fn limits(mut self, limits: Limits) -> Builder {
+        self.limits = limits;
         self
     }
 
@@ -368,8 +376,10 @@ impl Starting {
         }
         let tokens = ServiceAccountTokens::new(SigningKey::read(&pki.token_key)?, Arc::clone(&registry));
         let health = health(&registry, &caches, &stopping);
-        let api = api(builder, registry, tokens, health, metrics, address, &stopping)?;
+        let limits = builder.limits;
         let connections = TaskTracker::new();
+        let ends = (stopping.clone(), connections.clone());
+        let api = api(builder, registry, tokens, health, metrics, address, ends)?;
         let mut listen_on = |listener, tls| {
             let listening = Listening {
                 listener,
@@ -377,6 +387,7 @@ impl Starting {
                 api: Arc::clone(&api),
                 stopping: stopping.clone(),
                 connections: connections.clone(),
+                limits,
             };
             tasks.push(tokio::spawn(listening.serve()));
         };
@@ -513,7 +524,7 @@ fn api(
     health: Health,
     metrics: prometheus::Registry,
     address: SocketAddr,
-    stopping: &CancellationToken,
+    (stopping, connections): (CancellationToken, TaskTracker),
 ) -> Result<Arc<Api>, StartError> {
     let mut authenticator = Authenticator::default();
     for own in builder.tokens.drain(..) {
@@ -536,7 +547,8 @@ fn api(
         tokens: Some(Arc::new(tokens)),
         health,
         metrics,
-        stopping: stopping.clone(),
+        stopping,
+        connections,
     };
     Ok(Arc::new(Api::new(parts)?))
 }

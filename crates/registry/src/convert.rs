@@ -85,13 +85,11 @@ fn rename(document: &mut Value, names: &[(&str, &str)], to_core: bool) {
             });
         }
     } else {
-        let always_written = ["regarding", "deprecatedSource"];
         root.retain(|name, value| match value {
             Value::Null => {
                 name == "eventTime" || name.starts_with("deprecated") && name.ends_with("Timestamp")
             }
             Value::String(text) => !text.is_empty(),
-            Value::Object(fields) => !fields.is_empty() || always_written.contains(&name.as_str()),
             _ => true,
         });
     }
@@ -225,7 +223,7 @@ mod tests {
             "kind": "Event", "apiVersion": "v1", "metadata": {"name": "e"}, "involvedObject": {"kind": "Pod"},
             "reason": "R", "message": "m", "source": {"component": "c"}, "firstTimestamp": "2024-01-01T00:00:00Z",
             "lastTimestamp": "2024-01-01T00:00:00Z", "count": 1, "type": "Normal", "eventTime": null,
-            "reportingComponent": "", "reportingInstance": "",
+            "reportingComponent": "", "reportingInstance": "", "related": {},
         });
         let shown = from_stored(new, core.clone());
         assert_eq!(text(&shown, &["note"]), "m");

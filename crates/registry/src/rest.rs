@@ -19,7 +19,7 @@ use crate::{
 };
 use bytes::Bytes;
 use keepwatch_apimachinery::{
-    ResourceVersion,
+    Quoted, ResourceVersion,
     list_options::{Position, ValidListOptions},
     meta::{Peek, Qualified, write_versioned},
     status::{Cause, Status},
@@ -316,6 +316,10 @@ impl Registry {
         }
         let reserved = self.reserve_addresses(target, document, None).await?;
         let value = encode(target.resource, document);
+        if let Err(status) = refuse_large(&value, 0) {
+            self.return_addresses(reserved).await;
+            return Err(status);
+        }
         let ttl = self.ttl(target.resource);
         match shelf.storage.create(&key, value, ttl).await {
             Ok(object) => {
@@ -470,7 +474,12 @@ impl Registry {
             return Ok(shelf.unstored(target.resource, &new, Some(current.revision)));
         }
         let reserved = self.reserve_addresses(target, &mut new, Some(current)).await?;
-        let update = Update { value: encode(target.resource, &new), ttl: self.ttl(target.resource) };
+        let value = encode(target.resource, &new);
+        if let Err(status) = refuse_large(&value, current.value.len()) {
+            self.return_addresses(reserved).await;
+            return Err(status.into());
+        }
+        let update = Update { value, ttl: self.ttl(target.resource) };
         let options = UpdateOptions { ignore_not_found: false, preconditions, hint: Some(current.clone()) };
         match shelf.storage.guaranteed_update(&key, options, &mut |_| Ok(update.clone())).await {
             Ok(object) => {
@@ -641,6 +650,11 @@ struct Scope {
 impl Scope {
     fn of(target: Target<'_>, options: ValidListOptions) -> Result<Scope, Status> {
         let resource = target.resource;
+        // Left out of the key, it would make of a namespace all of them.
+        if !target.namespace.is_empty() && !is_path_segment(target.namespace) {
+            let message = format!("there can be no namespace {}", Quoted(target.namespace));
+            return Err(Status::bad_request(message));
+        }
         let options = options.try_map_fields(|field| field_of(resource, field))?;
         let selector = &options.options().field_selector;
         let namespace = match target.namespace {
@@ -838,6 +852,18 @@ pub(crate) fn encode(resource: &Resource, document: &Value) -> Bytes {
         schema::write(&mut out, document, resource.type_ref());
     }
     out.into()
+}
+
+/// How large an object may get: no larger than a request, so that a client can send back what it was shown.
+pub const OBJECT_BYTES_MAX: usize = 3 << 20;
+
+/// One that was too large all along may still be changed, as long as it does not grow.
+fn refuse_large(value: &Bytes, bytes_before: usize) -> Result<(), Status> {
+    if value.len() <= OBJECT_BYTES_MAX.max(bytes_before) {
+        return Ok(());
+    }
+    let why = format!("the object would have more than {OBJECT_BYTES_MAX} bytes");
+    Err(Status::request_entity_too_large(&why))
 }
 
 fn refuse_invalid(resource: &Resource, document: &Value, causes: Vec<Cause>) -> Result<(), Status> {

@@ -16,7 +16,7 @@ use keepwatch_apimachinery::{
     selector::{FieldSelector, FieldTerm},
     status::Status,
 };
-use keepwatch_registry::{Shown, codec::Media, rest::is_path_segment};
+use keepwatch_registry::{Shown, codec::Media};
 use keepwatch_storage::List;
 use std::time::Duration;
 
@@ -60,9 +60,7 @@ impl Call<'_> {
             if !given.is_empty() && given.exact_match("metadata.name") != Some(name) {
                 return Err(Status::bad_request("fieldSelector metadata.name doesn't match requested name"));
             }
-            if is_path_segment(name) {
-                options.field_selector = FieldSelector::from_iter([FieldTerm::equal("metadata.name", name)]);
-            }
+            options.field_selector = FieldSelector::from_iter([FieldTerm::equal("metadata.name", name)]);
         }
         Ok(options)
     }
@@ -98,7 +96,7 @@ pub(crate) async fn watch(
     let events = Events::new(watch, renderer, api.encodings.clone(), metrics, stopping);
     if let Some(upgrade) = upgrade {
         let response = websocket::handshake(&pass.headers).map_err(|refused| Refused::Response(refused.0))?;
-        tokio::spawn(websocket::serve(upgrade, events));
+        api.connections.spawn(websocket::serve(upgrade, events));
         return Ok(response);
     }
     let kind = match renderer.form.media {

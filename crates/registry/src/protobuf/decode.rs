@@ -136,7 +136,9 @@ fn entry(message: &[u8], field: &'static Field, levels: usize) -> Decoded<(Strin
             _ => {}
         }
     }
-    Ok((key.to_owned(), found.unwrap_or_else(|| zero_value(field.kind))))
+    // Bytes that are missing are none here, and null in JSON.
+    let missing = || if field.kind == Kind::Bytes { "".into() } else { zero_value(field.kind) };
+    Ok((key.to_owned(), found.unwrap_or_else(missing)))
 }
 
 fn value(wire: Wire<'_>, kind: Kind, field: &'static str, levels: usize) -> Decoded {

@@ -51,23 +51,40 @@ impl fmt::Display for TypeError {
 impl std::error::Error for ReadError {}
 impl std::error::Error for TypeError {}
 
+/// How deep objects and lists may lie in each other. The library that reads stored values goes no deeper.
+const LEVELS_MAX: usize = 127;
+
 /// Reads JSON. Of two fields with one name both count, the last more, and that is told. Nesting is limited to 127 levels.
 pub fn read(text: &[u8], problems: &mut Problems) -> Result<Value, ReadError> {
-    let mut path = Path::default();
+    let (mut path, mut room, levels) = (Path::default(), usize::MAX, LEVELS_MAX);
     let mut deserializer = serde_json::Deserializer::from_slice(text);
-    let value = Reading { path: &mut path, problems }
+    let value = Reading { path: &mut path, problems, room: &mut room, levels }
         .deserialize(&mut deserializer)
         .and_then(|value| deserializer.end().map(|()| value));
     value.map_err(|error| ReadError(error.to_string()))
 }
 
+/// How many values, and bytes in them, a YAML document may have. Without aliases, which let a little text stand for much,
+/// no request comes near it.
+const YAML_ROOM: usize = 8 << 20;
+
 /// Reads YAML, as [`read`] does JSON.
 pub fn read_yaml(text: &str, problems: &mut Problems) -> Result<Value, ReadError> {
-    let mut path = Path::default();
-    let reading = Reading { path: &mut path, problems };
-    reading
-        .deserialize(serde_yaml_ng::Deserializer::from_str(text))
-        .map_err(|error| ReadError(error.to_string()))
+    let options = serde_saphyr::options! {
+        // The last counts, and is told to whoever reads.
+        duplicate_keys: serde_saphyr::DuplicateKeyPolicy::LastWins,
+        budget: serde_saphyr::budget! {
+            max_depth: LEVELS_MAX,
+            flow_nesting_limit: LEVELS_MAX,
+            max_events: YAML_ROOM,
+            max_nodes: YAML_ROOM,
+        },
+        with_snippet: false,
+    };
+    let (mut path, mut room, levels) = (Path::default(), YAML_ROOM, LEVELS_MAX);
+    let reading = Reading { path: &mut path, problems, room: &mut room, levels };
+    let read = serde_saphyr::with_deserializer_from_str_with_options(text, options, |yaml| reading.deserialize(yaml));
+    read.map_err(|error| ReadError(error.to_string().replace('\n', " ")))
 }
 
 /// Where in a document something is: `spec.containers[0].name`.
@@ -98,6 +115,30 @@ impl Path {
 struct Reading<'a> {
     path: &'a mut Path,
     problems: &'a mut Problems,
+    /// How much more there may be.
+    room: &'a mut usize,
+    /// How many more levels there may be.
+    levels: usize,
+}
+
+impl Reading<'_> {
+    /// Makes room for a value with this many bytes.
+    fn take<E: de::Error>(&mut self, bytes: usize) -> Result<(), E> {
+        let left = self.room.checked_sub(bytes.saturating_add(1));
+        *self.room = left.ok_or_else(|| E::custom("document contains excessive aliasing"))?;
+        Ok(())
+    }
+
+    /// Makes room for a list or an object and says how many levels there may be in it.
+    fn enter<E: de::Error>(&mut self) -> Result<usize, E> {
+        self.take(0)?;
+        self.levels.checked_sub(1).ok_or_else(|| E::custom("exceeded max depth"))
+    }
+
+    fn leaf<E: de::Error>(mut self, value: impl Into<Value>) -> Result<Value, E> {
+        self.take(0)?;
+        Ok(value.into())
+    }
 }
 
 impl<'de> DeserializeSeed<'de> for Reading<'_> {
@@ -113,48 +154,53 @@ impl<'de> Visitor<'de> for Reading<'_> {
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("JSON")
     }
-    fn visit_unit<E>(self) -> Result<Value, E> {
-        Ok(Value::Null)
+    fn visit_unit<E: de::Error>(self) -> Result<Value, E> {
+        self.leaf(Value::Null)
     }
-    fn visit_bool<E>(self, value: bool) -> Result<Value, E> {
-        Ok(Value::Bool(value))
+    fn visit_bool<E: de::Error>(self, value: bool) -> Result<Value, E> {
+        self.leaf(value)
     }
-    fn visit_i64<E>(self, value: i64) -> Result<Value, E> {
-        Ok(value.into())
+    fn visit_i64<E: de::Error>(self, value: i64) -> Result<Value, E> {
+        self.leaf(value)
     }
-    fn visit_u64<E>(self, value: u64) -> Result<Value, E> {
-        Ok(value.into())
+    fn visit_u64<E: de::Error>(self, value: u64) -> Result<Value, E> {
+        self.leaf(value)
     }
-    fn visit_f64<E>(self, value: f64) -> Result<Value, E> {
-        Ok(value.into())
+    fn visit_f64<E: de::Error>(self, value: f64) -> Result<Value, E> {
+        self.leaf(value)
     }
-    fn visit_str<E: de::Error>(self, value: &str) -> Result<Value, E> {
+    fn visit_str<E: de::Error>(mut self, value: &str) -> Result<Value, E> {
+        self.take(value.len())?;
         Ok(Value::String(value.to_owned()))
     }
-    fn visit_string<E: de::Error>(self, value: String) -> Result<Value, E> {
+    fn visit_string<E: de::Error>(mut self, value: String) -> Result<Value, E> {
+        self.take(value.len())?;
         Ok(Value::String(value))
     }
 
-    fn visit_seq<A: SeqAccess<'de>>(self, mut items: A) -> Result<Value, A::Error> {
+    fn visit_seq<A: SeqAccess<'de>>(mut self, mut items: A) -> Result<Value, A::Error> {
+        let levels = self.enter()?;
         let mut list = Vec::new();
-        let Reading { path, problems } = self;
-        while let Some(item) = path
-            .in_item(list.len(), |path| items.next_element_seed(Reading { path, problems: &mut *problems }))?
-        {
+        let Reading { path, problems, room, .. } = self;
+        while let Some(item) = path.in_item(list.len(), |path| {
+            items.next_element_seed(Reading { path, problems: &mut *problems, room: &mut *room, levels })
+        })? {
             list.push(item);
         }
         Ok(Value::Array(list))
     }
 
-    fn visit_map<A: MapAccess<'de>>(self, mut fields: A) -> Result<Value, A::Error> {
+    fn visit_map<A: MapAccess<'de>>(mut self, mut fields: A) -> Result<Value, A::Error> {
+        let levels = self.enter()?;
         let mut map = Map::new();
         while let Some(name) = fields.next_key::<String>()? {
-            let problems = &mut *self.problems;
+            self.take(name.len())?;
+            let (problems, room) = (&mut *self.problems, &mut *self.room);
             let value = self.path.in_field(&name, |path| {
                 if map.contains_key(&name) {
                     problems.tell(format!("duplicate field \"{}\"", path.0));
                 }
-                fields.next_value_seed(Reading { path, problems })
+                fields.next_value_seed(Reading { path, problems, room, levels })
             })?;
             match (map.get_mut(&name), value) {
                 (Some(Value::Object(first)), Value::Object(second)) => merge(first, second),

@@ -2,7 +2,6 @@
 
 use super::world::resource;
 use keepwatch_registry::kinds::{RESOURCES, Resource};
-use serde::Deserialize;
 use serde_json::Value;
 
 /// What is known of a kind. The fields are those of `documents.yaml`.
@@ -62,10 +61,11 @@ pub(crate) fn kinds() -> Vec<Kind> {
 
 /// Every kind that is stored.
 pub(crate) fn documents() -> Vec<Kind> {
-    let documents = serde_yaml_ng::Deserializer::from_str(include_str!("documents.yaml"));
-    let documents = documents.map(|document| Value::deserialize(document).expect("the documents are YAML"));
+    let documents: Vec<Value> =
+        serde_saphyr::from_str_multiple(include_str!("documents.yaml")).expect("the documents are YAML");
     let given = |value: &Value| (!value.is_null()).then(|| value.clone());
     documents
+        .into_iter()
         .map(|document| {
             let name = document["resource"].as_str().unwrap().to_owned();
             let generation = match document["generation"].as_str() {

@@ -1,0 +1,265 @@
+//! The gate before every handler: whoever has not shown who they are, shows it wrongly or may not do a thing is refused on
+//! every path and method that there is, and then nothing was changed and nothing was told.
+
+mod common;
+
+use common::*;
+use keepwatch::Server;
+use keepwatch_endpoints::auth::{Attributes, Authorizer, Decision, User};
+use keepwatch_registry::kinds::{RESOURCES, Resource, groups};
+use serde_json::{Value, json};
+use std::sync::{
+    Arc,
+    atomic::{AtomicBool, Ordering},
+};
+
+const METHODS: [&str; 7] = ["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"];
+const PUBLIC: [&str; 5] = ["/healthz", "/livez", "/readyz", "/version", "/version/"];
+/// What must not be found in any answer.
+const SECRET: &str = "sesame";
+
+/// The collections in which objects of a resource lie: all of them, and those of a namespace.
+fn collections(resource: &Resource) -> Vec<String> {
+    let (group, version, plural) = (resource.group, resource.version, resource.plural);
+    let root = if group.is_empty() { format!("/api/{version}") } else { format!("/apis/{group}/{version}") };
+    let mut own = vec![format!("{root}/{plural}"), format!("{root}/watch/{plural}")];
+    if resource.namespaced {
+        own.push(format!("{root}/namespaces/default/{plural}"));
+        own.push(format!("{root}/watch/namespaces/default/{plural}"));
+    }
+    own
+}
+
+/// Every path that there is of a resource, for an object of this name.
+fn resource_paths(resource: &Resource, name: &str) -> Vec<String> {
+    let mut paths = Vec::new();
+    for collection in collections(resource) {
+        paths.push(format!("{collection}?watch=1"));
+        paths.push(format!("{collection}?labelSelector=a%3Db&limit=1"));
+        paths.push(format!("{collection}?fieldSelector=metadata.name%3D{name}"));
+        paths.push(format!("{collection}/{name}"));
+        let subresources = resource.subresources.iter().map(|subresource| subresource.name);
+        paths.extend(subresources.map(|subresource| format!("{collection}/{name}/{subresource}")));
+        paths.push(format!("{collection}/{name}/proxy/a/b"));
+        paths.push(collection);
+    }
+    paths
+}
+
+/// Every path that is no resource.
+fn other_paths() -> Vec<String> {
+    let mut paths: Vec<String> = [
+        "/",
+        "/api",
+        "/api/",
+        "/api/v1",
+        "/apis",
+        "/apis/",
+        "/metrics",
+        "/metrics/",
+        "/openapi/v2",
+        "/openapi/v3",
+        "/openapi/v3/api/v1",
+        "/version",
+        "/version/",
+        "/nowhere",
+        "/api/v9",
+        "/apis/nowhere",
+        "/logs",
+        "/debug/pprof",
+        "/.well-known/openid-configuration",
+        "/openid/v1/jwks",
+    ]
+    .map(str::to_owned)
+    .to_vec();
+    for health in ["/healthz", "/livez", "/readyz"] {
+        paths.extend(["", "/", "/ping", "/etcd", "?verbose"].map(|more| format!("{health}{more}")));
+    }
+    for (group, versions) in groups() {
+        paths.push(format!("/apis/{group}"));
+        for version in versions {
+            paths.push(format!("/apis/{group}/{version}"));
+            paths.push(format!("/openapi/v3/apis/{group}/{version}"));
+        }
+    }
+    paths
+}
+
+fn is_public(method: &str, path: &str) -> bool {
+    method == "GET" && PUBLIC.contains(&path.split('?').next().unwrap_or_default())
+}
+
+/// The body that a request carries if it carries one.
+fn body(resource: Option<&Resource>, method: &str, name: &str) -> (&'static str, String) {
+    let object = json!({"metadata": {"name": name}, "data": {"k": "dg=="}}).to_string();
+    match (resource, method) {
+        (Some(_), "POST" | "PUT") => ("Content-Type: application/json\r\n", object),
+        (Some(_), "PATCH") => ("Content-Type: application/merge-patch+json\r\n", object),
+        _ => ("", String::new()),
+    }
+}
+
+/// All that is kept, by path.
+async fn everything(server: &Server) -> Vec<(String, Value)> {
+    let mut all = Vec::new();
+    for resource in RESOURCES.iter().filter(|resource| resource.storage.is_some()) {
+        let path = &collections(resource)[0];
+        let mut list = get(server, path).await.json();
+        // The time of the list is none of the objects.
+        list["metadata"] = Value::Null;
+        all.push((path.clone(), list));
+    }
+    all
+}
+
+/// Sends every request that there is, with these headers, and looks at every answer.
+async fn walk(server: &Server, headers: &str, mut check: impl FnMut(&str, &str, &Answer)) -> usize {
+    let mut requests: Vec<(Option<&Resource>, String)> =
+        other_paths().into_iter().map(|path| (None, path)).collect();
+    for resource in RESOURCES {
+        requests.extend(resource_paths(resource, "there").into_iter().map(|path| (Some(resource), path)));
+    }
+    let mut count = 0;
+    let mut wire = Wire::open(server).await;
+    for (resource, path) in &requests {
+        for method in METHODS {
+            let (kind, body) = body(*resource, method, "new");
+            let upgrades: &[&str] =
+                if method == "GET" && path.contains("watch") { &["", UPGRADE] } else { &[""] };
+            for upgrade in upgrades {
+                let length = body.len();
+                wire.send(format!("{method} {path} HTTP/1.1\r\nHost: h\r\n{headers}{kind}{upgrade}Content-Length: {length}\r\n\r\n{body}")).await;
+                let answer = if method == "HEAD" { wire.head().await } else { wire.answer().await };
+                let answer = answer.unwrap_or_else(|| panic!("no answer to {method} {path}"));
+                if answer.header("connection").is_some_and(|value| value.eq_ignore_ascii_case("close")) {
+                    wire = Wire::open(server).await;
+                }
+                assert!(!answer.text().contains(SECRET), "{method} {path}: {answer:?}");
+                check(method, path, &answer);
+                count += 1;
+            }
+        }
+    }
+    count
+}
+
+/// Makes an object of each of a few kinds, with something in it that nobody else may see.
+async fn fill(server: &Server) {
+    let labels = json!({"name": "there", "labels": {"a": "b"}, "annotations": {"a": SECRET}});
+    for (path, object) in [
+        ("/api/v1/namespaces/default/configmaps", json!({"metadata": labels, "data": {"a": SECRET}})),
+        ("/api/v1/namespaces/default/secrets", json!({"metadata": labels, "stringData": {"a": SECRET}})),
+        ("/api/v1/namespaces/default/serviceaccounts", json!({"metadata": labels})),
+        ("/api/v1/nodes", json!({"metadata": labels})),
+        ("/api/v1/namespaces", json!({"metadata": labels})),
+        (
+            "/api/v1/namespaces/default/pods",
+            json!({"metadata": labels, "spec": {"containers": [{"name": "c", "image": SECRET}]}}),
+        ),
+        (
+            "/apis/apps/v1/namespaces/default/deployments",
+            json!({"metadata": labels, "spec": {
+                "selector": {"matchLabels": {"a": "b"}},
+                "template": {"metadata": {"labels": {"a": "b"}}, "spec": {"containers": [{"name": "c", "image": SECRET}]}},
+            }}),
+        ),
+    ] {
+        let made = post(server, path, &object.to_string()).await;
+        assert_eq!(made.code, 201, "{path}: {}", made.text());
+    }
+}
+
+async fn filled() -> Server {
+    let server = server().start().await.unwrap();
+    fill(&server).await;
+    server
+}
+
+#[tokio::test]
+async fn who_has_not_shown_who_they_are_may_see_health_and_version_alone() {
+    let server = filled().await;
+    let before = everything(&server).await;
+    let count = walk(&server, "", |method, path, answer| {
+        if is_public(method, path) {
+            assert_eq!(answer.code, 200, "{method} {path}");
+            return;
+        }
+        assert_eq!(answer.code, 403, "{method} {path}: {answer:?}");
+        if method != "HEAD" {
+            assert_eq!(answer.json()["reason"], "Forbidden", "{method} {path}");
+        }
+    })
+    .await;
+    assert!(count > 5_000, "{count} requests");
+    assert_eq!(everything(&server).await, before);
+}
+
+#[tokio::test]
+async fn a_wrong_token_is_refused_everywhere_however_public_the_path() {
+    let server = filled().await;
+    let before = everything(&server).await;
+    for headers in
+        ["Authorization: Bearer wrong\r\n", "Authorization: Bearer eyJhbGciOiJub25lIn0.eyJzdWIiOiJhIn0.\r\n"]
+    {
+        walk(&server, headers, |method, path, answer| {
+            assert_eq!(answer.code, 401, "{method} {path}: {answer:?}");
+            if method != "HEAD" {
+                assert_eq!(answer.json()["message"], "Unauthorized", "{method} {path}");
+            }
+        })
+        .await;
+    }
+    assert_eq!(everything(&server).await, before);
+}
+
+/// Allows everything until told otherwise.
+struct Switch(Arc<AtomicBool>);
+
+#[async_trait::async_trait]
+impl Authorizer for Switch {
+    async fn authorize(&self, _: &User, _: &Attributes<'_>) -> Decision {
+        match self.0.load(Ordering::SeqCst) {
+            true => Decision::Allow,
+            false => Decision::Deny { reason: String::new() },
+        }
+    }
+}
+
+#[tokio::test]
+async fn what_the_authorizer_does_not_allow_is_refused_everywhere() {
+    let allows = Arc::new(AtomicBool::new(true));
+    let server = server().authorizer(Switch(Arc::clone(&allows))).start().await.unwrap();
+    fill(&server).await;
+    let before = everything(&server).await;
+    allows.store(false, Ordering::SeqCst);
+    for headers in [ALICE.to_owned(), String::new(), format!("{ALICE}Impersonate-User: bob\r\n")] {
+        walk(&server, &headers, |method, path, answer| {
+            assert_eq!(answer.code, 403, "{method} {path}: {answer:?}")
+        })
+        .await;
+    }
+    allows.store(true, Ordering::SeqCst);
+    assert_eq!(everything(&server).await, before);
+}
+
+/// That there is nothing behind a path is told only to those who may look.
+#[tokio::test]
+async fn a_refusal_does_not_tell_whether_an_object_is_there() {
+    let server = filled().await;
+    for path in [
+        "/api/v1/namespaces/default/secrets/",
+        "/api/v1/nodes/",
+        "/apis/apps/v1/namespaces/default/deployments/",
+    ] {
+        for method in ["GET", "PUT", "PATCH", "DELETE"] {
+            let mut answers = Vec::new();
+            for name in ["there", "absent"] {
+                let mut wire = Wire::open(&server).await;
+                wire.send(format!("{method} {path}{name} HTTP/1.1\r\nHost: h\r\nContent-Length: 0\r\n\r\n"))
+                    .await;
+                answers.push(wire.answer().await.unwrap().text().replace(name, "NAME"));
+            }
+            assert_eq!(answers[0], answers[1], "{method} {path}");
+        }
+    }
+}

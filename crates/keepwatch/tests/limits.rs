@@ -1,0 +1,825 @@
+//! Clients that send too much, too slowly, too often or nonsense: each gets an answer or its connection is closed, soon, and
+//! nothing of it stays behind.
+
+mod common;
+
+use common::*;
+use keepwatch::Server;
+use keepwatch_endpoints::serve::Limits;
+use serde_json::json;
+use std::time::{Duration, Instant};
+use tokio::{io::AsyncWriteExt, net::TcpStream};
+
+const BODY_MAX: usize = 3 << 20;
+
+async fn started() -> Server {
+    server().start().await.unwrap()
+}
+
+/// A server that waits for little: what takes a minute elsewhere takes a moment here.
+async fn impatient() -> Server {
+    let wait = Duration::from_millis(300);
+    let limits = Limits { tls_handshake: wait, head_wait: wait, ..Limits::default() };
+    server().limits(limits).start().await.unwrap()
+}
+
+/// A server still does what it is there for.
+async fn is_well(server: &Server) {
+    assert_eq!(get(server, "/readyz").await.text(), "ok");
+}
+
+// Bodies
+
+#[tokio::test]
+async fn a_body_above_the_limit_is_refused_whether_its_length_is_said_or_not() {
+    let server = started().await;
+    let refused = |answer: &common::Answer| {
+        assert_eq!(
+            (answer.code, answer.json()["message"].as_str()),
+            (413, Some("Request entity too large: limit is 3145728"))
+        );
+    };
+
+    let mut wire = Wire::open(&server).await;
+    let length = BODY_MAX + 1;
+    wire.send(format!("POST {CONFIGMAPS} HTTP/1.1\r\nHost: h\r\n{ALICE}Content-Length: {length}\r\n\r\n"))
+        .await;
+    refused(&wire.answer().await.unwrap());
+
+    let mut wire = Wire::open(&server).await;
+    wire.send(format!("POST {CONFIGMAPS} HTTP/1.1\r\nHost: h\r\n{ALICE}Transfer-Encoding: chunked\r\n\r\n"))
+        .await;
+    let piece = format!("{:x}\r\n{}\r\n", 1 << 20, " ".repeat(1 << 20));
+    for _ in 0..3 {
+        wire.send(&piece).await;
+    }
+    wire.send("1\r\n \r\n").await;
+    refused(&wire.answer().await.unwrap());
+
+    let mut body = config_map("just-fits");
+    body.push_str(&" ".repeat(BODY_MAX - body.len()));
+    assert_eq!(post(&server, CONFIGMAPS, &body).await.code, 201);
+}
+
+#[tokio::test]
+async fn nesting_is_read_to_127_levels_and_refused_beyond() {
+    let server = started().await;
+    let nested = |levels: usize| {
+        let (open, close) = ("[".repeat(levels - 1), "]".repeat(levels - 1));
+        format!(r#"{{"metadata":{{"generateName":"n-"}},"unknown":{open}{close}}}"#)
+    };
+    let yaml = "Content-Type: application/yaml\r\n";
+    // What is no JSON is left to the parser of YAML, whose work grows with the square of brackets in brackets.
+    let comment = |text: String| format!("# YAML\n{text}");
+    let block =
+        |levels: usize| format!("metadata: {{generateName: n-}}\nunknown:\n  {}a", "- ".repeat(levels - 1));
+    for (levels, code) in [(127, 201), (128, 400), (1000, 400), (500_000, 400)] {
+        let began = Instant::now();
+        for (headers, body) in [
+            ("", nested(levels)),
+            (yaml, nested(levels)),
+            (yaml, comment(nested(levels))),
+            (yaml, block(levels)),
+        ] {
+            let answer = ask(&server, "POST", CONFIGMAPS, headers, body.as_bytes()).await;
+            assert_eq!(
+                answer.code,
+                code,
+                "{levels} levels, {headers}: {}",
+                &answer.text()[..200.min(answer.body.len())]
+            );
+        }
+        assert!(began.elapsed() < Duration::from_secs(10), "{levels} levels took {:?}", began.elapsed());
+    }
+}
+
+#[tokio::test]
+async fn aliases_of_yaml_do_not_make_much_of_little() {
+    let server = started().await;
+    let mut laughs = "a0: &a0 [lol, lol, lol, lol, lol, lol, lol, lol, lol]\n".to_owned();
+    for level in 1..12 {
+        let before = format!("*a{}", level - 1);
+        laughs.push_str(&format!("a{level}: &a{level} [{}]\n", [before.as_str(); 9].join(", ")));
+    }
+    // A text of a megabyte, a hundred thousand times.
+    let long = format!("a: &a {}\nb: [{}]\n", "x".repeat(1 << 20), ["*a"; 100_000].join(", "));
+    let known = format!("metadata: {{name: y}}\ndata:\n  a: &a {}\n", "x".repeat(1 << 20))
+        + &(0..100_000).map(|n| format!("  k{n}: *a\n")).collect::<String>();
+    for text in [laughs, long, known] {
+        let began = Instant::now();
+        let answer =
+            ask(&server, "POST", CONFIGMAPS, "Content-Type: application/yaml\r\n", text.as_bytes()).await;
+        assert_eq!(answer.code, 400, "{}", answer.text());
+        assert!(began.elapsed() < Duration::from_secs(10), "took {:?}", began.elapsed());
+    }
+    let modest = "metadata: {name: m, labels: &l {a: b}, annotations: *l}\ndata: *l\n";
+    let answer =
+        ask(&server, "POST", CONFIGMAPS, "Content-Type: application/yaml\r\n", modest.as_bytes()).await;
+    assert_eq!(answer.json()["data"], json!({"a": "b"}));
+}
+
+#[tokio::test]
+async fn a_small_body_does_not_make_a_large_object() {
+    let server = started().await;
+    let pods = "/api/v1/namespaces/default/pods";
+    let containers = 100_000;
+    let json = format!(
+        r#"{{"metadata":{{"name":"p"}},"spec":{{"containers":[{}]}}}}"#,
+        vec!["{}"; containers].join(",")
+    );
+    // The same in Protobuf: a spec of which every two bytes are a container.
+    let mut spec = Vec::new();
+    for _ in 0..containers {
+        spec.extend_from_slice(&[0x12, 0]);
+    }
+    let message = [framed(1, &framed(1, b"p")), framed(2, &spec)].concat();
+    let kind = [framed(1, b"v1"), framed(2, b"Pod")].concat();
+    let protobuf = [b"k8s\0".to_vec(), framed(1, &kind), framed(2, &message)].concat();
+    for (headers, body) in [
+        ("Content-Type: application/json\r\n", json.into_bytes()),
+        ("Content-Type: application/vnd.kubernetes.protobuf\r\n", protobuf),
+    ] {
+        let answer = ask(&server, "POST", pods, headers, &body).await;
+        assert!(
+            matches!(answer.code, 413 | 422),
+            "{headers}: {} {}",
+            answer.code,
+            &answer.text()[..100.min(answer.body.len())]
+        );
+    }
+    is_well(&server).await;
+}
+
+/// A field of Protobuf that has a length.
+fn framed(number: u8, bytes: &[u8]) -> Vec<u8> {
+    let mut out = vec![number << 3 | 2];
+    let mut length = bytes.len();
+    while length >= 0x80 {
+        out.push(length as u8 | 0x80);
+        length >>= 7;
+    }
+    out.push(length as u8);
+    [out, bytes.to_vec()].concat()
+}
+
+/// Each patch is within the limits; without one for the object, it could grow until memory ends.
+#[tokio::test]
+async fn an_object_does_not_grow_beyond_what_a_client_can_send_back() {
+    let server = started().await;
+    let nodes = "/api/v1/nodes";
+    assert_eq!(post(&server, nodes, r#"{"metadata":{"name":"n"}}"#).await.code, 201);
+    let image = |n: usize| json!({"names": [format!("i{n}/{}", "x".repeat(1 << 20))], "sizeBytes": 1});
+    let mut codes = Vec::new();
+    for n in 0..4 {
+        let op = if n == 0 { json!([image(n)]) } else { image(n) };
+        let path = if n == 0 { "/status/images" } else { "/status/images/-" };
+        let patch = json!([{"op": "add", "path": path, "value": op}]).to_string();
+        let headers = "Content-Type: application/json-patch+json\r\n";
+        codes.push(ask(&server, "PATCH", "/api/v1/nodes/n/status", headers, patch.as_bytes()).await.code);
+    }
+    assert_eq!(codes, [200, 200, 413, 413]);
+    assert_eq!(ask(&server, "DELETE", "/api/v1/nodes/n", "", b"").await.code, 200);
+}
+
+#[tokio::test]
+async fn a_patch_has_at_most_ten_thousand_operations() {
+    let server = started().await;
+    create(&server, "a").await;
+    let patch = |count: usize| {
+        let operation = r#"{"op":"test","path":"/metadata/name","value":"a"}"#;
+        format!("[{}]", vec![operation; count].join(","))
+    };
+    for (count, code) in [(10_000, 200), (10_001, 413)] {
+        let headers = "Content-Type: application/json-patch+json\r\n";
+        let answer =
+            ask(&server, "PATCH", &format!("{CONFIGMAPS}/a"), headers, patch(count).as_bytes()).await;
+        assert_eq!(answer.code, code);
+        if code == 413 {
+            let message = "Request entity too large: The allowed maximum operations in a JSON patch is 10000, got 10001";
+            assert_eq!(answer.json()["message"], message);
+        }
+    }
+}
+
+// Heads
+
+#[tokio::test]
+async fn heads_that_are_too_large_are_refused() {
+    let server = started().await;
+    let path = |bytes: usize| format!("/version?{}", "x".repeat(bytes - "/version?".len()));
+    let headers = |count: usize| (0..count).map(|n| format!("X-{n}: y\r\n")).collect::<String>();
+    let large = |bytes: usize| format!("X-Large: {}\r\n", "y".repeat(bytes));
+    for (path, headers, code) in [
+        (path(32 << 10), String::new(), 200),
+        (path((32 << 10) + 1), String::new(), 414),
+        (path(70_000), String::new(), 414),
+        (path(10 << 20), String::new(), 414),
+        ("/version".to_owned(), headers(100), 200),
+        ("/version".to_owned(), headers(128), 431),
+        ("/version".to_owned(), headers(5000), 431),
+        ("/version".to_owned(), large(60 << 10), 200),
+        ("/version".to_owned(), large(200 << 10), 431),
+        ("/version".to_owned(), large(10 << 20), 431),
+    ] {
+        let (path_bytes, headers_bytes) = (path.len(), headers.len());
+        let mut wire = Wire::open(&server).await;
+        wire.send(format!("GET {path} HTTP/1.1\r\nHost: h\r\n{headers}\r\n")).await;
+        // Whoever is still sending when it is refused may not hear why.
+        let answer = wire.answer().await.map(|answer| answer.code);
+        let is_huge = path_bytes + headers_bytes > 128 << 10;
+        assert!(
+            answer == Some(code) || (answer.is_none() || answer == Some(431)) && is_huge,
+            "{answer:?} for a path of {path_bytes} and headers of {headers_bytes} bytes"
+        );
+    }
+    is_well(&server).await;
+}
+
+#[tokio::test]
+async fn what_is_no_http_is_refused_and_the_connection_closed() {
+    let server = started().await;
+    for bytes in [
+        &b"nonsense\r\n\r\n"[..],
+        b"\0\0\0\0\r\n\r\n",
+        b"GET\r\n\r\n",
+        b"GET /version\r\n\r\n",
+        b"GET /version HTTP/9.9\r\n\r\n",
+        b"GET /ver\0sion HTTP/1.1\r\nHost: h\r\n\r\n",
+        b"GET /ver sion HTTP/1.1\r\nHost: h\r\n\r\n",
+        b"GET /version HTTP/1.1\r\nHost: h\r\nX\0: y\r\n\r\n",
+        b"GET /version HTTP/1.1\r\nHost: h\r\nX: a\0b\r\n\r\n",
+        b"GET /version HTTP/1.1\r\nHost: h\r\nno colon\r\n\r\n",
+        b"POST /version HTTP/1.1\r\nHost: h\r\nContent-Length: 1\r\nContent-Length: 2\r\n\r\n",
+        b"POST /version HTTP/1.1\r\nHost: h\r\nContent-Length: -1\r\n\r\n",
+        b"POST /version HTTP/1.1\r\nHost: h\r\nContent-Length: 99999999999999999999999\r\n\r\n",
+        b"POST /version HTTP/1.1\r\nHost: h\r\nTransfer-Encoding: gzip\r\n\r\n",
+        b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03\r\n\r\n",
+        b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\nnonsense that is no frame of HTTP/2 at all",
+    ] {
+        let mut wire = Wire::open(&server).await;
+        wire.send(bytes).await;
+        let rest = wire.rest().await;
+        let said = String::from_utf8_lossy(&rest).into_owned();
+        let is_http2 = bytes.starts_with(b"PRI");
+        assert!(
+            rest.is_empty() || is_http2 || said.starts_with("HTTP/1.1 400"),
+            "{:?}: {said}",
+            String::from_utf8_lossy(bytes)
+        );
+    }
+    is_well(&server).await;
+}
+
+/// Two who read one connection must agree where a request ends, or one could hide another in it.
+#[tokio::test]
+async fn a_request_ends_where_its_chunks_do() {
+    let server = started().await;
+    let mut wire = Wire::open(&server).await;
+    let hidden = format!("DELETE {CONFIGMAPS} HTTP/1.1\r\nHost: h\r\n{ALICE}\r\n");
+    wire.send(format!(
+        "POST /version HTTP/1.1\r\nHost: h\r\n{ALICE}Content-Length: {}\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n{hidden}",
+        5 + hidden.len()
+    ))
+    .await;
+    let first = wire.answer().await.unwrap();
+    assert!(matches!(first.code, 400 | 405), "{first:?}");
+    // What comes behind the chunks is the next request, if the connection is not closed.
+    let next = wire.answer().await.map(|answer| answer.code);
+    assert!(matches!(next, None | Some(200)), "{next:?}");
+}
+
+#[tokio::test]
+async fn of_headers_that_come_twice_the_first_counts() {
+    let server = started().await;
+    for (headers, code) in [
+        ("Authorization: Bearer s3cret\r\nAuthorization: Bearer wrong\r\n", 200),
+        ("Authorization: Bearer wrong\r\nAuthorization: Bearer s3cret\r\n", 401),
+        ("Authorization: Bearer s3cret\r\nAccept: text/html\r\nAccept: application/json\r\n", 200),
+        ("Authorization: Bearer s3cret\r\nHost: other\r\n", 200),
+        ("Authorization: Bearer s3cret\r\nContent-Length: 0\r\nContent-Length: 0\r\n", 200),
+    ] {
+        let mut wire = Wire::open(&server).await;
+        wire.send(format!("GET {CONFIGMAPS} HTTP/1.1\r\nHost: h\r\n{headers}\r\n")).await;
+        assert_eq!(wire.answer().await.map(|answer| answer.code), Some(code), "{headers}");
+    }
+}
+
+#[tokio::test]
+async fn a_client_that_asks_first_is_told_to_go_on_or_not() {
+    let server = started().await;
+    let body = config_map("expected");
+    let head = |length: usize| {
+        format!(
+            "POST {CONFIGMAPS} HTTP/1.1\r\nHost: h\r\n{ALICE}Expect: 100-continue\r\nContent-Length: {length}\r\n\r\n"
+        )
+    };
+    let mut wire = Wire::open(&server).await;
+    wire.send(head(body.len())).await;
+    assert_eq!(wire.answer().await.unwrap().code, 100);
+    wire.send(&body).await;
+    assert_eq!(wire.answer().await.unwrap().code, 201);
+
+    let mut wire = Wire::open(&server).await;
+    wire.send(head(BODY_MAX + 1)).await;
+    assert_eq!(wire.answer().await.unwrap().code, 413);
+
+    let mut wire = Wire::open(&server).await;
+    wire.send(head(body.len()).replace("s3cret", "wrong")).await;
+    assert_eq!(wire.answer().await.unwrap().code, 401, "who may not is told before the body is sent");
+}
+
+#[tokio::test]
+async fn other_methods_are_not_allowed_and_change_nothing() {
+    let server = started().await;
+    create(&server, "a").await;
+    let object = format!("{CONFIGMAPS}/a");
+    for (method, path, code) in [
+        ("HEAD", CONFIGMAPS, 405),
+        ("HEAD", &object, 405),
+        ("HEAD", "/api/v1/namespaces/default/pods/p/status", 405),
+        ("HEAD", "/version", 405),
+        ("OPTIONS", CONFIGMAPS, 405),
+        ("OPTIONS", &object, 405),
+        ("BREW", CONFIGMAPS, 405),
+        ("BREW", &object, 405),
+        ("TRACE", &object, 405),
+        ("POST", &object, 405),
+        ("PUT", CONFIGMAPS, 405),
+        ("PATCH", CONFIGMAPS, 405),
+        ("POST", "/version", 405),
+        ("DELETE", "/api/v1/configmaps", 405),
+        ("DELETE", "/api/v1/watch/namespaces/default/configmaps", 405),
+        ("DELETE", "/api/v1/watch/namespaces/default/configmaps/a", 405),
+        ("POST", "/api/v1/watch/namespaces/default/configmaps", 405),
+        ("PUT", "/api/v1/watch/namespaces/default/configmaps/a", 405),
+    ] {
+        let answer = ask(&server, method, path, "", b"").await;
+        assert_eq!(answer.code, code, "{method} {path}: {answer:?}");
+    }
+    let left = get(&server, CONFIGMAPS).await.json();
+    let names: Vec<_> =
+        left["items"].as_array().unwrap().iter().map(|item| item["metadata"]["name"].clone()).collect();
+    assert!(names.contains(&json!("a")), "{names:?}");
+}
+
+#[tokio::test]
+async fn odd_paths_lead_nowhere() {
+    let server = started().await;
+    create(&server, "a").await;
+    for (path, codes) in [
+        ("/api/v1/namespaces/default/configmaps/%61", &[200][..]),
+        ("/%61pi/v1/namespaces/default/configmaps/a", &[200]),
+        ("/api/v1/namespaces/default%2Fconfigmaps%2Fa", &[200]),
+        ("/api/v1/namespaces/default/configmaps/%FF%FE", &[404]),
+        ("/api/v1/namespaces/%ff/configmaps", &[200, 404]),
+        ("/api/v1/namespaces/default/configmaps/a%00", &[404]),
+        ("/api/v1/namespaces/default/configmaps/%00", &[404]),
+        ("/api/v1/namespaces/default/configmaps/..", &[400, 404]),
+        ("/api/v1/namespaces/default/configmaps/%2e%2e", &[400, 404]),
+        ("/api/v1/namespaces/default/configmaps/.", &[400, 404]),
+        ("/api/v1/namespaces/../configmaps/a", &[400, 404]),
+        ("/api/v1/namespaces/%2e%2e/configmaps", &[400, 404]),
+        ("/api/v1/namespaces/default/configmaps/../configmaps/a", &[404]),
+        ("/api/v1/namespaces/default/configmaps/..%2f..%2fsecrets%2fdefault%2fs", &[404]),
+        ("/api/v1/namespaces/default/../default/configmaps/a", &[404]),
+        ("/api/v1/namespaces/default//configmaps/a", &[404]),
+        ("/api/v1/namespaces/default/configmaps//status", &[404]),
+        ("/api/v1/namespaces/default/pods//status", &[404]),
+        ("/api/v1/namespaces/default/configmaps/a/", &[200]),
+        ("/api/v1/namespaces/default/configmaps/a//", &[200]),
+        ("/api/v1/namespaces/default/configmaps/a/status", &[404]),
+        ("/api/v1/namespaces/default/configmaps/a/b/c/d", &[404]),
+        ("//api/v1/namespaces/default/configmaps/a", &[404]),
+        ("/../api", &[404]),
+        ("/api/../api", &[404]),
+        ("/version/../metrics", &[404]),
+        ("/openapi/v3/../../metrics", &[404]),
+        ("/openapi/v3/api/v1/../../../etc/passwd", &[404]),
+        ("/healthz/../metrics", &[404]),
+        ("/%", &[404]),
+        ("/api/v1/%", &[404]),
+        ("/api/v1/namespaces/default/configmaps/%zz", &[404, 400]),
+        ("http://elsewhere/api/v1/namespaces/default/configmaps/a", &[200]),
+        ("*", &[404, 400]),
+    ] {
+        let answer = get(&server, path).await;
+        assert!(codes.contains(&answer.code), "{path}: {} {}", answer.code, answer.text());
+        assert!(answer.code == 200 || !answer.text().contains("creationTimestamp"), "{path}: {answer:?}");
+    }
+    // Without an answer in UTF-8 there is none: the path is not one.
+    let mut wire = Wire::open(&server).await;
+    wire.send(b"GET /api/v1/namespaces/default/configmaps/\xff\xfe HTTP/1.1\r\nHost: h\r\n").await;
+    wire.send(format!("{ALICE}\r\n")).await;
+    let answer = wire.answer().await.unwrap();
+    assert!(matches!(answer.code, 400 | 404), "{answer:?}");
+
+    for (method, path) in [
+        ("PUT", "/api/v1/namespaces/default/pods//status"),
+        ("PATCH", "/api/v1/namespaces/default/pods//status"),
+        ("PUT", "/api/v1/namespaces/default/configmaps/.."),
+        ("PUT", "/api/v1/namespaces/default/configmaps/%2e%2e%2fsecrets"),
+        ("DELETE", "/api/v1/namespaces/default/configmaps/.."),
+        ("DELETE", "/api/v1/namespaces/../configmaps"),
+        ("DELETE", "/api/v1/namespaces//configmaps"),
+        ("POST", "/api/v1/namespaces/../configmaps"),
+    ] {
+        let headers = "Content-Type: application/json\r\n";
+        let answer = ask(&server, method, path, headers, config_map("z").as_bytes()).await;
+        assert!((400..500).contains(&answer.code), "{method} {path}: {answer:?}");
+    }
+    assert_eq!(get(&server, &format!("{CONFIGMAPS}/a")).await.code, 200);
+    is_well(&server).await;
+}
+
+#[tokio::test]
+async fn requests_sent_all_at_once_are_answered_in_order() {
+    let server = started().await;
+    let mut wire = Wire::open(&server).await;
+    let mut all = String::new();
+    for n in 0..100 {
+        let body = config_map(&format!("p{n}"));
+        all.push_str(&format!(
+            "POST {CONFIGMAPS} HTTP/1.1\r\nHost: h\r\n{ALICE}Content-Length: {}\r\n\r\n{body}",
+            body.len()
+        ));
+        all.push_str(&format!("GET {CONFIGMAPS}/p{n} HTTP/1.1\r\nHost: h\r\n{ALICE}\r\n"));
+    }
+    wire.send(all).await;
+    for n in 0..100 {
+        for code in [201, 200] {
+            let answer = wire.answer().await.unwrap();
+            assert_eq!(
+                (answer.code, answer.json()["metadata"]["name"].as_str()),
+                (code, Some(&*format!("p{n}")))
+            );
+        }
+    }
+}
+
+// Time
+
+#[tokio::test]
+async fn who_sends_nothing_or_too_slowly_is_cut_off() {
+    let server = impatient().await;
+    for begin in
+        ["", "G", "PRI * HT", "GET /version HTTP/1.1\r\nHost: h\r\n", "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"]
+    {
+        let mut wire = Wire::open(&server).await;
+        wire.send(begin).await;
+        let began = Instant::now();
+        wire.rest().await;
+        assert!(began.elapsed() < SOON / 2, "{begin:?}");
+    }
+    // A byte now and then does not help.
+    let mut wire = Wire::open(&server).await;
+    let began = Instant::now();
+    for byte in "GET /version HTTP/1.1\r\nHost: h\r\nX: ".bytes().chain(std::iter::repeat(b'y')) {
+        if !wire.send([byte]).await || began.elapsed() > SOON / 2 {
+            break;
+        }
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+    assert!(began.elapsed() < SOON / 2);
+    // Nor does one good request before.
+    let mut wire = Wire::open(&server).await;
+    wire.request("GET", "/version", "", b"").await;
+    assert_eq!(wire.answer().await.unwrap().code, 200);
+    wire.rest().await;
+    is_well(&server).await;
+}
+
+/// What is waited for is a request, not an answer: a watch may be silent.
+#[tokio::test]
+async fn who_waits_for_events_is_not_cut_off() {
+    let server = impatient().await;
+    let mut wire = watching(&server).await;
+    tokio::time::sleep(Duration::from_millis(900)).await;
+    create(&server, "late").await;
+    assert!(wire.event("late").await);
+}
+
+#[tokio::test]
+async fn a_handshake_that_is_not_finished_is_cut_off() {
+    let server = impatient().await;
+    for begin in [&b""[..], b"\x16\x03\x01", b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03"] {
+        let mut wire = Wire::to(server.address()).await;
+        wire.send(begin).await;
+        let began = Instant::now();
+        wire.rest().await;
+        assert!(began.elapsed() < SOON / 2);
+    }
+    is_well(&server).await;
+}
+
+#[tokio::test]
+async fn a_body_that_does_not_come_is_not_waited_for() {
+    let directory = tempfile::tempdir().unwrap();
+    let server = server_with(&directory, &["--request-timeout", "1s"]).start().await.unwrap();
+    let mut wire = Wire::open(&server).await;
+    wire.send(format!("POST {CONFIGMAPS} HTTP/1.1\r\nHost: h\r\n{ALICE}Content-Length: 100\r\n\r\n{{")).await;
+    let answer = wire.answer().await.unwrap();
+    assert_eq!((answer.code, answer.json()["reason"].as_str()), (504, Some("Timeout")));
+    wire.rest().await;
+}
+
+// Clients that go
+
+/// A watch of ConfigMaps.
+struct Watching(Wire<TcpStream>);
+
+impl Watching {
+    /// Whether an event about an object comes.
+    async fn event(&mut self, name: &str) -> bool {
+        while let Some(line) = self.0.line().await {
+            if line.contains(&format!(r#""name":"{name}""#)) {
+                return true;
+            }
+        }
+        false
+    }
+}
+
+async fn watching(server: &Server) -> Watching {
+    let mut wire = Wire::open(server).await;
+    wire.request("GET", &format!("{CONFIGMAPS}?watch=1"), "", b"").await;
+    assert_eq!(wire.head().await.unwrap().code, 200);
+    Watching(wire)
+}
+
+#[tokio::test]
+async fn a_watch_ends_when_its_client_is_gone_or_says_no_more() {
+    let server = started().await;
+    let (gone, mut half, reset, stays) =
+        (watching(&server).await, watching(&server).await, watching(&server).await, watching(&server).await);
+    let mut browser = Wire::open(&server).await;
+    browser.request("GET", &format!("{CONFIGMAPS}?watch=1"), UPGRADE, b"").await;
+    assert_eq!(browser.head().await.unwrap().code, 101);
+    until("five watches", || async { watches(&server).await == 5.0 }).await;
+
+    drop(gone);
+    until("one is gone", || async { watches(&server).await == 4.0 }).await;
+    half.0.io.shutdown().await.unwrap();
+    until("one says no more", || async { watches(&server).await == 3.0 }).await;
+    half.0.rest().await;
+    reset.0.io.set_linger(Some(Duration::ZERO)).unwrap();
+    drop(reset);
+    until("one was reset", || async { watches(&server).await == 2.0 }).await;
+    drop(browser);
+    until("the browser is gone", || async { watches(&server).await == 1.0 }).await;
+
+    create(&server, "after").await;
+    let mut stays = stays;
+    assert!(stays.event("after").await, "the others go on");
+    is_well(&server).await;
+}
+
+#[tokio::test]
+async fn a_request_whose_client_says_no_more_is_let_go() {
+    let directory = tempfile::tempdir().unwrap();
+    let server = server_with(&directory, &["--max-mutating-requests-inflight", "1"]).start().await.unwrap();
+    for shut in [true, false] {
+        let mut wire = Wire::open(&server).await;
+        wire.send(format!("POST {CONFIGMAPS} HTTP/1.1\r\nHost: h\r\n{ALICE}Content-Length: 100\r\n\r\n{{"))
+            .await;
+        until("it is in flight", || async { in_flight(&server, "mutating").await == 1.0 }).await;
+        if shut {
+            wire.io.shutdown().await.unwrap();
+            wire.rest().await;
+        } else {
+            drop(wire);
+        }
+        until("it is let go", || async { in_flight(&server, "mutating").await == 0.0 }).await;
+    }
+    create(&server, "a").await;
+}
+
+async fn in_flight(server: &Server, kind: &str) -> f64 {
+    metric(server, "apiserver_current_inflight_requests", &format!("{kind}\"")).await
+}
+
+#[tokio::test]
+async fn a_write_that_was_begun_is_finished_without_its_client() {
+    let directory = tempfile::tempdir().unwrap();
+    let server = server_with(&directory, &["--max-mutating-requests-inflight", "1"]).start().await.unwrap();
+    let many = 2000;
+    let mut wire = Wire::open(&server).await;
+    for n in 0..many {
+        wire.request("POST", CONFIGMAPS, "", config_map(&format!("m{n}")).as_bytes()).await;
+        assert_eq!(wire.answer().await.unwrap().code, 201);
+    }
+    let mut watch = Wire::open(&server).await;
+    watch.request("GET", &format!("{CONFIGMAPS}?watch=1&resourceVersion=0&sendInitialEvents=false&resourceVersionMatch=NotOlderThan"), "", b"").await;
+    assert_eq!(watch.head().await.unwrap().code, 200);
+
+    wire.request("DELETE", CONFIGMAPS, "", b"").await;
+    while !watch.line().await.expect("an event").contains("DELETED") {}
+    drop(wire);
+    let left = || async { get(&server, CONFIGMAPS).await.json()["items"].as_array().map_or(0, Vec::len) };
+    // It has its place for as long as it works, or a client could begin any number.
+    let meanwhile = post(&server, CONFIGMAPS, &config_map("meanwhile")).await.code;
+    assert!(meanwhile == 429 || left().await <= 1, "{meanwhile} while there is work");
+    until("all are deleted", || async { left().await <= 1 }).await;
+    until("its place is free", || async { in_flight(&server, "mutating").await == 0.0 }).await;
+    create(&server, "b").await;
+}
+
+// Load
+
+#[tokio::test]
+async fn past_the_limit_clients_are_told_to_come_back() {
+    let directory = tempfile::tempdir().unwrap();
+    let flags = ["--max-requests-inflight", "2", "--max-mutating-requests-inflight", "1"];
+    let server = server_with(&directory, &flags).start().await.unwrap();
+    // Watches have no part in it.
+    let mut watches = Vec::new();
+    for _ in 0..5 {
+        watches.push(watching(&server).await);
+    }
+    let stalled = async |method: &str| {
+        let mut wire = Wire::open(&server).await;
+        wire.send(format!(
+            "{method} {CONFIGMAPS} HTTP/1.1\r\nHost: h\r\n{ALICE}Content-Length: 100\r\n\r\n{{"
+        ))
+        .await;
+        wire
+    };
+    let write = stalled("POST").await;
+    until("writes are full", || async { post(&server, CONFIGMAPS, &config_map("w")).await.code == 429 })
+        .await;
+    let refused = post(&server, CONFIGMAPS, &config_map("w")).await;
+    assert_eq!(
+        (refused.header("retry-after"), refused.text().trim_end()),
+        (Some("1"), "Too many requests, please try again later.")
+    );
+    assert_eq!(get(&server, CONFIGMAPS).await.code, 200, "reads are counted for themselves");
+
+    let (one, two) = (stalled("GET").await, stalled("GET").await);
+    until("reads are full", || async { get(&server, CONFIGMAPS).await.code == 429 }).await;
+    watching(&server).await;
+    drop(write);
+    until("a write has a place", || async { post(&server, CONFIGMAPS, &config_map("x")).await.code == 201 })
+        .await;
+    assert_eq!(get(&server, CONFIGMAPS).await.code, 429);
+    drop((one, two));
+    until("a read has a place", || async { get(&server, CONFIGMAPS).await.code == 200 }).await;
+    for watch in &mut watches {
+        assert!(watch.event("x").await);
+    }
+}
+
+// HTTP/2
+
+/// Frames of HTTP/2, as few as these tests need.
+mod http2 {
+    pub(super) const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
+    pub(super) const HEADERS: u8 = 1;
+    pub(super) const RESET: u8 = 3;
+    pub(super) const SETTINGS: u8 = 4;
+    pub(super) const GOAWAY: u8 = 7;
+    const END_STREAM: u8 = 1;
+    const END_HEADERS: u8 = 4;
+
+    pub(super) fn frame(kind: u8, flags: u8, stream: u32, payload: &[u8]) -> Vec<u8> {
+        let length = u32::try_from(payload.len()).unwrap().to_be_bytes();
+        let mut out = length[1..].to_vec();
+        out.extend_from_slice(&[kind, flags]);
+        out.extend_from_slice(&stream.to_be_bytes());
+        out.extend_from_slice(payload);
+        out
+    }
+
+    pub(super) fn settings() -> Vec<u8> {
+        frame(SETTINGS, 0, 0, &[])
+    }
+
+    pub(super) fn reset(stream: u32) -> Vec<u8> {
+        frame(RESET, 0, stream, &8_u32.to_be_bytes())
+    }
+
+    pub(super) fn request(
+        stream: u32,
+        method: &str,
+        path: &str,
+        more: &[(&str, &str)],
+        ends: bool,
+    ) -> Vec<u8> {
+        let fixed = [
+            (":method", method),
+            (":path", path),
+            (":scheme", "http"),
+            (":authority", "h"),
+            ("authorization", "Bearer s3cret"),
+        ];
+        let mut block = Vec::new();
+        for (name, value) in fixed.iter().chain(more) {
+            block.push(0);
+            for text in [name, value] {
+                length(&mut block, text.len());
+                block.extend_from_slice(text.as_bytes());
+            }
+        }
+        frame(HEADERS, END_HEADERS | if ends { END_STREAM } else { 0 }, stream, &block)
+    }
+
+    /// A number with seven bits in its first byte (RFC 7541).
+    fn length(out: &mut Vec<u8>, number: usize) {
+        if number < 127 {
+            return out.push(number as u8);
+        }
+        out.push(127);
+        let mut rest = number - 127;
+        while rest >= 128 {
+            out.push(rest as u8 | 128);
+            rest >>= 7;
+        }
+        out.push(rest as u8);
+    }
+}
+
+/// Reads frames until one of a kind is there for a stream; none if the connection ends first.
+async fn frame_of(wire: &mut Wire<TcpStream>, kind: u8, stream: u32) -> Option<Vec<u8>> {
+    loop {
+        let head = wire.bytes(9).await?;
+        let length = u32::from_be_bytes([0, head[0], head[1], head[2]]) as usize;
+        let payload = wire.bytes(length).await?;
+        if head[3] == http2::GOAWAY && kind != http2::GOAWAY {
+            return None;
+        }
+        if head[3] == kind && u32::from_be_bytes(head[5..9].try_into().unwrap()) == stream {
+            return Some(payload);
+        }
+    }
+}
+
+async fn http2(server: &Server) -> Wire<TcpStream> {
+    let mut wire = Wire::open(server).await;
+    wire.send([http2::PREFACE, &http2::settings()].concat()).await;
+    wire
+}
+
+#[tokio::test]
+async fn requests_that_are_taken_back_at_once_do_not_wear_the_server_out() {
+    let server = started().await;
+    create(&server, "a").await;
+    let began = Instant::now();
+    for (method, path) in [
+        ("GET", CONFIGMAPS),
+        ("DELETE", "/api/v1/namespaces/default/secrets"),
+        ("GET", "/api/v1/configmaps?watch=1"),
+    ] {
+        for _ in 0..5 {
+            let mut wire = http2(&server).await;
+            for stream in (1..4000).step_by(2) {
+                let both = [http2::request(stream, method, path, &[], true), http2::reset(stream)].concat();
+                if !wire.send(both).await {
+                    break;
+                }
+            }
+        }
+    }
+    until("nothing is left of them", || async {
+        in_flight(&server, "").await <= 1.0 && watches(&server).await == 0.0
+    })
+    .await;
+    assert!(began.elapsed() < SOON, "took {:?}", began.elapsed());
+    is_well(&server).await;
+}
+
+#[tokio::test]
+async fn a_connection_has_only_so_many_requests_at_a_time() {
+    let limits = Limits { streams: 10, ..Limits::default() };
+    let server = server().limits(limits).start().await.unwrap();
+    let mut wire = http2(&server).await;
+    let watch = format!("{CONFIGMAPS}?watch=1");
+    for n in 0..12 {
+        wire.send(http2::request(2 * n + 1, "GET", &watch, &[], true)).await;
+    }
+    assert!(frame_of(&mut wire, http2::RESET, 21).await.is_some());
+    until("ten are open", || async { watches(&server).await == 10.0 }).await;
+    drop(wire);
+    until("none is open", || async { watches(&server).await == 0.0 }).await;
+}
+
+#[tokio::test]
+async fn large_headers_are_refused_over_http2_too() {
+    let server = started().await;
+    let mut wire = http2(&server).await;
+    let large = "y".repeat(15 << 10);
+    wire.send(http2::request(1, "GET", "/version", &[("x-large", &large)], true)).await;
+    let headers = frame_of(&mut wire, http2::HEADERS, 1).await.expect("an answer");
+    assert_eq!(headers[0], 0x88, "200, as RFC 7541 writes it");
+
+    // A head that never ends.
+    let mut wire = http2(&server).await;
+    let block = http2::request(1, "GET", "/version", &[("x-large", &large)], true);
+    let mut begin = block.clone();
+    begin[4] = 1; // not the end of the headers
+    wire.send(begin).await;
+    for _ in 0..200 {
+        if !wire.send(http2::frame(9, 0, 1, &block[9 + 60..])).await {
+            break;
+        }
+    }
+    assert!(frame_of(&mut wire, http2::HEADERS, 1).await.is_none_or(|headers| headers[0] != 0x88));
+    is_well(&server).await;
+}
