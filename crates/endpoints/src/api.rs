@@ -294,25 +294,27 @@ impl Api {
 
     async fn answer_openapi(&self, pass: &Pass, path: &str) -> Response<Body> {
         let accept = pass.header(header::ACCEPT).unwrap_or_default().to_owned();
-        let takes_json = accept.is_empty()
-            || accept.split(',').any(|clause| {
-                matches!(
-                    clause.split(';').next().unwrap_or_default().trim(),
-                    "application/json" | "*/*" | "application/*"
-                )
-            });
-        if !takes_json {
-            return plain(StatusCode::NOT_ACCEPTABLE);
-        }
-        let wanted = path.trim_start_matches("/openapi/v3").trim_matches('/').to_owned();
+        let mut accepted =
+            accept.split(',').map(|clause| clause.split(';').next().unwrap_or_default().trim());
         let is_v2 = path.is_empty();
+        let media = accepted.find_map(|media| match media {
+            "" | "application/json" | "*/*" | "application/*" => Some(Form::JSON.content_type()),
+            OPENAPI_PROTOBUF_ASKED | OPENAPI_PROTOBUF if is_v2 => Some(OPENAPI_PROTOBUF),
+            _ => None,
+        });
+        let Some(media) = media else { return plain(StatusCode::NOT_ACCEPTABLE) };
+        let wanted = path.trim_start_matches("/openapi/v3").trim_matches('/').to_owned();
         let is_index = !is_v2 && wanted.is_empty();
         // Documents are made on first use, which takes a moment.
         let made = tokio::task::spawn_blocking(move || {
             if is_index {
                 return Some((openapi::v3_index(), String::new()));
             }
-            let document = if is_v2 { Some(openapi::v2()) } else { openapi::v3_document(&wanted) };
+            let document = match is_v2 {
+                true if media == OPENAPI_PROTOBUF => Some(openapi::v2_protobuf()),
+                true => Some(openapi::v2()),
+                false => openapi::v3_document(&wanted),
+            };
             document.map(|document| (document.gzip(), document.hash().to_owned()))
         })
         .await;
@@ -320,7 +322,7 @@ impl Api {
         if is_index {
             return typed(StatusCode::OK, Form::JSON.content_type(), Body::from(bytes));
         }
-        answer_document(pass, path, bytes, &hash)
+        answer_document(pass, path, media, bytes, &hash)
     }
 
     async fn answer_resource(
@@ -630,11 +632,15 @@ fn set_etag(headers: &mut HeaderMap, etag: &str) {
     }
 }
 
+/// OpenAPI v2 as protobuf, as kubectl asks for it.
+const OPENAPI_PROTOBUF_ASKED: &str = "application/com.github.proto-openapi.spec.v2@v1.0+protobuf";
+/// The same as it is answered: the sign in the name is not one that a media type may have.
+const OPENAPI_PROTOBUF: &str = "application/com.github.proto-openapi.spec.v2.v1.0+protobuf";
 /// How long a document with its hash in the address may be kept by a client, in seconds.
 const IMMUTABLE_SECONDS: u64 = 365 * 24 * 3600;
 
 /// An OpenAPI document, which is kept compressed.
-fn answer_document(pass: &Pass, path: &str, gzip: Bytes, hash: &str) -> Response<Body> {
+fn answer_document(pass: &Pass, path: &str, media: &'static str, gzip: Bytes, hash: &str) -> Response<Body> {
     if let Some(given) = pass.query.first("hash").filter(|given| !path.is_empty() && *given != hash) {
         tracing::debug!(given, "an old document was asked for");
         let mut response = plain(StatusCode::MOVED_PERMANENTLY);
@@ -647,7 +653,7 @@ fn answer_document(pass: &Pass, path: &str, gzip: Bytes, hash: &str) -> Response
     let mut response = not_modified(pass, &etag).unwrap_or_else(|| {
         let takes_gzip = pass.header(header::ACCEPT_ENCODING).is_some_and(|value| value.contains("gzip"));
         let body = if takes_gzip { gzip } else { unpacked(&gzip) };
-        let mut response = typed(StatusCode::OK, Form::JSON.content_type(), Body::from(body));
+        let mut response = typed(StatusCode::OK, media, Body::from(body));
         if takes_gzip {
             response.headers_mut().insert(header::CONTENT_ENCODING, HeaderValue::from_static("gzip"));
         }

@@ -13,6 +13,7 @@ mod described;
 mod schemas;
 mod parameters;
 mod paths;
+mod protobuf;
 
 use std::collections::BTreeMap;
 use std::io::{Read, Write};
@@ -34,21 +35,21 @@ pub struct Document {
 }
 
 impl Document {
-    fn new(json: &[u8]) -> Self {
+    fn new(bytes: &[u8]) -> Self {
         let mut encoder = GzEncoder::new(Vec::new(), Compression::default());
-        encoder.write_all(json).expect("writing to memory does not fail");
+        encoder.write_all(bytes).expect("writing to memory does not fail");
         let gzip = encoder.finish().expect("writing to memory does not fail").into();
-        Self { gzip, hash: hash_of(json) }
+        Self { gzip, hash: hash_of(bytes) }
     }
 
-    /// The JSON.
+    /// The JSON, or the protobuf.
     pub fn bytes(&self) -> Bytes {
-        let mut json = Vec::new();
-        GzDecoder::new(&*self.gzip).read_to_end(&mut json).expect("it was compressed here");
-        json.into()
+        let mut bytes = Vec::new();
+        GzDecoder::new(&*self.gzip).read_to_end(&mut bytes).expect("it was compressed here");
+        bytes.into()
     }
 
-    /// The JSON, compressed with gzip: for clients that accept it, without further work.
+    /// The same, compressed with gzip: for clients that accept it, without further work.
     pub fn gzip(&self) -> Bytes {
         self.gzip.clone()
     }
@@ -59,8 +60,8 @@ impl Document {
     }
 }
 
-fn hash_of(json: &[u8]) -> String {
-    format!("{:032X}", xxh3_128(json))
+fn hash_of(bytes: &[u8]) -> String {
+    format!("{:032X}", xxh3_128(bytes))
 }
 
 /// The index at `/openapi/v3`: for each group and version, where its document is.
@@ -93,6 +94,16 @@ pub fn v3_document(path: &str) -> Option<Document> {
 pub fn v2() -> Document {
     static MADE: OnceLock<Document> = OnceLock::new();
     MADE.get_or_init(|| Document::new(&document(Dialect::V2, RESOURCES.iter()))).clone()
+}
+
+/// The same document as protobuf.
+pub fn v2_protobuf() -> Document {
+    static MADE: OnceLock<Document> = OnceLock::new();
+    let made = || {
+        let whole = serde_json::from_slice(&v2().bytes()).expect("it is JSON that was made here");
+        Document::new(&protobuf::encode(&whole))
+    };
+    MADE.get_or_init(made).clone()
 }
 
 /// The groups and versions with their resources, each under the path of its document.

@@ -252,3 +252,11 @@ fn the_index_names_every_document_by_its_hash() {
     }
     assert!(v3_document("apis/apps/v9").is_none() && v3_document("").is_none());
 }
+
+#[test]
+fn the_protobuf_form_has_a_place_for_everything() {
+    // Whatever has none fails an assertion on the way.
+    let bytes = v2_protobuf().bytes();
+    assert!(bytes.len() > v2().bytes().len() / 4, "{} bytes", bytes.len());
+    assert_ne!(v2_protobuf().hash(), v2().hash());
+}

@@ -83,7 +83,9 @@ pub fn read_yaml(text: &str, problems: &mut Problems) -> Result<Value, ReadError
     };
     let (mut path, mut room, levels) = (Path::default(), YAML_ROOM, LEVELS_MAX);
     let reading = Reading { path: &mut path, problems, room: &mut room, levels };
-    let read = serde_saphyr::with_deserializer_from_str_with_options(text, options, |yaml| reading.deserialize(yaml));
+    let read = serde_saphyr::with_deserializer_from_str_with_options(text, options, |yaml| {
+        reading.deserialize(yaml)
+    });
     read.map_err(|error| ReadError(error.to_string().replace('\n', " ")))
 }
 
