@@ -190,10 +190,11 @@ fn time(bytes: &mut Unstructured<'_>) -> Result<String> {
     })
 }
 
-/// A value without the lists and maps in it that are empty, which Protobuf cannot say.
+/// A value without the fields in it that are null or empty, between which Protobuf does not always tell.
 pub fn without_empty(value: Value) -> Value {
     let is_empty = |value: &Value| match value {
         Value::Null => true,
+        Value::String(text) => text.is_empty(),
         Value::Array(items) => items.is_empty(),
         Value::Object(fields) => fields.is_empty(),
         _ => false,

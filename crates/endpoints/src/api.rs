@@ -372,7 +372,8 @@ impl Api {
             Ok(timeout) => timeout,
             Err(status) => return pass.refusal(&status),
         };
-        let body = match tokio::time::timeout(timeout, read_body(request)).await {
+        let asks_first = pass.headers.contains_key(header::EXPECT);
+        let body = match tokio::time::timeout(timeout, read_body(request, asks_first)).await {
             Ok(Ok(body)) => body,
             Ok(Err(status)) => return pass.refusal(&status),
             Err(_) => return pass.refusal(&too_slow()),
@@ -523,27 +524,41 @@ fn selected_name(selector: &str) -> Option<&str> {
     named.filter(|name| is_path_segment(name))
 }
 
-/// How much of a body that is too large is read nevertheless: a client that is still sending hears no answer.
+/// How much of a body that is too large is read nevertheless, and how long a pause in it may be: a client that is still
+/// sending hears no answer.
 const IGNORED_BYTES_MAX: usize = 16 << 20;
+const IGNORED_PAUSE_MAX: Duration = Duration::from_millis(500);
 
-async fn read_body(request: Request<Incoming>) -> Result<Bytes, Status> {
+async fn read_body(request: Request<Incoming>, asks_first: bool) -> Result<Bytes, Status> {
     let mut body = request.into_body();
+    let too_large = || Status::request_entity_too_large(&format!("limit is {BODY_BYTES_MAX}"));
     let said = usize::try_from(http_body::Body::size_hint(&body).lower()).unwrap_or(usize::MAX);
+    if asks_first && said > BODY_BYTES_MAX {
+        return Err(too_large());
+    }
     let mut pieces: Vec<Bytes> = Vec::new();
     let mut length = 0;
-    while let Some(frame) = body.frame().await {
+    loop {
+        let ignored = length.max(said) > BODY_BYTES_MAX;
+        let next = if ignored {
+            tokio::time::timeout(IGNORED_PAUSE_MAX, body.frame()).await.unwrap_or(None)
+        } else {
+            body.frame().await
+        };
+        let Some(frame) = next else { break };
         let unreadable =
             |error| Status::bad_request(format!("the body of the request could not be read: {error}"));
         let Ok(piece) = frame.map_err(unreadable)?.into_data() else { continue };
         length += piece.len();
-        if length.max(said) <= BODY_BYTES_MAX {
-            pieces.push(piece);
-        } else if length > IGNORED_BYTES_MAX {
+        if length > IGNORED_BYTES_MAX {
             break;
         }
+        if length.max(said) <= BODY_BYTES_MAX {
+            pieces.push(piece);
+        }
     }
-    if length > BODY_BYTES_MAX {
-        return Err(Status::request_entity_too_large(&format!("limit is {BODY_BYTES_MAX}")));
+    if length.max(said) > BODY_BYTES_MAX {
+        return Err(too_large());
     }
     Ok(match pieces.len() {
         1 => pieces.swap_remove(0),

@@ -5,7 +5,7 @@ use keepwatch::{
     flags::{Failure, Log, LogFormat, Serve, StorageKind},
 };
 use std::{process::ExitCode, time::Instant};
-use tokio::signal::unix::{SignalKind, signal};
+use tokio::signal::unix::{Signal, SignalKind, signal};
 
 /// Runs until a signal comes.
 pub(crate) fn serve(flags: &Serve) -> Result<ExitCode, Failure> {
@@ -15,13 +15,19 @@ pub(crate) fn serve(flags: &Serve) -> Result<ExitCode, Failure> {
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build();
     let runtime = runtime.map_err(|error| Failure::usage(format!("the server cannot run: {error}")))?;
     runtime.block_on(async {
-        let server = builder.start().await.map_err(|error| failure(flags, &error))?;
+        let signals = Signals::new();
+        let mut signals =
+            signals.map_err(|error| Failure::usage(format!("the server cannot run: {error}")))?;
+        let server = tokio::select! {
+            started = builder.start() => started.map_err(|error| failure(flags, &error))?,
+            () = signals.next() => return Ok(ExitCode::FAILURE),
+        };
         print_ready(&server, began);
-        wait_for_signal().await;
+        signals.next().await;
         eprintln!("stopping: finishing requests, ending watches");
         tokio::select! {
             () = server.stop() => Ok(ExitCode::SUCCESS),
-            () = wait_for_signal() => {
+            () = signals.next() => {
                 eprintln!("stopping at once");
                 Ok(ExitCode::FAILURE)
             }
@@ -79,16 +85,24 @@ fn print_ready(server: &Server, began: Instant) {
     }
 }
 
-async fn wait_for_signal() {
-    let mut terminate = match signal(SignalKind::terminate()) {
-        Ok(signal) => signal,
-        Err(error) => {
-            tracing::warn!(%error, "SIGTERM cannot be awaited");
-            return std::future::pending().await;
+/// What tells the program to stop. Made before anybody can know that the program runs: until then a signal kills it.
+struct Signals {
+    terminate: Signal,
+    interrupt: Signal,
+}
+
+impl Signals {
+    fn new() -> std::io::Result<Signals> {
+        Ok(Signals {
+            terminate: signal(SignalKind::terminate())?,
+            interrupt: signal(SignalKind::interrupt())?,
+        })
+    }
+
+    async fn next(&mut self) {
+        tokio::select! {
+            _ = self.terminate.recv() => {}
+            _ = self.interrupt.recv() => {}
         }
-    };
-    tokio::select! {
-        _ = terminate.recv() => {}
-        _ = tokio::signal::ctrl_c() => {}
     }
 }

@@ -1,6 +1,8 @@
 //! The gate before every handler: whoever has not shown who they are, shows it wrongly or may not do a thing is refused on
 //! every path and method that there is, and then nothing was changed and nothing was told.
 
+#![allow(clippy::unwrap_used, reason = "a test says by panicking that something is wrong")]
+
 mod common;
 
 use common::*;

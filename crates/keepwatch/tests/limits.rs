@@ -1,6 +1,8 @@
 //! Clients that send too much, too slowly, too often or nonsense: each gets an answer or its connection is closed, soon, and
 //! nothing of it stays behind.
 
+#![allow(clippy::unwrap_used, reason = "a test says by panicking that something is wrong")]
+
 mod common;
 
 use common::*;
@@ -62,34 +64,25 @@ async fn a_body_above_the_limit_is_refused_whether_its_length_is_said_or_not() {
 }
 
 #[tokio::test]
-async fn nesting_is_read_to_127_levels_and_refused_beyond() {
+async fn nesting_is_read_to_some_depth_and_refused_beyond() {
     let server = started().await;
     let nested = |levels: usize| {
         let (open, close) = ("[".repeat(levels - 1), "]".repeat(levels - 1));
         format!(r#"{{"metadata":{{"generateName":"n-"}},"unknown":{open}{close}}}"#)
     };
-    let yaml = "Content-Type: application/yaml\r\n";
-    // What is no JSON is left to the parser of YAML, whose work grows with the square of brackets in brackets.
-    let comment = |text: String| format!("# YAML\n{text}");
     let block =
         |levels: usize| format!("metadata: {{generateName: n-}}\nunknown:\n  {}a", "- ".repeat(levels - 1));
-    for (levels, code) in [(127, 201), (128, 400), (1000, 400), (500_000, 400)] {
-        let began = Instant::now();
-        for (headers, body) in [
-            ("", nested(levels)),
-            (yaml, nested(levels)),
-            (yaml, comment(nested(levels))),
-            (yaml, block(levels)),
-        ] {
-            let answer = ask(&server, "POST", CONFIGMAPS, headers, body.as_bytes()).await;
-            assert_eq!(
-                answer.code,
-                code,
-                "{levels} levels, {headers}: {}",
-                &answer.text()[..200.min(answer.body.len())]
-            );
+    let yaml = "Content-Type: application/yaml\r\n";
+    for (headers, most, text) in
+        [("", 127, &nested as &dyn Fn(usize) -> String), (yaml, 64, &nested), (yaml, 64, &block)]
+    {
+        for (levels, code) in [(most, 201), (most + 1, 400), (1000, 400), (500_000, 400)] {
+            let began = Instant::now();
+            let answer = ask(&server, "POST", CONFIGMAPS, headers, text(levels).as_bytes()).await;
+            let said = &answer.text()[..200.min(answer.body.len())];
+            assert_eq!(answer.code, code, "{levels} levels, {headers}: {said}");
+            assert!(began.elapsed() < Duration::from_secs(10), "{levels} levels took {:?}", began.elapsed());
         }
-        assert!(began.elapsed() < Duration::from_secs(10), "{levels} levels took {:?}", began.elapsed());
     }
 }
 
@@ -561,7 +554,7 @@ async fn a_watch_ends_when_its_client_is_gone_or_says_no_more() {
     half.0.io.shutdown().await.unwrap();
     until("one says no more", || async { watches(&server).await == 3.0 }).await;
     half.0.rest().await;
-    reset.0.io.set_linger(Some(Duration::ZERO)).unwrap();
+    reset.0.io.set_zero_linger().unwrap();
     drop(reset);
     until("one was reset", || async { watches(&server).await == 2.0 }).await;
     drop(browser);

@@ -1,5 +1,7 @@
 //! The program itself: how it stops when it is told to, and what it says when it cannot start.
 
+#![allow(clippy::unwrap_used, reason = "a test says by panicking that something is wrong")]
+
 mod common;
 
 use common::*;
@@ -149,7 +151,8 @@ async fn a_browser_is_told_even_if_nothing_else_is_under_way() {
         let mut program = Program::start();
         let mut browser = watching(&program, UPGRADE).await;
         program.signal("TERM");
-        assert!(browser.rest().await.ends_with(FAREWELL));
+        let end = browser.rest().await;
+        assert!(end.ends_with(FAREWELL), "{:?}, {}", end, program.ended().await);
         assert_eq!(program.ended().await.code(), Some(0));
     }
 }

@@ -8,6 +8,10 @@ use crate::go::Quoted;
 use crate::list_options::ContinueToken;
 use crate::meta::Qualified;
 use crate::resource_version::ResourceVersion;
+use std::collections::HashSet;
+
+/// How many faults of one object are told. A small request can have very many.
+const CAUSES_MAX: usize = 1000;
 
 /// Success.
 impl Status {
@@ -81,12 +85,11 @@ impl Status {
 
     /// The object is not what its kind allows. `what` is a kind, not a resource.
     pub fn invalid(what: Qualified<'_>, name: &str, causes: Vec<Cause>) -> Status {
-        let mut texts: Vec<String> = Vec::new();
-        for text in causes.iter().map(Cause::to_string) {
-            if !texts.contains(&text) {
-                texts.push(text);
-            }
-        }
+        let mut causes = causes;
+        causes.truncate(CAUSES_MAX);
+        let mut known = HashSet::new();
+        let texts: Vec<String> =
+            causes.iter().map(Cause::to_string).filter(|text| known.insert(text.clone())).collect();
         let why = match texts.as_slice() {
             [] => String::new(),
             [only] => format!(": {only}"),

@@ -1,6 +1,7 @@
 //! A client that sends just the bytes it is told to, and what several tests need of a server.
 
 #![allow(dead_code, reason = "each test program uses a part of it")]
+#![allow(clippy::unwrap_used, reason = "a test says by panicking that something is wrong")]
 
 use keepwatch::{Builder, Server, flags};
 use keepwatch_endpoints::auth::StaticTokens;

@@ -68,20 +68,26 @@ pub fn read(text: &[u8], problems: &mut Problems) -> Result<Value, ReadError> {
 /// no request comes near it.
 const YAML_ROOM: usize = 8 << 20;
 
+/// How deep objects and lists may lie in each other in YAML, whose parser needs more of the stack for each.
+const YAML_LEVELS_MAX: usize = 64;
+/// How many values may come from aliases.
+const ALIASED_MAX: usize = 20_000;
+
 /// Reads YAML, as [`read`] does JSON.
 pub fn read_yaml(text: &str, problems: &mut Problems) -> Result<Value, ReadError> {
     let options = serde_saphyr::options! {
         // The last counts, and is told to whoever reads.
         duplicate_keys: serde_saphyr::DuplicateKeyPolicy::LastWins,
         budget: serde_saphyr::budget! {
-            max_depth: LEVELS_MAX,
-            flow_nesting_limit: LEVELS_MAX,
+            max_depth: YAML_LEVELS_MAX,
+            flow_nesting_limit: YAML_LEVELS_MAX,
             max_events: YAML_ROOM,
             max_nodes: YAML_ROOM,
         },
+        alias_limits: serde_saphyr::alias_limits! { max_total_replayed_events: ALIASED_MAX },
         with_snippet: false,
     };
-    let (mut path, mut room, levels) = (Path::default(), YAML_ROOM, LEVELS_MAX);
+    let (mut path, mut room, levels) = (Path::default(), YAML_ROOM, YAML_LEVELS_MAX);
     let reading = Reading { path: &mut path, problems, room: &mut room, levels };
     let read = serde_saphyr::with_deserializer_from_str_with_options(text, options, |yaml| {
         reading.deserialize(yaml)
