@@ -23,7 +23,7 @@ use std::{
 
 /// A form in which events are sent. Who makes up a new one gives it a number that nobody else uses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct Format(pub u32);
+pub struct Format(pub u64);
 
 impl Format {
     /// One JSON object on one line.

@@ -8,7 +8,7 @@ use crate::{
     body::Body,
     discovery,
     handlers::{self, Answer},
-    health::Health,
+    health::{Health, is_probe},
     metrics::ApiMetrics,
     negotiation::{self, Answering, Form},
     openapi,
@@ -16,11 +16,12 @@ use crate::{
     query::Query,
     render,
     request_info::RequestInfo,
+    serve::Ending,
     watch::websocket,
 };
 use bytes::Bytes;
 use http::{HeaderMap, HeaderName, HeaderValue, Method, Request, Response, StatusCode, header};
-use http_body_util::BodyExt;
+use http_body_util::{BodyExt, LengthLimitError, Limited};
 use hyper::body::Incoming;
 use keepwatch_apimachinery::status::Status;
 use keepwatch_cacher::Encodings;
@@ -31,7 +32,6 @@ use std::{
     time::{Duration, Instant},
 };
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
-use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
 /// How the HTTP side behaves.
 pub struct ApiOptions {
@@ -58,10 +58,8 @@ pub struct Api {
     pub(crate) authenticator: Authenticator,
     pub(crate) authorizer: Arc<dyn Authorizer>,
     pub(crate) tokens: Option<Arc<dyn TokenIssuer>>,
-    /// Told when the server stops: watches end.
-    pub(crate) stopping: CancellationToken,
-    /// What goes on without its connection.
-    pub(crate) connections: TaskTracker,
+    /// How the server ends: watches end with it.
+    pub(crate) ending: Ending,
     health: Health,
     gathered: prometheus::Registry,
     discovery: LazyLock<discovery::Documents, Box<dyn FnOnce() -> discovery::Documents + Send>>,
@@ -87,10 +85,8 @@ pub struct Parts {
     pub health: Health,
     /// Where everything is counted.
     pub metrics: prometheus::Registry,
-    /// Told when the server stops.
-    pub stopping: CancellationToken,
-    /// Where what outlives its connection is counted, so that whoever stops the server can wait for it.
-    pub connections: TaskTracker,
+    /// How the server ends.
+    pub ending: Ending,
 }
 
 /// The largest body of a request.
@@ -112,8 +108,7 @@ impl Api {
             authenticator: parts.authenticator,
             authorizer: parts.authorizer,
             tokens: parts.tokens,
-            stopping: parts.stopping,
-            connections: parts.connections,
+            ending: parts.ending,
             health: parts.health,
             gathered: parts.metrics,
             discovery: LazyLock::new(Box::new(make)),
@@ -130,6 +125,8 @@ impl Api {
         certificate: Option<&[u8]>,
     ) -> Response<Body> {
         let began = Instant::now();
+        let is_head = request.method() == Method::HEAD;
+        let waits_to_send = request.headers().contains_key(header::EXPECT);
         let audit_id = audit_id(request.headers());
         let origin = request.headers().get(header::ORIGIN).cloned();
         let preflight = request.method() == Method::OPTIONS && origin.is_some();
@@ -147,7 +144,7 @@ impl Api {
                 headers: std::mem::take(request.headers_mut()),
                 user: Arc::default(),
             };
-            Arc::clone(&self).answer(pass, request, certificate).await
+            Arc::clone(&self).answer(pass, &mut request, certificate).await
         };
         let code = response.status().as_u16();
         let size = http_body::Body::size_hint(response.body()).exact();
@@ -160,13 +157,20 @@ impl Api {
         if let Some(origin) = allowed_origin {
             allow(response.headers_mut(), origin);
         }
-        response
+        // A client that waits to be asked for its body has not sent it, and with HTTP/2 others do not suffer from it.
+        if request.version() <= http::Version::HTTP_11
+            && !waits_to_send
+            && !matches!(response.body(), Body::Events(_))
+        {
+            discard(request.body_mut()).await;
+        }
+        if is_head { without_body(response, size) } else { response }
     }
 
     async fn answer(
         self: Arc<Self>,
         mut pass: Pass,
-        request: Request<Incoming>,
+        request: &mut Request<Incoming>,
         certificate: Option<&[u8]>,
     ) -> Response<Body> {
         if request.uri().path_and_query().is_some_and(|uri| uri.as_str().len() > URL_BYTES_MAX) {
@@ -189,10 +193,11 @@ impl Api {
         response
     }
 
-    async fn answer_user(self: Arc<Self>, mut pass: Pass, request: Request<Incoming>) -> Response<Body> {
+    async fn answer_user(self: Arc<Self>, mut pass: Pass, request: &mut Request<Incoming>) -> Response<Body> {
         let is_watch = pass.info.is_resource && pass.info.verb == "watch";
         let is_write = !matches!(*request.method(), Method::GET | Method::HEAD | Method::OPTIONS);
-        let Ok(place) = self.admit(is_watch, is_write) else { return too_many() };
+        let always = is_watch || is_probe(&pass.info.path);
+        let Ok(place) = self.admit(always, is_write) else { return too_many() };
         let attributes = pass.attributes();
         match Impersonation::from_headers(&pass.headers) {
             Ok(None) => {}
@@ -213,9 +218,10 @@ impl Api {
         self.answer_resource(pass, request, place).await
     }
 
-    /// A place among those that are answered. Watches have one of their own.
-    fn admit(&self, is_watch: bool, is_write: bool) -> Result<Option<Place>, ()> {
-        if is_watch {
+    /// A place among those that are answered. Watches need none, and probes none either: a server that has much to do is
+    /// not ill.
+    fn admit(&self, always: bool, is_write: bool) -> Result<Option<Place>, ()> {
+        if always {
             return Ok(None);
         }
         let places = if is_write { &self.writes } else { &self.reads };
@@ -328,7 +334,7 @@ impl Api {
     async fn answer_resource(
         self: Arc<Self>,
         pass: Pass,
-        request: Request<Incoming>,
+        request: &mut Request<Incoming>,
         place: Option<Place>,
     ) -> Response<Body> {
         let info = &pass.info;
@@ -356,13 +362,13 @@ impl Api {
         self: Arc<Self>,
         pass: Pass,
         route: handlers::Route,
-        mut request: Request<Incoming>,
+        request: &mut Request<Incoming>,
         place: Option<Place>,
     ) -> Response<Body> {
         if let handlers::Action::Watch = route.action {
             let upgrade = (websocket::is_upgrade(&pass.headers)
                 && request.version() == http::Version::HTTP_11)
-                .then(|| hyper::upgrade::on(&mut request));
+                .then(|| hyper::upgrade::on(&mut *request));
             return match handlers::watch(&self, &pass, &route, upgrade).await {
                 Ok(response) => response,
                 Err(refused) => pass.refusal_of(refused),
@@ -372,8 +378,7 @@ impl Api {
             Ok(timeout) => timeout,
             Err(status) => return pass.refusal(&status),
         };
-        let asks_first = pass.headers.contains_key(header::EXPECT);
-        let body = match tokio::time::timeout(timeout, read_body(request, asks_first)).await {
+        let body = match tokio::time::timeout(timeout, read_body(request)).await {
             Ok(Ok(body)) => body,
             Ok(Err(status)) => return pass.refusal(&status),
             Err(_) => return pass.refusal(&too_slow()),
@@ -387,7 +392,7 @@ impl Api {
         };
         let done = if is_write {
             // A write that was begun is finished, whether its client still listens or not, and has its place until then.
-            let task = self.connections.spawn(work);
+            let task = self.ending.finish(work);
             tokio::time::timeout(timeout, task).await.map(|joined| {
                 joined.unwrap_or_else(|error| {
                     tracing::error!(%error, "a request failed");
@@ -524,46 +529,43 @@ fn selected_name(selector: &str) -> Option<&str> {
     named.filter(|name| is_path_segment(name))
 }
 
-/// How much of a body that is too large is read nevertheless, and how long a pause in it may be: a client that is still
-/// sending hears no answer.
-const IGNORED_BYTES_MAX: usize = 16 << 20;
-const IGNORED_PAUSE_MAX: Duration = Duration::from_millis(500);
-
-async fn read_body(request: Request<Incoming>, asks_first: bool) -> Result<Bytes, Status> {
-    let mut body = request.into_body();
+async fn read_body(request: &mut Request<Incoming>) -> Result<Bytes, Status> {
     let too_large = || Status::request_entity_too_large(&format!("limit is {BODY_BYTES_MAX}"));
-    let said = usize::try_from(http_body::Body::size_hint(&body).lower()).unwrap_or(usize::MAX);
-    if asks_first && said > BODY_BYTES_MAX {
+    let said = http_body::Body::size_hint(request.body()).lower();
+    if said > BODY_BYTES_MAX as u64 {
         return Err(too_large());
     }
-    let mut pieces: Vec<Bytes> = Vec::new();
-    let mut length = 0;
-    loop {
-        let ignored = length.max(said) > BODY_BYTES_MAX;
-        let next = if ignored {
-            tokio::time::timeout(IGNORED_PAUSE_MAX, body.frame()).await.unwrap_or(None)
-        } else {
-            body.frame().await
-        };
-        let Some(frame) = next else { break };
-        let unreadable =
-            |error| Status::bad_request(format!("the body of the request could not be read: {error}"));
-        let Ok(piece) = frame.map_err(unreadable)?.into_data() else { continue };
-        length += piece.len();
-        if length > IGNORED_BYTES_MAX {
-            break;
-        }
-        if length.max(said) <= BODY_BYTES_MAX {
-            pieces.push(piece);
-        }
+    match Limited::new(request.body_mut(), BODY_BYTES_MAX).collect().await {
+        Ok(body) => Ok(body.to_bytes()),
+        Err(error) if error.is::<LengthLimitError>() => Err(too_large()),
+        Err(error) => Err(Status::bad_request(format!("the body of the request could not be read: {error}"))),
     }
-    if length.max(said) > BODY_BYTES_MAX {
-        return Err(too_large());
+}
+
+/// How much of a body that nobody wants is read, and for how long.
+const DISCARD_BYTES_MAX: usize = 16 << 20;
+const DISCARD_WAIT_MAX: Duration = Duration::from_secs(5);
+
+/// Reads what is left of a body. A connection that is closed with something unread is reset, and a client that is still
+/// sending then never sees the answer.
+async fn discard(body: &mut Incoming) {
+    let reading = async {
+        let mut left = DISCARD_BYTES_MAX;
+        while let Some(Ok(frame)) = body.frame().await {
+            let Some(rest) = left.checked_sub(frame.data_ref().map_or(0, Bytes::len)) else { return };
+            left = rest;
+        }
+    };
+    let _ = tokio::time::timeout(DISCARD_WAIT_MAX, reading).await;
+}
+
+/// An answer to who only asks for its head. hyper takes the body away over HTTP/1 but not over HTTP/2.
+fn without_body(response: Response<Body>, size: Option<u64>) -> Response<Body> {
+    let mut response = response.map(|_| Body::empty());
+    if let Some(size) = size {
+        response.headers_mut().insert(header::CONTENT_LENGTH, size.into());
     }
-    Ok(match pieces.len() {
-        1 => pieces.swap_remove(0),
-        _ => pieces.concat().into(),
-    })
+    response
 }
 
 fn audit_id(headers: &HeaderMap) -> HeaderValue {

@@ -1,5 +1,9 @@
 //! What is sent back: all at once, in pieces made one after the other, or as long as there are events.
+//!
+//! Kept true: making pieces never keeps a thread from its other connections for long. What is costly to make is made by
+//! threads that may take their time; what is not is made in turns with everything else.
 
+use crate::indent::{Indenter, indented};
 use bytes::Bytes;
 use flate2::{Compression, write::GzEncoder};
 use futures::{Stream, stream::BoxStream};
@@ -11,19 +15,74 @@ use std::{
     pin::Pin,
     task::{Context, Poll},
 };
+use tokio::task::JoinHandle;
 
 /// The body of an answer.
 pub enum Body {
     /// All at once.
     Full(Option<Bytes>),
     /// Pieces that are made when they are asked for.
-    Pieces(Pieces),
+    Pieces(Making),
     /// As long as there are events.
     Events(BoxStream<'static, Bytes>),
 }
 
 /// Pieces of a body, each made when the one before was sent.
 pub type Pieces = Box<dyn Iterator<Item = Bytes> + Send>;
+
+/// Pieces on their way.
+pub struct Making(State);
+
+enum State {
+    /// Cheap ones; whether others had their turn since the last.
+    InTurns { pieces: Pieces, turn: bool },
+    /// Costly ones, of which none is being made.
+    Apart(Pieces),
+    /// A costly one is being made.
+    Busy(JoinHandle<(Pieces, Option<Bytes>)>),
+    /// All were made.
+    Done,
+}
+
+impl Making {
+    fn poll_next(&mut self, context: &mut Context<'_>) -> Poll<Option<Bytes>> {
+        loop {
+            match std::mem::replace(&mut self.0, State::Done) {
+                State::InTurns { pieces, turn: false } => {
+                    self.0 = State::InTurns { pieces, turn: true };
+                    context.waker().wake_by_ref();
+                    return Poll::Pending;
+                }
+                State::InTurns { mut pieces, turn: true } => {
+                    let piece = pieces.next();
+                    if piece.is_some() {
+                        self.0 = State::InTurns { pieces, turn: false };
+                    }
+                    return Poll::Ready(piece);
+                }
+                State::Apart(mut pieces) => {
+                    self.0 = State::Busy(tokio::task::spawn_blocking(move || {
+                        let piece = pieces.next();
+                        (pieces, piece)
+                    }));
+                }
+                State::Busy(mut job) => match Pin::new(&mut job).poll(context) {
+                    Poll::Pending => {
+                        self.0 = State::Busy(job);
+                        return Poll::Pending;
+                    }
+                    // A job fails only if it panics or the server ends; then the body ends too soon, which clients notice.
+                    Poll::Ready(Err(_) | Ok((_, None))) => return Poll::Ready(None),
+                    Poll::Ready(Ok((pieces, Some(piece)))) => {
+                        self.0 = State::Apart(pieces);
+                        return Poll::Ready(Some(piece));
+                    }
+                },
+                State::Done => return Poll::Ready(None),
+            }
+        }
+    }
+}
 
 /// From what size on an answer is compressed for clients that can read that.
 const GZIP_BYTES_MIN: usize = 128 << 10;
@@ -34,13 +93,40 @@ impl Body {
         Body::Full(None)
     }
 
+    /// Pieces that are made by copying.
+    pub fn cheap(pieces: Pieces) -> Body {
+        Body::Pieces(Making(State::InTurns { pieces, turn: true }))
+    }
+
+    /// Pieces that take time to make.
+    pub fn costly(pieces: Pieces) -> Body {
+        Body::Pieces(Making(State::Apart(pieces)))
+    }
+
+    /// The same JSON, indented for people.
+    pub fn indented(self) -> Body {
+        match self {
+            Body::Full(Some(bytes)) => Body::from(indented(&bytes)),
+            Body::Pieces(Making(State::InTurns { pieces, .. } | State::Apart(pieces))) => {
+                let mut indenter = Indenter::default();
+                Body::costly(Box::new(pieces.map(move |piece| indenter.indent(&piece).into())))
+            }
+            other => other,
+        }
+    }
+
     /// The same, compressed if it is large.
     pub fn compressed(self) -> (Body, bool) {
         match self {
             Body::Full(Some(bytes)) if bytes.len() > GZIP_BYTES_MIN => {
-                (Body::Pieces(Box::new(Gzip::new(Box::new(std::iter::once(bytes))))), true)
+                let parts = bytes.len().div_ceil(GZIP_INPUT_BYTES);
+                let part = move |n: usize| {
+                    let from = n * GZIP_INPUT_BYTES;
+                    bytes.slice(from..bytes.len().min(from + GZIP_INPUT_BYTES))
+                };
+                (Body::costly(Box::new(Gzip::new(Box::new((0..parts).map(part))))), true)
             }
-            Body::Pieces(mut pieces) => {
+            Body::Pieces(Making(State::InTurns { mut pieces, .. } | State::Apart(mut pieces))) => {
                 let mut first = Vec::new();
                 while first.len() <= GZIP_BYTES_MIN {
                     match pieces.next() {
@@ -49,7 +135,7 @@ impl Body {
                     }
                 }
                 let all = std::iter::once(Bytes::from(first)).chain(pieces);
-                (Body::Pieces(Box::new(Gzip::new(Box::new(all)))), true)
+                (Body::costly(Box::new(Gzip::new(Box::new(all)))), true)
             }
             other => (other, false),
         }
@@ -88,7 +174,10 @@ impl http_body::Body for Body {
     ) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
         let next = match self.get_mut() {
             Body::Full(bytes) => bytes.take(),
-            Body::Pieces(pieces) => pieces.next(),
+            Body::Pieces(pieces) => match pieces.poll_next(context) {
+                Poll::Pending => return Poll::Pending,
+                Poll::Ready(next) => next,
+            },
             Body::Events(events) => match Pin::new(events).poll_next(context) {
                 Poll::Pending => return Poll::Pending,
                 Poll::Ready(next) => next,
@@ -121,6 +210,8 @@ impl Gzip {
     }
 }
 
+/// How much is compressed at once of what is there as a whole.
+const GZIP_INPUT_BYTES: usize = 128 << 10;
 /// How much is compressed before it is sent.
 const GZIP_PIECE_BYTES: usize = 16 << 10;
 
@@ -148,32 +239,36 @@ mod tests {
     use std::io::Read;
 
     fn pieces(count: usize) -> Body {
-        Body::Pieces(Box::new((0..count).map(|n| Bytes::from(vec![b'a' + (n % 26) as u8; 10_000]))))
+        Body::cheap(Box::new((0..count).map(|n| Bytes::from(vec![b'a' + (n % 26) as u8; 10_000]))))
     }
 
-    fn all(body: Body) -> Vec<u8> {
-        match body {
-            Body::Full(bytes) => bytes.unwrap_or_default().to_vec(),
-            Body::Pieces(pieces) => pieces.flatten().collect(),
-            Body::Events(_) => panic!("no events here"),
-        }
+    async fn all(body: Body) -> Vec<u8> {
+        http_body_util::BodyExt::collect(body).await.unwrap().to_bytes().to_vec()
     }
 
-    #[test]
-    fn what_is_small_is_sent_as_it_is() {
+    #[tokio::test]
+    async fn what_is_small_is_sent_as_it_is() {
         for body in [pieces(3), Body::from(vec![1; 100_000])] {
             let (body, compressed) = body.compressed();
-            assert!(!compressed && !all(body).is_empty());
+            assert!(!compressed && !all(body).await.is_empty());
         }
     }
 
-    #[test]
-    fn what_is_large_is_compressed_and_reads_the_same() {
-        let (body, compressed) = pieces(50).compressed();
-        assert!(compressed);
-        let (bytes, mut text) = (all(body), Vec::new());
-        flate2::read::GzDecoder::new(bytes.as_slice()).read_to_end(&mut text).unwrap();
-        assert_eq!(text, all(pieces(50)));
-        assert!(bytes.len() < text.len() / 10);
+    #[tokio::test]
+    async fn what_is_large_is_compressed_and_reads_the_same() {
+        let plain = all(pieces(50)).await;
+        for body in [pieces(50), Body::from(plain.clone())] {
+            let (body, compressed) = body.compressed();
+            assert!(compressed);
+            let (bytes, mut text) = (all(body).await, Vec::new());
+            flate2::read::GzDecoder::new(bytes.as_slice()).read_to_end(&mut text).unwrap();
+            assert!(text == plain && bytes.len() < text.len() / 10);
+        }
+    }
+
+    #[tokio::test]
+    async fn costly_pieces_come_in_order() {
+        let made = Body::costly(Box::new((0..100_u8).map(|n| Bytes::from(vec![n]))));
+        assert_eq!(all(made).await, (0..100).collect::<Vec<u8>>());
     }
 }

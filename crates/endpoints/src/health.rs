@@ -30,6 +30,11 @@ impl Check {
 #[derive(Clone, Default)]
 pub struct Health(Vec<Check>);
 
+/// Whether a path is that of a probe.
+pub fn is_probe(path: &str) -> bool {
+    matches!(path.split('/').nth(1), Some("livez" | "readyz" | "healthz"))
+}
+
 /// The answer to a probe.
 pub struct Report {
     /// The HTTP code.

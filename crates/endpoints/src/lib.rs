@@ -7,6 +7,7 @@ pub mod request_info;
 pub mod negotiation;
 pub mod auth;
 pub mod origins;
+pub mod indent;
 pub mod body;
 pub mod render;
 pub mod watch;

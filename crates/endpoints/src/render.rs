@@ -5,6 +5,7 @@
 
 use crate::{
     body::{Body, Pieces},
+    indent::indented,
     negotiation::{Form, MetaVersion, ShownAs},
 };
 use bytes::Bytes;
@@ -198,14 +199,28 @@ impl Renderer {
         status
     }
 
-    /// A list, piece by piece.
+    /// Whether a list is made as a whole, and not piece by piece.
+    pub fn lists_at_once(&self) -> bool {
+        self.form.media == Media::Protobuf
+            || (self.form.media == Media::Yaml && self.form.shown_as != ShownAs::Itself)
+            || (self.form.shown_as == ShownAs::Itself && self.resource.stored_as.is_some())
+    }
+
+    /// A list, piece by piece where that can be.
     pub fn list(&self, list: Vec<Object>, meta: ListMeta) -> Result<Body, Status> {
+        if self.pretty && self.form.media == Media::Json {
+            let compact = Renderer { pretty: false, ..*self };
+            return Ok(compact.list(list, meta)?.indented());
+        }
         match self.form.shown_as {
             ShownAs::Metadata(_) => Err(self.is_a_list()),
             ShownAs::Table(version) => Ok(self.table_list(version, list, meta)),
             ShownAs::MetadataList(version) => Ok(self.partial_list(version, list, meta)),
             ShownAs::Itself if self.is_plain() => Ok(self.plain_list(list, &meta)),
             ShownAs::Itself if self.form.media == Media::Protobuf => Ok(self.protobuf_list(&list, &meta)),
+            ShownAs::Itself if self.form.media == Media::Yaml && !list.is_empty() => {
+                Ok(self.yaml_list(list, &meta))
+            }
             ShownAs::Itself => {
                 let items: Vec<Value> = list.iter().map(|object| self.item(object)).collect();
                 let document = json!({
@@ -218,11 +233,8 @@ impl Renderer {
     }
 
     fn untyped_list(&self, document: Value) -> Bytes {
-        if self.form.media == Media::Json && !self.pretty {
-            return self.ordered_list(&document);
-        }
         if self.form.media == Media::Json {
-            return indented(&self.ordered_list(&document)).into();
+            return self.ordered_list(&document);
         }
         yaml(&document)
     }
@@ -263,7 +275,18 @@ impl Renderer {
         );
         let head = list_head(&self.resource.list_kind(), &self.resource.api_version(), meta);
         let write = move |out: &mut Vec<u8>, object: &Object| write_item(out, object, own.as_bytes());
-        pieces(head, list, write, b"]}\n")
+        Body::cheap(pieces(head, list, b",", write, JSON_FOOT))
+    }
+
+    /// A list with items, its fields in the order in which all YAML is written here.
+    fn yaml_list(&self, list: Vec<Object>, meta: &ListMeta) -> Body {
+        let head = format!("apiVersion: {}\nitems:\n", self.resource.api_version());
+        let foot = yaml(&json!({"kind": self.resource.list_kind(), "metadata": meta}));
+        let own = *self;
+        let write = move |out: &mut Vec<u8>, object: &Object| {
+            out.extend_from_slice(&yaml(&Value::Array(vec![own.item(object)])));
+        };
+        Body::costly(pieces(head.into_bytes(), list, b"", write, foot))
     }
 
     fn protobuf_list(&self, list: &[Object], meta: &ListMeta) -> Body {
@@ -275,7 +298,7 @@ impl Renderer {
     }
 
     fn table_list(&self, version: MetaVersion, list: Vec<Object>, meta: ListMeta) -> Body {
-        if self.form.media == Media::Yaml || self.pretty {
+        if self.form.media == Media::Yaml {
             let documents: Vec<Value> =
                 list.iter().map(|object| self.converted(Shown::from(object).document())).collect();
             let table = self.table(version, json!(meta), &documents, true);
@@ -292,7 +315,7 @@ impl Renderer {
             let document = own.converted(Shown::from(object).document());
             out.extend_from_slice(own.row(version, &document, now).to_string().as_bytes());
         };
-        pieces(head.into_bytes(), list, write, b"]}\n")
+        Body::costly(pieces(head.into_bytes(), list, b",", write, JSON_FOOT))
     }
 
     fn partial_list(&self, version: MetaVersion, list: Vec<Object>, meta: ListMeta) -> Body {
@@ -306,7 +329,7 @@ impl Renderer {
             return protobuf_list(version.api_version(), kind, &meta, items);
         }
         let shown = move |object: &Object| partial(version, &Shown::from(object).document());
-        if self.form.media == Media::Yaml || self.pretty {
+        if self.form.media == Media::Yaml {
             let items: Vec<Value> = list.iter().map(shown).collect();
             let document = json!({
                 "kind": kind, "apiVersion": version.api_version(), "metadata": meta, "items": items,
@@ -317,7 +340,7 @@ impl Renderer {
         let write = move |out: &mut Vec<u8>, object: &Object| {
             out.extend_from_slice(shown(object).to_string().as_bytes());
         };
-        pieces(head, list, write, b"]}\n")
+        Body::costly(pieces(head, list, b",", write, JSON_FOOT))
     }
 
     /// An object of an event, without a newline. `first` is the first event of a watch, which alone shows the columns.
@@ -403,7 +426,7 @@ pub fn wrap_status(out: &mut Vec<u8>, status: &Status) {
 fn protobuf_list(api_version: &str, kind: &str, meta: &ListMeta, items: Vec<u8>) -> Body {
     let mut head = Vec::new();
     protobuf::list_header(&mut head, api_version, kind, meta, items.len());
-    Body::Pieces(Box::new([Bytes::from(head), Bytes::from(items)].into_iter()))
+    Body::cheap(Box::new([Bytes::from(head), Bytes::from(items)].into_iter()))
 }
 
 fn enveloped_partial(out: &mut Vec<u8>, version: MetaVersion, partial: &Value) {
@@ -451,41 +474,35 @@ fn write_item(out: &mut Vec<u8>, object: &Object, own: &[u8]) {
     write_versioned(out, rest, version_at, object.revision);
 }
 
-/// A head, items joined by commas, and a foot, in pieces of about the same size.
+/// What ends a list of rows or items.
+const JSON_FOOT: Bytes = Bytes::from_static(b"]}\n");
+
+/// A head, items with something between them, and a foot, in pieces of about the same size.
 fn pieces(
     head: Vec<u8>,
     items: Vec<Object>,
+    between: &'static [u8],
     write: impl Fn(&mut Vec<u8>, &Object) + Send + 'static,
-    foot: &'static [u8],
-) -> Body {
+    foot: Bytes,
+) -> Pieces {
     let mut items = items.into_iter().enumerate();
     let mut next = Some(head);
-    let pieces: Pieces = Box::new(std::iter::from_fn(move || {
+    Box::new(std::iter::from_fn(move || {
         let mut out = next.take()?;
         out.reserve(PIECE_BYTES + PIECE_BYTES / 4);
         while out.len() < PIECE_BYTES {
             let Some((number, object)) = items.next() else {
-                out.extend_from_slice(foot);
+                out.extend_from_slice(&foot);
                 return Some(out.into());
             };
             if number > 0 {
-                out.push(b',');
+                out.extend_from_slice(between);
             }
             write(&mut out, &object);
         }
         next = Some(Vec::new());
         Some(out.into())
-    }));
-    Body::Pieces(pieces)
-}
-
-/// JSON with two blanks for each level, as for people.
-fn indented(json: &[u8]) -> Vec<u8> {
-    let mut out = Vec::with_capacity(json.len() * 2);
-    let mut reader = serde_json::Deserializer::from_slice(json);
-    let mut writer = serde_json::Serializer::pretty(&mut out);
-    serde_transcode::transcode(&mut reader, &mut writer).expect("it was written as JSON just now");
-    out
+    }))
 }
 
 fn yaml(document: &Value) -> Bytes {

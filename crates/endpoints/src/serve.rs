@@ -1,7 +1,7 @@
 //! Connections: from the listening socket to requests, and how they end.
 //!
 //! Kept true: a connection that says nothing, or says it too slowly, is closed; when the server stops no connection takes
-//! a new request, and what was begun is finished.
+//! a new request, and what was begun is finished, but for clients that do not listen, who are not waited for forever.
 
 use crate::api::Api;
 use hyper::{Request, body::Incoming, service::service_fn};
@@ -21,6 +21,7 @@ use std::{
 use tokio::{
     io::{AsyncRead, AsyncWrite},
     net::{TcpListener, TcpStream},
+    task::JoinHandle,
 };
 use tokio_rustls::{TlsAcceptor, rustls::ServerConfig};
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
@@ -58,6 +59,8 @@ impl Default for Limits {
     }
 }
 
+/// How long what is abandoned may take to say that it ends.
+const FAREWELL_MAX: Duration = Duration::from_secs(1);
 /// After what silence of a connection its other end is asked whether it is there.
 const KEEPALIVE: Duration = Duration::from_secs(30);
 /// How long to wait when no connection can be accepted, as when too many files are open.
@@ -71,12 +74,62 @@ pub struct Listening {
     pub tls: Option<Arc<ServerConfig>>,
     /// Who answers.
     pub api: Arc<Api>,
-    /// Told when the server stops.
-    pub stopping: CancellationToken,
-    /// Where connections are counted, so that whoever stops the server can wait for them.
-    pub connections: TaskTracker,
+    /// How the server ends.
+    pub ending: Ending,
     /// What a connection may take.
     pub limits: Limits,
+}
+
+/// How a server ends: it takes nothing new and finishes what was begun; what does not finish is abandoned. Cloning shares
+/// it.
+#[derive(Clone, Default)]
+pub struct Ending {
+    /// Told when the server stops.
+    pub stopping: CancellationToken,
+    abandoned: CancellationToken,
+    connections: TaskTracker,
+}
+
+impl Ending {
+    /// Serves a client, who is waited for when the server stops.
+    pub fn serve(&self, client: impl Future<Output = ()> + Send + 'static) {
+        let abandoned = self.abandoned.clone();
+        let over = async move {
+            abandoned.cancelled().await;
+            tokio::time::sleep(FAREWELL_MAX).await;
+        };
+        self.connections.spawn(async {
+            tokio::select! {
+                () = client => {}
+                () = over => tracing::debug!("a client is abandoned"),
+            }
+        });
+    }
+
+    /// Does something that is finished in any case, whether its client still listens or not.
+    pub(crate) fn finish<F>(&self, work: F) -> JoinHandle<F::Output>
+    where
+        F: Future<Output: Send + 'static> + Send + 'static,
+    {
+        self.connections.spawn(work)
+    }
+
+    /// Waits until all clients are done, but no longer than `patience` for any of them.
+    pub async fn stop(&self, patience: Duration) {
+        self.stopping.cancel();
+        self.connections.close();
+        if tokio::time::timeout(patience, self.connections.wait()).await.is_err() {
+            tracing::warn!("some clients did not finish in time");
+            self.abandoned.cancel();
+            self.connections.wait().await;
+        }
+    }
+
+    /// Ends without waiting. Clients who listen still hear of it.
+    pub fn abandon(&self) {
+        self.stopping.cancel();
+        self.abandoned.cancel();
+    }
 }
 
 impl Listening {
@@ -87,7 +140,7 @@ impl Listening {
         loop {
             let accepted = tokio::select! {
                 accepted = self.listener.accept() => accepted,
-                () = self.stopping.cancelled() => return,
+                () = self.ending.stopping.cancelled() => return,
             };
             match accepted {
                 Ok((stream, _)) => {
@@ -95,10 +148,10 @@ impl Listening {
                         acceptor: acceptor.clone(),
                         builder: Arc::clone(&builder),
                         api: Arc::clone(&self.api),
-                        stopping: self.stopping.clone(),
+                        stopping: self.ending.stopping.clone(),
                         limits: self.limits,
                     };
-                    self.connections.spawn(connection.serve(stream));
+                    self.ending.serve(connection.serve(stream));
                 }
                 Err(error) => {
                     tracing::warn!(%error, "a connection could not be accepted");
@@ -146,8 +199,12 @@ impl Connection {
         let keepalive = TcpKeepalive::new().with_time(KEEPALIVE).with_interval(KEEPALIVE);
         let _ = SockRef::from(&stream).set_tcp_keepalive(&keepalive);
         let Some(acceptor) = &self.acceptor else { return self.serve_requests(stream, None).await };
-        let handshake = Box::pin(tokio::time::timeout(self.limits.tls_handshake, acceptor.accept(stream)));
-        let requests = match handshake.await {
+        let accepting = Box::pin(tokio::time::timeout(self.limits.tls_handshake, acceptor.accept(stream)));
+        let accepted = tokio::select! {
+            accepted = accepting => accepted,
+            () = self.stopping.cancelled() => return,
+        };
+        let requests = match accepted {
             Ok(Ok(stream)) => {
                 let shown = stream.get_ref().1.peer_certificates().and_then(<[_]>::first);
                 let certificate = shown.map(|der| Arc::from(der.as_ref()));

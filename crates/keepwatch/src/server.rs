@@ -15,7 +15,7 @@ use keepwatch_endpoints::{
     auth::{AlwaysAllow, Authenticator, Authorizer, StaticTokens},
     health::{Check, Health},
     origins::AllowedOrigins,
-    serve::{Limits, Listening},
+    serve::{Ending, Limits, Listening},
 };
 use keepwatch_registry::{Registry, RegistryOptions, kinds::Resource, namespaces};
 use keepwatch_storage::{Backend, ResourcePrefix, Storage, Store, StoreOptions};
@@ -30,7 +30,7 @@ use std::{
     time::Duration,
 };
 use tokio::{net::TcpListener, task::JoinHandle};
-use tokio_util::{sync::CancellationToken, task::TaskTracker};
+use tokio_util::sync::CancellationToken;
 
 /// Where objects are kept.
 #[derive(Clone, Debug)]
@@ -169,8 +169,7 @@ pub struct Server {
     kubeconfig: String,
     kubeconfig_path: Option<PathBuf>,
     store: Opened,
-    stopping: CancellationToken,
-    connections: TaskTracker,
+    ending: Ending,
     caches: Arc<Vec<Arc<Cacher>>>,
     tasks: Vec<JoinHandle<()>>,
 }
@@ -222,11 +221,7 @@ impl Server {
 
     /// Takes no new requests, finishes those under way, ends watches, and lets go of the store.
     pub async fn stop(mut self) {
-        self.stopping.cancel();
-        self.connections.close();
-        if tokio::time::timeout(DRAIN_MAX, self.connections.wait()).await.is_err() {
-            tracing::warn!("some clients did not finish in time");
-        }
+        self.ending.stop(DRAIN_MAX).await;
         self.end().await;
     }
 
@@ -242,7 +237,7 @@ impl Server {
 
 impl Drop for Server {
     fn drop(&mut self) {
-        self.stopping.cancel();
+        self.ending.abandon();
         for task in &self.tasks {
             task.abort();
         }
@@ -364,7 +359,7 @@ impl Starting {
         let reachable = (reachable_ip(address.ip()), address.port());
         registry.bootstrap(reachable).await.map_err(|status| StartError::Bootstrap(Box::new(status)))?;
 
-        let stopping = CancellationToken::new();
+        let ending = Ending::default();
         let kubeconfig = pki.kubeconfig(address, &trusted);
         let kubeconfig_path = match &builder.data_dir {
             Some(directory) => Some(pki.write_kubeconfig(directory, address, &trusted)?),
@@ -375,20 +370,12 @@ impl Starting {
             tasks.push(tokio::spawn(namespaces::empty_deleted_namespaces(Arc::clone(&registry))));
         }
         let tokens = ServiceAccountTokens::new(SigningKey::read(&pki.token_key)?, Arc::clone(&registry));
-        let health = health(&registry, &caches, &stopping);
+        let health = health(&registry, &caches, &ending.stopping);
         let limits = builder.limits;
-        let connections = TaskTracker::new();
-        let ends = (stopping.clone(), connections.clone());
-        let api = api(builder, registry, tokens, health, metrics, address, ends)?;
+        let api = api(builder, registry, tokens, health, metrics, address, &ending)?;
         let mut listen_on = |listener, tls| {
-            let listening = Listening {
-                listener,
-                tls,
-                api: Arc::clone(&api),
-                stopping: stopping.clone(),
-                connections: connections.clone(),
-                limits,
-            };
+            let listening =
+                Listening { listener, tls, api: Arc::clone(&api), ending: ending.clone(), limits };
             tasks.push(tokio::spawn(listening.serve()));
         };
         listen_on(listener, Some(tls));
@@ -396,17 +383,7 @@ impl Starting {
             listen_on(listener, None);
             address
         });
-        Ok(Server {
-            address,
-            http_address,
-            kubeconfig,
-            kubeconfig_path,
-            store,
-            stopping,
-            connections,
-            caches,
-            tasks,
-        })
+        Ok(Server { address, http_address, kubeconfig, kubeconfig_path, store, ending, caches, tasks })
     }
 }
 
@@ -524,7 +501,7 @@ fn api(
     health: Health,
     metrics: prometheus::Registry,
     address: SocketAddr,
-    (stopping, connections): (CancellationToken, TaskTracker),
+    ending: &Ending,
 ) -> Result<Arc<Api>, StartError> {
     let mut authenticator = Authenticator::default();
     for own in builder.tokens.drain(..) {
@@ -547,8 +524,7 @@ fn api(
         tokens: Some(Arc::new(tokens)),
         health,
         metrics,
-        stopping,
-        connections,
+        ending: ending.clone(),
     };
     Ok(Arc::new(Api::new(parts)?))
 }

@@ -26,6 +26,7 @@ use std::{
     sync::Arc,
     time::Duration,
 };
+use tokio::task::JoinSet;
 
 /// How long to wait before looking again at a namespace that something still holds.
 const RETRY_MIN: Duration = Duration::from_millis(20);
@@ -40,15 +41,18 @@ pub async fn empty_deleted_namespaces(registry: Arc<Registry>) {
     let Some(storage) = registry.storage(resource).cloned() else { return };
     let target = Target { resource, namespace: "", name: "" };
     let busy: Arc<Mutex<HashSet<String>>> = Arc::default();
+    // They end with this task: one that waits for somebody's finalizer would else outlive the server.
+    let mut jobs = JoinSet::new();
     loop {
         if let Ok(mut watch) = storage.watch(&target.key(), WatchRequest::from(WatchStart::state())).await {
             while let Some(Ok(event)) = watch.next().await {
+                while jobs.try_join_next().is_some() {}
                 let (WatchEvent::Added(object) | WatchEvent::Modified(object)) = event else { continue };
                 let namespace = document_of(&object.value, None);
                 let own = name(&namespace).to_owned();
                 if is_deleting(&namespace) && holds_contents(&namespace) && busy.lock().insert(own.clone()) {
                     let (registry, busy) = (Arc::clone(&registry), Arc::clone(&busy));
-                    tokio::spawn(async move {
+                    jobs.spawn(async move {
                         // One of that name may be made and deleted again before this task is known to be through.
                         let mut due = true;
                         while due {

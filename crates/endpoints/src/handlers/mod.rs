@@ -98,17 +98,17 @@ pub(crate) fn route(resource: &'static Resource, pass: &Pass, method: &Method) -
             return Err(Status::method_not_allowed());
         }
     }
+    // A path that asks for a watch can be read and nothing else.
+    if method == Method::HEAD || (info.watch_path && method != Method::GET) {
+        return Err(Status::method_not_allowed());
+    }
     if !info.subresource.is_empty() {
         if info.name.is_empty() {
             return Err(Status::unknown_path());
         }
-        let action = subresource_action(resource, info.subresource.as_str(), info.verb)?;
-        return if method == Method::HEAD { Err(Status::method_not_allowed()) } else { to(action) };
+        return to(subresource_action(resource, info.subresource.as_str(), info.verb)?);
     }
     let verb = info.verb;
-    if method == Method::HEAD || (verb == "watch" && method != Method::GET) {
-        return Err(Status::method_not_allowed());
-    }
     if verb == "watch" && !resource.allows("watch") {
         let what = Qualified::new(resource.group, resource.plural);
         return Err(match (info.watch_path, resource.allows("list")) {

@@ -20,6 +20,9 @@ use keepwatch_registry::{Shown, codec::Media};
 use keepwatch_storage::List;
 use std::time::Duration;
 
+/// How many items are made as a whole on a thread that has other things to do.
+const ITEMS_AT_ONCE_MAX: usize = 20;
+
 impl Call<'_> {
     pub(super) async fn get(&self) -> Result<Answer, Status> {
         let renderer = self.renderer(Answering::One)?;
@@ -47,7 +50,12 @@ impl Call<'_> {
         }
         let list = self.api.registry.list(self.target(), options).await?;
         let meta = list_meta(&list);
-        let body = renderer.list(list.items, meta)?;
+        let body = if renderer.lists_at_once() && list.items.len() > ITEMS_AT_ONCE_MAX {
+            let made = tokio::task::spawn_blocking(move || renderer.list(list.items, meta)).await;
+            made.unwrap_or_else(|error| Err(Status::internal_error(&error.to_string())))?
+        } else {
+            renderer.list(list.items, meta)?
+        };
         Ok(answer(StatusCode::OK, &renderer, body, Vec::new()))
     }
 
@@ -92,11 +100,11 @@ pub(crate) async fn watch(
     let target = keepwatch_registry::rest::Target { name: "", ..call.target() };
     let watch = api.registry.watch(target, options, timeout).await?;
     let metrics = api.metrics.watch(&pass.info);
-    let stopping = api.stopping.clone().cancelled_owned();
+    let stopping = api.ending.stopping.clone().cancelled_owned();
     let events = Events::new(watch, renderer, api.encodings.clone(), metrics, stopping);
     if let Some(upgrade) = upgrade {
         let response = websocket::handshake(&pass.headers).map_err(|refused| Refused::Response(refused.0))?;
-        api.connections.spawn(websocket::serve(upgrade, events));
+        api.ending.serve(websocket::serve(upgrade, events));
         return Ok(response);
     }
     let kind = match renderer.form.media {

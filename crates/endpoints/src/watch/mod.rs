@@ -25,6 +25,7 @@ use std::{
     pin::Pin,
     sync::Arc,
     task::{Context, Poll, ready},
+    time::{SystemTime, UNIX_EPOCH},
 };
 use tokio_util::sync::WaitForCancellationFutureOwned;
 
@@ -98,14 +99,14 @@ struct Encoder {
 }
 
 /// How many forms one resource has in which events are sent.
-const FORMS: u32 = 64;
+const FORMS: u64 = 64;
 
 /// The number of a form of events: no two that differ have the same.
 fn format_of(renderer: &Renderer) -> Format {
     let form = renderer.form;
     let place =
         RESOURCES.iter().position(|resource| std::ptr::eq(resource, renderer.resource)).unwrap_or_default();
-    let version = |version: MetaVersion| u32::from(version == MetaVersion::V1beta1);
+    let version = |version: MetaVersion| u64::from(version == MetaVersion::V1beta1);
     let include = match renderer.include_object {
         IncludeObject::Metadata => 0,
         IncludeObject::Object => 1,
@@ -116,11 +117,17 @@ fn format_of(renderer: &Renderer) -> Format {
         ShownAs::Table(meta) => 1 + version(meta) * 3 + include,
         ShownAs::Metadata(meta) | ShownAs::MetadataList(meta) => 7 + version(meta),
     };
-    let media = u32::from(form.media == Media::Protobuf);
+    let media = u64::from(form.media == Media::Protobuf);
     if shown_as == 0 && media == 0 && renderer.resource.stored_as.is_none() {
         return Format::JSON;
     }
-    Format(1 + place as u32 * FORMS + shown_as * 2 + media)
+    Format(1 + place as u64 * FORMS + shown_as * 2 + media)
+}
+
+/// A form that holds for a second only: rows say how old their objects are.
+fn at_this_second(Format(number): Format) -> Format {
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs();
+    Format(now << 32 | number)
 }
 
 impl Encoder {
@@ -141,7 +148,8 @@ impl Encoder {
         if first && is_table {
             return self.framed(kind, &self.renderer.event_object(&Shown::from(object), true));
         }
-        let made = self.encodings.get(object, kind, self.format, |object: &Object| {
+        let format = if is_table { at_this_second(self.format) } else { self.format };
+        let made = self.encodings.get(object, kind, format, |object: &Object| {
             Ok::<_, std::convert::Infallible>(
                 self.framed(kind, &self.renderer.event_object(&Shown::from(object), false)),
             )
