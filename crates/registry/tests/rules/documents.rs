@@ -61,8 +61,11 @@ pub(crate) fn kinds() -> Vec<Kind> {
 
 /// Every kind that is stored.
 pub(crate) fn documents() -> Vec<Kind> {
+    // To old YAML a node of the name "n" would be a no.
+    let options = serde_saphyr::options! { strict_booleans: true };
+    let text = include_str!("documents.yaml");
     let documents: Vec<Value> =
-        serde_saphyr::from_str_multiple(include_str!("documents.yaml")).expect("the documents are YAML");
+        serde_saphyr::from_str_multiple_with_options(text, options).expect("the documents are YAML");
     let given = |value: &Value| (!value.is_null()).then(|| value.clone());
     documents
         .into_iter()
