@@ -220,12 +220,19 @@ impl<'a> Peek<'a> {
     /// All of it is checked to be UTF-8 and to follow the grammar of JSON. Fields that are not needed are
     /// checked for nothing else: there a number may have any size, and an escape be half of a surrogate pair.
     pub fn at(object: &'a [u8]) -> Result<Peek<'a>, Undecodable> {
+        Peek::beside(object, &mut Skipping)
+    }
+
+    /// The same, while `others` reads what else it needs of the object.
+    pub fn beside(object: &'a [u8], others: &mut impl Others<'a>) -> Result<Peek<'a>, Undecodable> {
         let object = std::str::from_utf8(object).map_err(|error| Undecodable(de::Error::custom(error)))?;
         if !object.trim_ascii_start().starts_with('{') {
             return Err(Undecodable(de::Error::custom("expected an object")));
         }
-        let outer: Outer<'a> = serde_json::from_str(object).map_err(Undecodable)?;
-        let raw = outer.metadata.map(RawValue::get).filter(|raw| *raw != "null");
+        let mut deserializer = serde_json::Deserializer::from_str(object);
+        let outer = deserializer.deserialize_map(OuterVisitor(others));
+        let outer = outer.and_then(|outer| deserializer.end().map(|()| outer)).map_err(Undecodable)?;
+        let raw = outer.metadata.flatten().map(RawValue::get).filter(|raw| *raw != "null");
         let metadata: RawMeta<'a> = match raw {
             // serde itself would take an array for a struct, too.
             Some(raw) if !raw.starts_with('{') => {
@@ -250,7 +257,8 @@ impl<'a> Peek<'a> {
             resource_version: metadata.resource_version.unwrap_or_default(),
             labels: metadata.labels,
         };
-        Ok(Peek { api_version: outer.api_version, kind: outer.kind, metadata, version_at, has_version })
+        let (api_version, kind) = (outer.api_version.unwrap_or_default(), outer.kind.unwrap_or_default());
+        Ok(Peek { api_version, kind, metadata, version_at, has_version })
     }
 }
 
@@ -277,13 +285,60 @@ where
     T::deserialize(deserializer).map(Some)
 }
 
-#[derive(Default, Deserialize)]
-#[serde(rename_all = "camelCase", default)]
+/// Reads what a [`Peek`] has no use for.
+pub trait Others<'de> {
+    /// Takes the value of a field at the top of the object, other than its metadata, kind and apiVersion.
+    fn read<A: de::MapAccess<'de>>(&mut self, name: &str, fields: &mut A) -> Result<(), A::Error>;
+}
+
+/// Has no use for it either.
+struct Skipping;
+
+impl<'de> Others<'de> for Skipping {
+    fn read<A: de::MapAccess<'de>>(&mut self, _: &str, fields: &mut A) -> Result<(), A::Error> {
+        fields.next_value::<de::IgnoredAny>().map(drop)
+    }
+}
+
+/// The top of an object.
+#[derive(Default)]
 struct Outer<'a> {
-    #[serde(borrow)]
-    api_version: Text<'a>,
-    kind: Text<'a>,
-    metadata: Option<&'a RawValue>,
+    api_version: Option<Text<'a>>,
+    kind: Option<Text<'a>>,
+    metadata: Option<Option<&'a RawValue>>,
+}
+
+struct OuterVisitor<'o, O>(&'o mut O);
+
+impl<'de, O: Others<'de>> de::Visitor<'de> for OuterVisitor<'_, O> {
+    type Value = Outer<'de>;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("an object")
+    }
+
+    fn visit_map<A: de::MapAccess<'de>>(self, mut fields: A) -> Result<Outer<'de>, A::Error> {
+        fn once<'de, A: de::MapAccess<'de>, T: Deserialize<'de>>(
+            slot: &mut Option<T>,
+            name: &'static str,
+            fields: &mut A,
+        ) -> Result<(), A::Error> {
+            match slot.replace(fields.next_value()?) {
+                Some(_) => Err(de::Error::duplicate_field(name)),
+                None => Ok(()),
+            }
+        }
+        let mut outer = Outer::default();
+        while let Some(name) = fields.next_key::<Text<'de>>()? {
+            match &*name {
+                "apiVersion" => once(&mut outer.api_version, "apiVersion", &mut fields)?,
+                "kind" => once(&mut outer.kind, "kind", &mut fields)?,
+                "metadata" => once(&mut outer.metadata, "metadata", &mut fields)?,
+                other => self.0.read(other, &mut fields)?,
+            }
+        }
+        Ok(outer)
+    }
 }
 
 /// Appends an object's JSON with its version, which goes where [`Peek::version_at`] said: behind the uid, where

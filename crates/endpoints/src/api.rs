@@ -4,7 +4,10 @@
 //! one that its user may not make is refused before anything about its object is looked at.
 
 use crate::{
-    auth::{Attributes, Authenticator, Authorizer, Credentials, Impersonation, User, authorized},
+    auth::{
+        Attributes, Authenticator, Authorizer, ClientCertificate, Credentials, Impersonation, User,
+        authorized,
+    },
     body::Body,
     discovery,
     handlers::{self, Answer},
@@ -20,6 +23,7 @@ use crate::{
     watch::websocket,
 };
 use bytes::Bytes;
+use futures::FutureExt;
 use http::{HeaderMap, HeaderName, HeaderValue, Method, Request, Response, StatusCode, header};
 use http_body_util::{BodyExt, LengthLimitError, Limited};
 use hyper::body::Incoming;
@@ -28,6 +32,7 @@ use keepwatch_cacher::Encodings;
 use keepwatch_registry::{Registry, codec::Media, kinds, rest::is_path_segment, subresource::TokenIssuer};
 use serde_json::json;
 use std::{
+    panic::AssertUnwindSafe,
     sync::{Arc, LazyLock},
     time::{Duration, Instant},
 };
@@ -122,7 +127,7 @@ impl Api {
     pub async fn handle(
         self: Arc<Self>,
         mut request: Request<Incoming>,
-        certificate: Option<&[u8]>,
+        certificate: Option<&ClientCertificate>,
     ) -> Response<Body> {
         let began = Instant::now();
         let is_head = request.method() == Method::HEAD;
@@ -144,7 +149,15 @@ impl Api {
                 headers: std::mem::take(request.headers_mut()),
                 user: Arc::default(),
             };
-            Arc::clone(&self).answer(pass, &mut request, certificate).await
+            let answering = Arc::clone(&self).answer(pass, &mut request, certificate);
+            AssertUnwindSafe(answering).catch_unwind().await.unwrap_or_else(|_| {
+                tracing::error!(path = info.path, "a request failed");
+                typed(
+                    StatusCode::INTERNAL_SERVER_ERROR,
+                    Form::JSON.content_type(),
+                    Body::from(render::status(&failed(), Media::Json, false)),
+                )
+            })
         };
         let code = response.status().as_u16();
         let size = http_body::Body::size_hint(response.body()).exact();
@@ -158,10 +171,7 @@ impl Api {
             allow(response.headers_mut(), origin);
         }
         // A client that waits to be asked for its body has not sent it, and with HTTP/2 others do not suffer from it.
-        if request.version() <= http::Version::HTTP_11
-            && !waits_to_send
-            && !matches!(response.body(), Body::Events(_))
-        {
+        if request.version() <= http::Version::HTTP_11 && !waits_to_send && !response.body().is_endless() {
             discard(request.body_mut()).await;
         }
         if is_head { without_body(response, size) } else { response }
@@ -171,7 +181,7 @@ impl Api {
         self: Arc<Self>,
         mut pass: Pass,
         request: &mut Request<Incoming>,
-        certificate: Option<&[u8]>,
+        certificate: Option<&ClientCertificate>,
     ) -> Response<Body> {
         if request.uri().path_and_query().is_some_and(|uri| uri.as_str().len() > URL_BYTES_MAX) {
             return plain_text(StatusCode::URI_TOO_LONG, "the path and its parameters are too long\n");
@@ -386,28 +396,31 @@ impl Api {
         let is_write = route.action.writes();
         let pass = Arc::new(pass);
         let (own, its) = (Arc::clone(&self), Arc::clone(&pass));
-        let work = async move {
-            let _place = place;
-            handlers::handle(&own, &its, &route, body).await
-        };
+        let work = async move { (handlers::handle(&own, &its, &route, body).await, place) };
         let done = if is_write {
             // A write that was begun is finished, whether its client still listens or not, and has its place until then.
             let task = self.ending.finish(work);
             tokio::time::timeout(timeout, task).await.map(|joined| {
                 joined.unwrap_or_else(|error| {
                     tracing::error!(%error, "a request failed");
-                    Err(Status::internal_error("the request could not be carried out").into())
+                    (Err(failed().into()), None)
                 })
             })
         } else {
             tokio::time::timeout(timeout, work).await
         };
         match done {
-            Ok(Ok(answer)) => pass.response(answer),
-            Ok(Err(refused)) => pass.refusal_of(refused),
+            Ok((Ok(answer), place)) => {
+                pass.response(answer).map(|body| body.lent(place, self.options.request_timeout))
+            }
+            Ok((Err(refused), _)) => pass.refusal_of(refused),
             Err(_) => pass.refusal(&too_slow()),
         }
     }
+}
+
+fn failed() -> Status {
+    Status::internal_error("the request could not be carried out")
 }
 
 fn too_slow() -> Status {

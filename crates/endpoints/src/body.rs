@@ -1,24 +1,37 @@
 //! What is sent back: all at once, in pieces made one after the other, or as long as there are events.
 //!
 //! Kept true: making pieces never keeps a thread from its other connections for long. What is costly to make is made by
-//! threads that may take their time; what is not is made in turns with everything else.
+//! threads that may take their time; what is not is made in turns with everything else. Pieces that a client does not
+//! fetch in time are let go of, with all that they would have been made from.
 
-use crate::indent::{Indenter, indented};
+use crate::{
+    indent::{Indenter, indented},
+    serve::Used,
+};
 use bytes::Bytes;
 use flate2::{Compression, write::GzEncoder};
-use futures::{Stream, stream::BoxStream};
+use futures::stream::BoxStream;
 use http_body::{Frame, SizeHint};
+use parking_lot::Mutex;
 use std::{
-    convert::Infallible,
+    any::Any,
     fmt,
     io::Write,
     pin::Pin,
-    task::{Context, Poll},
+    sync::Arc,
+    task::{Context, Poll, ready},
+    time::Duration,
 };
-use tokio::task::JoinHandle;
+use tokio::task::{AbortHandle, JoinHandle};
 
 /// The body of an answer.
-pub enum Body {
+pub struct Body {
+    content: Content,
+    /// The connection that it is sent on has something to do.
+    _used: Option<Arc<Used>>,
+}
+
+enum Content {
     /// All at once.
     Full(Option<Bytes>),
     /// Pieces that are made when they are asked for.
@@ -30,57 +43,108 @@ pub enum Body {
 /// Pieces of a body, each made when the one before was sent.
 pub type Pieces = Box<dyn Iterator<Item = Bytes> + Send>;
 
-/// Pieces on their way.
-pub struct Making(State);
+/// A body ends before its end.
+#[derive(Debug)]
+pub struct CutShort;
 
-enum State {
+impl fmt::Display for CutShort {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("the answer could not be made, or was not fetched in time")
+    }
+}
+
+impl std::error::Error for CutShort {}
+
+/// Pieces on their way.
+enum Making {
     /// Cheap ones; whether others had their turn since the last.
     InTurns { pieces: Pieces, turn: bool },
     /// Costly ones, of which none is being made.
     Apart(Pieces),
     /// A costly one is being made.
     Busy(JoinHandle<(Pieces, Option<Bytes>)>),
+    /// Those that a client may fetch for some time only.
+    Lent(Lent),
     /// All were made.
     Done,
 }
 
+type Made = Option<Result<Bytes, CutShort>>;
+
 impl Making {
-    fn poll_next(&mut self, context: &mut Context<'_>) -> Poll<Option<Bytes>> {
+    fn poll_next(&mut self, context: &mut Context<'_>) -> Poll<Made> {
         loop {
-            match std::mem::replace(&mut self.0, State::Done) {
-                State::InTurns { pieces, turn: false } => {
-                    self.0 = State::InTurns { pieces, turn: true };
+            match std::mem::replace(self, Making::Done) {
+                Making::InTurns { pieces, turn: false } => {
+                    *self = Making::InTurns { pieces, turn: true };
                     context.waker().wake_by_ref();
                     return Poll::Pending;
                 }
-                State::InTurns { mut pieces, turn: true } => {
+                Making::InTurns { mut pieces, turn: true } => {
                     let piece = pieces.next();
                     if piece.is_some() {
-                        self.0 = State::InTurns { pieces, turn: false };
+                        *self = Making::InTurns { pieces, turn: false };
                     }
-                    return Poll::Ready(piece);
+                    return Poll::Ready(piece.map(Ok));
                 }
-                State::Apart(mut pieces) => {
-                    self.0 = State::Busy(tokio::task::spawn_blocking(move || {
+                Making::Apart(mut pieces) => {
+                    *self = Making::Busy(tokio::task::spawn_blocking(move || {
                         let piece = pieces.next();
                         (pieces, piece)
                     }));
                 }
-                State::Busy(mut job) => match Pin::new(&mut job).poll(context) {
+                Making::Busy(mut job) => match Pin::new(&mut job).poll(context) {
                     Poll::Pending => {
-                        self.0 = State::Busy(job);
+                        *self = Making::Busy(job);
                         return Poll::Pending;
                     }
-                    // A job fails only if it panics or the server ends; then the body ends too soon, which clients notice.
-                    Poll::Ready(Err(_) | Ok((_, None))) => return Poll::Ready(None),
+                    // A job fails only if it panics or the server ends.
+                    Poll::Ready(Err(_)) => return Poll::Ready(Some(Err(CutShort))),
+                    Poll::Ready(Ok((_, None))) => return Poll::Ready(None),
                     Poll::Ready(Ok((pieces, Some(piece)))) => {
-                        self.0 = State::Apart(pieces);
-                        return Poll::Ready(Some(piece));
+                        *self = Making::Apart(pieces);
+                        return Poll::Ready(Some(Ok(piece)));
                     }
                 },
-                State::Done => return Poll::Ready(None),
+                Making::Lent(lent) => {
+                    let next = match &mut *lent.pieces.lock() {
+                        None => return Poll::Ready(Some(Err(CutShort))),
+                        Some((making, _)) => making.poll_next(context),
+                    };
+                    *self = Making::Lent(lent);
+                    return next;
+                }
+                Making::Done => return Poll::Ready(None),
             }
         }
+    }
+}
+
+/// Pieces that are let go of when their time is up: a client that does not read asks for nothing more, so that somebody
+/// else has to look at the clock.
+struct Lent {
+    pieces: Arc<Mutex<Option<(Making, Held)>>>,
+    until: AbortHandle,
+}
+
+/// What is held as long as an answer is being sent.
+type Held = Box<dyn Any + Send>;
+
+impl Lent {
+    fn new(making: Making, held: Held, time: Duration) -> Lent {
+        let pieces = Arc::new(Mutex::new(Some((making, held))));
+        let lent = Arc::clone(&pieces);
+        let until = tokio::spawn(async move {
+            tokio::time::sleep(time).await;
+            lent.lock().take();
+        });
+        Lent { pieces, until: until.abort_handle() }
+    }
+}
+
+impl Drop for Lent {
+    fn drop(&mut self) {
+        self.until.abort();
     }
 }
 
@@ -90,35 +154,60 @@ const GZIP_BYTES_MIN: usize = 128 << 10;
 impl Body {
     /// Nothing.
     pub fn empty() -> Body {
-        Body::Full(None)
+        Content::Full(None).into()
+    }
+
+    /// As long as there are events.
+    pub fn events(events: BoxStream<'static, Bytes>) -> Body {
+        Content::Events(events).into()
     }
 
     /// Pieces that are made by copying.
     pub fn cheap(pieces: Pieces) -> Body {
-        Body::Pieces(Making(State::InTurns { pieces, turn: true }))
+        Content::Pieces(Making::InTurns { pieces, turn: true }).into()
     }
 
     /// Pieces that take time to make.
     pub fn costly(pieces: Pieces) -> Body {
-        Body::Pieces(Making(State::Apart(pieces)))
+        Content::Pieces(Making::Apart(pieces)).into()
     }
 
     /// The same JSON, indented for people.
     pub fn indented(self) -> Body {
-        match self {
-            Body::Full(Some(bytes)) => Body::from(indented(&bytes)),
-            Body::Pieces(Making(State::InTurns { pieces, .. } | State::Apart(pieces))) => {
+        match self.content {
+            Content::Full(Some(bytes)) => Body::from(indented(&bytes)),
+            Content::Pieces(Making::InTurns { pieces, .. } | Making::Apart(pieces)) => {
                 let mut indenter = Indenter::default();
                 Body::costly(Box::new(pieces.map(move |piece| indenter.indent(&piece).into())))
             }
-            other => other,
+            other => other.into(),
         }
+    }
+
+    /// The same, but what is still to be sent of it after some time is not sent. Something is held until then.
+    pub(crate) fn lent(self, held: impl Send + 'static, time: Duration) -> Body {
+        match self.content {
+            Content::Pieces(making) => {
+                Content::Pieces(Making::Lent(Lent::new(making, Box::new(held), time))).into()
+            }
+            other => other.into(),
+        }
+    }
+
+    /// Tells that the connection is of use until this is sent.
+    pub(crate) fn hold(&mut self, used: Option<Arc<Used>>) {
+        self._used = used;
+    }
+
+    /// Whether it goes on for as long as somebody listens.
+    pub fn is_endless(&self) -> bool {
+        matches!(self.content, Content::Events(_))
     }
 
     /// The same, compressed if it is large.
     pub fn compressed(self) -> (Body, bool) {
-        match self {
-            Body::Full(Some(bytes)) if bytes.len() > GZIP_BYTES_MIN => {
+        match self.content {
+            Content::Full(Some(bytes)) if bytes.len() > GZIP_BYTES_MIN => {
                 let parts = bytes.len().div_ceil(GZIP_INPUT_BYTES);
                 let part = move |n: usize| {
                     let from = n * GZIP_INPUT_BYTES;
@@ -126,7 +215,7 @@ impl Body {
                 };
                 (Body::costly(Box::new(Gzip::new(Box::new((0..parts).map(part))))), true)
             }
-            Body::Pieces(Making(State::InTurns { mut pieces, .. } | State::Apart(mut pieces))) => {
+            Content::Pieces(Making::InTurns { mut pieces, .. } | Making::Apart(mut pieces)) => {
                 let mut first = Vec::new();
                 while first.len() <= GZIP_BYTES_MIN {
                     match pieces.next() {
@@ -137,62 +226,64 @@ impl Body {
                 let all = std::iter::once(Bytes::from(first)).chain(pieces);
                 (Body::costly(Box::new(Gzip::new(Box::new(all)))), true)
             }
-            other => (other, false),
+            other => (other.into(), false),
         }
+    }
+}
+
+impl From<Content> for Body {
+    fn from(content: Content) -> Body {
+        Body { content, _used: None }
     }
 }
 
 impl From<Vec<u8>> for Body {
     fn from(bytes: Vec<u8>) -> Body {
-        Body::Full(Some(bytes.into()))
+        Bytes::from(bytes).into()
     }
 }
 
 impl From<Bytes> for Body {
     fn from(bytes: Bytes) -> Body {
-        Body::Full(Some(bytes))
+        Content::Full(Some(bytes)).into()
     }
 }
 
 impl fmt::Debug for Body {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Body::Full(_) => "Full",
-            Body::Pieces(_) => "Pieces",
-            Body::Events(_) => "Events",
+        f.write_str(match self.content {
+            Content::Full(_) => "Full",
+            Content::Pieces(_) => "Pieces",
+            Content::Events(_) => "Events",
         })
     }
 }
 
 impl http_body::Body for Body {
     type Data = Bytes;
-    type Error = Infallible;
+    type Error = CutShort;
 
     fn poll_frame(
         self: Pin<&mut Self>,
         context: &mut Context<'_>,
-    ) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
-        let next = match self.get_mut() {
-            Body::Full(bytes) => bytes.take(),
-            Body::Pieces(pieces) => match pieces.poll_next(context) {
-                Poll::Pending => return Poll::Pending,
-                Poll::Ready(next) => next,
-            },
-            Body::Events(events) => match Pin::new(events).poll_next(context) {
-                Poll::Pending => return Poll::Pending,
-                Poll::Ready(next) => next,
-            },
+    ) -> Poll<Option<Result<Frame<Bytes>, CutShort>>> {
+        let next = match &mut self.get_mut().content {
+            Content::Full(bytes) => bytes.take().map(Ok),
+            Content::Pieces(pieces) => ready!(pieces.poll_next(context)),
+            Content::Events(events) => ready!(events.as_mut().poll_next(context)).map(Ok),
         };
-        Poll::Ready(next.map(|bytes| Ok(Frame::data(bytes))))
+        Poll::Ready(next.map(|made| made.map(Frame::data)))
     }
 
     fn is_end_stream(&self) -> bool {
-        matches!(self, Body::Full(None))
+        matches!(self.content, Content::Full(None))
     }
 
     fn size_hint(&self) -> SizeHint {
-        match self {
-            Body::Full(bytes) => SizeHint::with_exact(bytes.as_ref().map_or(0, |bytes| bytes.len() as u64)),
+        match &self.content {
+            Content::Full(bytes) => {
+                SizeHint::with_exact(bytes.as_ref().map_or(0, |bytes| bytes.len() as u64))
+            }
             _ => SizeHint::default(),
         }
     }
@@ -270,5 +361,30 @@ mod tests {
     async fn costly_pieces_come_in_order() {
         let made = Body::costly(Box::new((0..100_u8).map(|n| Bytes::from(vec![n]))));
         assert_eq!(all(made).await, (0..100).collect::<Vec<u8>>());
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn what_is_not_fetched_in_time_is_let_go_of() {
+        for body in [pieces(3), Body::costly(Box::new((0..3_u8).map(|n| Bytes::from(vec![n]))))] {
+            let held = Arc::new(());
+            let mut body = body.lent(Arc::clone(&held), Duration::from_secs(60));
+            let mut next = async || http_body_util::BodyExt::frame(&mut body).await;
+            assert!(next().await.unwrap().is_ok());
+            tokio::time::sleep(Duration::from_secs(59)).await;
+            assert!(next().await.unwrap().is_ok() && Arc::strong_count(&held) == 2);
+            tokio::time::sleep(Duration::from_secs(2)).await;
+            assert_eq!(Arc::strong_count(&held), 1);
+            assert!(next().await.unwrap().is_err());
+        }
+    }
+
+    #[tokio::test]
+    async fn what_was_fetched_holds_nothing() {
+        let held = Arc::new(());
+        let body = pieces(3).lent(Arc::clone(&held), Duration::from_secs(60));
+        assert_eq!(all(body).await.len(), 30_000);
+        while Arc::strong_count(&held) > 1 {
+            tokio::task::yield_now().await;
+        }
     }
 }

@@ -10,6 +10,7 @@ pub mod origins;
 pub mod indent;
 pub mod body;
 pub mod render;
+pub mod stopping;
 pub mod watch;
 pub mod discovery;
 pub mod openapi;

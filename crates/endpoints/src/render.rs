@@ -65,7 +65,7 @@ pub struct Renderer {
 }
 
 /// How many bytes a piece of a list has, about.
-const PIECE_BYTES: usize = 32 << 10;
+const PIECE_BYTES: usize = 64 << 10;
 
 impl Renderer {
     /// One object.

@@ -3,15 +3,18 @@
 //! Kept true: a connection that says nothing, or says it too slowly, is closed; when the server stops no connection takes
 //! a new request, and what was begun is finished, but for clients that do not listen, who are not waited for forever.
 
-use crate::api::Api;
-use hyper::{Request, body::Incoming, service::service_fn};
-use hyper_util::{
-    rt::{TokioExecutor, TokioIo, TokioTimer},
-    server::conn::auto::Builder,
+use crate::{api::Api, auth::ClientCertificate, body::Body, stopping::Stopping};
+use hyper::{
+    Request, Response,
+    body::Incoming,
+    server::conn::{http1, http2},
+    service::{HttpService, Service, service_fn},
 };
+use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use socket2::{SockRef, TcpKeepalive};
 use std::{
     convert::Infallible,
+    pin::Pin,
     sync::{
         Arc,
         atomic::{AtomicBool, Ordering},
@@ -23,8 +26,11 @@ use tokio::{
     net::{TcpListener, TcpStream},
     task::JoinHandle,
 };
-use tokio_rustls::{TlsAcceptor, rustls::ServerConfig};
-use tokio_util::{sync::CancellationToken, task::TaskTracker};
+use tokio_rustls::{
+    TlsAcceptor,
+    rustls::{ServerConfig, server::danger::ClientCertVerifier},
+};
+use tokio_util::task::TaskTracker;
 
 /// How much time and room a connection may take. The defaults suit a server; a test wants less time.
 #[derive(Clone, Copy, Debug)]
@@ -43,6 +49,8 @@ pub struct Limits {
     pub ping_interval: Duration,
     /// How long it has to answer that.
     pub ping_answer: Duration,
+    /// How long an HTTP/2 connection may have nothing to do.
+    pub idle: Duration,
 }
 
 impl Default for Limits {
@@ -55,6 +63,7 @@ impl Default for Limits {
             streams: 1000,
             ping_interval: Duration::from_secs(30),
             ping_answer: Duration::from_secs(15),
+            idle: Duration::from_secs(90),
         }
     }
 }
@@ -63,15 +72,17 @@ impl Default for Limits {
 const FAREWELL_MAX: Duration = Duration::from_secs(1);
 /// After what silence of a connection its other end is asked whether it is there.
 const KEEPALIVE: Duration = Duration::from_secs(30);
+/// How a client begins that speaks HTTP/2 without having agreed on it: no method has this name.
+const HTTP2_BEGINS: &[u8; 4] = b"PRI ";
 /// How long to wait when no connection can be accepted, as when too many files are open.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
 
-/// Where a server listens, and what it needs to serve a connection.
+/// What is served where.
 pub struct Listening {
-    /// The socket.
+    /// Where clients connect.
     pub listener: TcpListener,
-    /// How connections are secured; absent for plain HTTP.
-    pub tls: Option<Arc<ServerConfig>>,
+    /// How they are spoken to in private; without it they are not.
+    pub tls: Option<Tls>,
     /// Who answers.
     pub api: Arc<Api>,
     /// How the server ends.
@@ -80,23 +91,32 @@ pub struct Listening {
     pub limits: Limits,
 }
 
+/// How a server speaks TLS.
+#[derive(Clone)]
+pub struct Tls {
+    /// With which identity and protocols. It takes any certificate that a client shows.
+    pub config: Arc<ServerConfig>,
+    /// What certificates are worth: those that it refuses stand for nobody.
+    pub verifier: Option<Arc<dyn ClientCertVerifier>>,
+}
+
 /// How a server ends: it takes nothing new and finishes what was begun; what does not finish is abandoned. Cloning shares
 /// it.
 #[derive(Clone, Default)]
 pub struct Ending {
     /// Told when the server stops.
-    pub stopping: CancellationToken,
-    abandoned: CancellationToken,
+    pub stopping: Stopping,
+    abandoned: Stopping,
     connections: TaskTracker,
 }
 
 impl Ending {
     /// Serves a client, who is waited for when the server stops.
     pub fn serve(&self, client: impl Future<Output = ()> + Send + 'static) {
-        let abandoned = self.abandoned.clone();
+        let abandoned = self.abandoned.wait();
         let over = async move {
-            abandoned.cancelled().await;
-            tokio::time::sleep(FAREWELL_MAX).await;
+            abandoned.await;
+            Box::pin(tokio::time::sleep(FAREWELL_MAX)).await;
         };
         self.connections.spawn(async {
             tokio::select! {
@@ -116,40 +136,38 @@ impl Ending {
 
     /// Waits until all clients are done, but no longer than `patience` for any of them.
     pub async fn stop(&self, patience: Duration) {
-        self.stopping.cancel();
+        self.stopping.stop();
         self.connections.close();
         if tokio::time::timeout(patience, self.connections.wait()).await.is_err() {
             tracing::warn!("some clients did not finish in time");
-            self.abandoned.cancel();
+            self.abandoned.stop();
             self.connections.wait().await;
         }
     }
 
     /// Ends without waiting. Clients who listen still hear of it.
     pub fn abandon(&self) {
-        self.stopping.cancel();
-        self.abandoned.cancel();
+        self.stopping.stop();
+        self.abandoned.stop();
     }
 }
 
 impl Listening {
     /// Takes connections until the server stops.
     pub async fn serve(self) {
-        let acceptor = self.tls.clone().map(TlsAcceptor::from);
-        let builder = Arc::new(builder(&self.limits));
+        let protocols = Arc::new(Protocols::new(self.tls, self.limits));
+        let mut stopping = self.ending.stopping.wait();
         loop {
             let accepted = tokio::select! {
                 accepted = self.listener.accept() => accepted,
-                () = self.ending.stopping.cancelled() => return,
+                () = &mut stopping => return,
             };
             match accepted {
                 Ok((stream, _)) => {
                     let connection = Connection {
-                        acceptor: acceptor.clone(),
-                        builder: Arc::clone(&builder),
+                        protocols: Arc::clone(&protocols),
                         api: Arc::clone(&self.api),
                         stopping: self.ending.stopping.clone(),
-                        limits: self.limits,
                     };
                     self.ending.serve(connection.serve(stream));
                 }
@@ -162,99 +180,212 @@ impl Listening {
     }
 }
 
-fn builder(limits: &Limits) -> Builder<TokioExecutor> {
-    let mut builder = Builder::new(TokioExecutor::new());
-    builder
-        .http1()
-        .timer(TokioTimer::new())
-        .header_read_timeout(limits.head_wait)
-        .max_headers(limits.headers)
-        .max_buf_size(limits.head_bytes as usize)
-        .half_close(false);
-    builder
-        .http2()
-        .timer(TokioTimer::new())
-        .max_concurrent_streams(limits.streams)
-        .max_header_list_size(limits.head_bytes)
-        .keep_alive_interval(limits.ping_interval)
-        .keep_alive_timeout(limits.ping_answer);
-    builder
-}
-
-struct Connection {
-    acceptor: Option<TlsAcceptor>,
-    builder: Arc<Builder<TokioExecutor>>,
-    api: Arc<Api>,
-    stopping: CancellationToken,
+/// How connections are served.
+struct Protocols {
+    tls: Option<(TlsAcceptor, Option<Arc<dyn ClientCertVerifier>>)>,
+    http1: http1::Builder,
+    http2: http2::Builder<TokioExecutor>,
     limits: Limits,
 }
 
+impl Protocols {
+    fn new(tls: Option<Tls>, limits: Limits) -> Protocols {
+        let mut http1 = http1::Builder::new();
+        http1
+            .timer(TokioTimer::new())
+            .header_read_timeout(limits.head_wait)
+            .max_headers(limits.headers)
+            .max_buf_size(limits.head_bytes as usize)
+            .half_close(false);
+        let mut http2 = http2::Builder::new(TokioExecutor::new());
+        http2
+            .timer(TokioTimer::new())
+            .max_concurrent_streams(limits.streams)
+            .max_header_list_size(limits.head_bytes)
+            .keep_alive_interval(limits.ping_interval)
+            .keep_alive_timeout(limits.ping_answer);
+        let tls = tls.map(|tls| (TlsAcceptor::from(tls.config), tls.verifier));
+        Protocols { tls, http1, http2, limits }
+    }
+}
+
+struct Connection {
+    protocols: Arc<Protocols>,
+    api: Arc<Api>,
+    stopping: Stopping,
+}
+
+/// Requests being served. In a box, as everything that a connection needs for a while only: what it keeps, thousands of
+/// watches keep.
+type Serving = Pin<Box<dyn Future<Output = ()> + Send>>;
+
 impl Connection {
-    /// Every future that is not needed while requests are served lives in a box of its own: what a connection holds is
-    /// held by thousands of watches at a time.
     async fn serve(self, stream: TcpStream) {
         // Events are small and must not wait for more.
         let _ = stream.set_nodelay(true);
         // A client whose machine is gone says nothing; asking now and then finds out.
         let keepalive = TcpKeepalive::new().with_time(KEEPALIVE).with_interval(KEEPALIVE);
         let _ = SockRef::from(&stream).set_tcp_keepalive(&keepalive);
-        let Some(acceptor) = &self.acceptor else { return self.serve_requests(stream, None).await };
-        let accepting = Box::pin(tokio::time::timeout(self.limits.tls_handshake, acceptor.accept(stream)));
-        let accepted = tokio::select! {
-            accepted = accepting => accepted,
-            () = self.stopping.cancelled() => return,
+        let stopping = self.stopping.clone();
+        let serving = tokio::select! {
+            serving = Box::pin(self.begin(stream)) => serving,
+            () = stopping.wait() => return,
         };
-        let requests = match accepted {
-            Ok(Ok(stream)) => {
-                let shown = stream.get_ref().1.peer_certificates().and_then(<[_]>::first);
-                let certificate = shown.map(|der| Arc::from(der.as_ref()));
-                Box::pin(self.serve_requests(stream, certificate))
-            }
-            Ok(Err(error)) => return tracing::debug!(%error, "a TLS handshake failed"),
-            Err(_) => return tracing::debug!("a TLS handshake took too long"),
-        };
-        requests.await;
+        if let Some(serving) = serving {
+            serving.await;
+        }
     }
 
-    /// Not `async` itself: what is returned holds the connection once, and not also the stream that it was made from.
-    fn serve_requests<S>(
+    async fn begin(self, stream: TcpStream) -> Option<Serving> {
+        match self.protocols.tls.clone() {
+            Some((acceptor, verifier)) => self.begin_secure(stream, acceptor, verifier).await,
+            None => self.begin_plain(stream).await,
+        }
+    }
+
+    async fn begin_secure(
         self,
-        stream: S,
-        certificate: Option<Arc<[u8]>>,
-    ) -> impl Future<Output = ()> + Send + 'static
-    where
-        S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
-    {
-        let Connection { builder, api, stopping, limits, .. } = self;
-        let spoke = Arc::new(AtomicBool::new(false));
-        let speaks = Arc::clone(&spoke);
-        let service = service_fn(move |request: Request<Incoming>| {
-            speaks.store(true, Ordering::Relaxed);
-            let (api, certificate) = (Arc::clone(&api), certificate.clone());
-            // In a box, since hyper keeps the room of the last answer for as long as the connection lasts.
-            Box::pin(async move { Ok::<_, Infallible>(api.handle(request, certificate.as_deref()).await) })
-        });
-        let connection = builder.serve_connection_with_upgrades(TokioIo::new(stream), service).into_owned();
-        async move {
-            let mut connection = std::pin::pin!(connection);
-            // Which HTTP a client speaks shows in its first bytes, and for those the library waits for ever.
-            let says_nothing = async {
-                tokio::time::sleep(limits.head_wait).await;
-                if spoke.load(Ordering::Relaxed) {
-                    std::future::pending().await
-                }
-            };
-            let ended = tokio::select! {
-                ended = connection.as_mut() => ended,
-                () = says_nothing => return tracing::debug!("a client connected and asked for nothing"),
-                () = stopping.cancelled() => {
-                    connection.as_mut().graceful_shutdown();
-                    connection.await
-                }
-            };
-            if let Err(error) = ended {
-                tracing::debug!(%error, "a connection ended early");
+        stream: TcpStream,
+        acceptor: TlsAcceptor,
+        verifier: Option<Arc<dyn ClientCertVerifier>>,
+    ) -> Option<Serving> {
+        let patience = self.protocols.limits.tls_handshake;
+        match tokio::time::timeout(patience, acceptor.accept(stream)).await {
+            Ok(Ok(stream)) => {
+                let session = stream.get_ref().1;
+                let shown = session.peer_certificates().zip(verifier);
+                let certificate =
+                    shown.map(|(chain, verifier)| Arc::new(ClientCertificate::verified(chain, &*verifier)));
+                let speaks_http2 = session.alpn_protocol() == Some(b"h2");
+                Some(self.serve_requests(stream, speaks_http2, certificate))
+            }
+            Ok(Err(error)) => {
+                tracing::debug!(%error, "a TLS handshake failed");
+                None
+            }
+            Err(_) => {
+                tracing::debug!("a TLS handshake took too long");
+                None
             }
         }
     }
+
+    async fn begin_plain(self, stream: TcpStream) -> Option<Serving> {
+        let mut first = [0; HTTP2_BEGINS.len()];
+        let peeked = tokio::time::timeout(self.protocols.limits.head_wait, stream.peek(&mut first));
+        let speaks_http2 = peeked.await.ok()?.ok()? == first.len() && first == *HTTP2_BEGINS;
+        Some(self.serve_requests(stream, speaks_http2, None))
+    }
+
+    fn serve_requests<S>(
+        self,
+        stream: S,
+        speaks_http2: bool,
+        certificate: Option<Arc<ClientCertificate>>,
+    ) -> Serving
+    where
+        S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
+    {
+        let used = speaks_http2.then(Arc::<Used>::default);
+        let service = service(self.api, certificate, used.clone());
+        let stream = TokioIo::new(stream);
+        if let Some(used) = used {
+            let connection = Box::pin(self.protocols.http2.serve_connection(stream, service));
+            Box::pin(serve_http2(connection, used, self.protocols.limits, self.stopping))
+        } else {
+            let connection = Box::pin(self.protocols.http1.serve_connection(stream, service).with_upgrades());
+            Box::pin(serve_http1(connection, self.stopping))
+        }
+    }
+}
+
+type Http1<S, A> = http1::UpgradeableConnection<TokioIo<S>, A>;
+type Http2<S, A> = http2::Connection<TokioIo<S>, A, TokioExecutor>;
+
+async fn serve_http1<S, A>(mut connection: Pin<Box<Http1<S, A>>>, stopping: Stopping)
+where
+    S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
+    A: HttpService<Incoming, ResBody = Body, Error = Infallible>,
+{
+    let ended = tokio::select! {
+        ended = connection.as_mut() => ended,
+        () = stopping.wait() => {
+            connection.as_mut().graceful_shutdown();
+            connection.await
+        }
+    };
+    report(ended);
+}
+
+async fn serve_http2<S, A>(
+    mut connection: Pin<Box<Http2<S, A>>>,
+    used: Arc<Used>,
+    limits: Limits,
+    stopping: Stopping,
+) where
+    S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
+    A: HttpService<Incoming, ResBody = Body, Error = Infallible, Future = Answering>,
+{
+    tokio::select! {
+        ended = connection.as_mut() => return report(ended),
+        () = stopping.wait() => {}
+        () = Box::pin(used.no_more(&limits)) => {}
+    }
+    // One that never got as far as a request cannot be said farewell to.
+    if used.asked.load(Ordering::Relaxed) {
+        connection.as_mut().graceful_shutdown();
+        report(connection.await);
+    }
+}
+
+fn report(ended: Result<(), hyper::Error>) {
+    if let Err(error) = ended {
+        tracing::debug!(%error, "a connection ended early");
+    }
+}
+
+/// Whether an HTTP/2 connection is of use to its client: what it was asked for holds this until it is answered.
+#[derive(Default)]
+pub(crate) struct Used {
+    asked: AtomicBool,
+    lately: AtomicBool,
+}
+
+impl Used {
+    fn ask(&self) {
+        self.asked.store(true, Ordering::Relaxed);
+        self.lately.store(true, Ordering::Relaxed);
+    }
+
+    /// Ends when there was no request, or none for a time and none is being answered.
+    async fn no_more(self: &Arc<Used>, limits: &Limits) {
+        /// By whoever waits here, and by whoever hands it out.
+        const HELD_ALWAYS: usize = 2;
+        tokio::time::sleep(limits.head_wait).await;
+        while self.lately.swap(false, Ordering::Relaxed) || Arc::strong_count(self) > HELD_ALWAYS {
+            tokio::time::sleep(limits.idle).await;
+        }
+    }
+}
+
+type Answering = Pin<Box<dyn Future<Output = Result<Response<Body>, Infallible>> + Send>>;
+
+/// Answers the requests of one connection.
+fn service(
+    api: Arc<Api>,
+    certificate: Option<Arc<ClientCertificate>>,
+    used: Option<Arc<Used>>,
+) -> impl Service<Request<Incoming>, Response = Response<Body>, Error = Infallible, Future = Answering> {
+    service_fn(move |request| -> Answering {
+        let (api, certificate, used) = (Arc::clone(&api), certificate.clone(), used.clone());
+        if let Some(used) = &used {
+            used.ask();
+        }
+        // hyper keeps room for an answer under way for as long as the connection lasts: the box is the room.
+        Box::pin(async move {
+            let mut response = api.handle(request, certificate.as_deref()).await;
+            response.body_mut().hold(used);
+            Ok(response)
+        })
+    })
 }

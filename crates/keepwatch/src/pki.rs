@@ -19,6 +19,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
+use keepwatch_endpoints::{auth::AnyCertificate, serve::Tls};
 use rcgen::{
     BasicConstraints, CertificateParams, DistinguishedName, DnType, ExtendedKeyUsagePurpose, IsCa, Issuer,
     KeyPair, KeyUsagePurpose, PublicKeyData, SanType, SerialNumber,
@@ -178,14 +179,11 @@ pub fn read_client_cas(path: &Path) -> Result<Vec<CertificateDer<'static>>, PkiE
         .ok_or_else(|| PkiError::at(path, "holds no certificate: give the client CA in PEM"))
 }
 
-/// How a server speaks TLS: with this identity, HTTP/2 or HTTP/1.1, and with clients that show a certificate from
-/// one of these CAs or none at all.
+/// How a server speaks TLS: with this identity, HTTP/2 or HTTP/1.1, and with clients that are known by a certificate from
+/// one of these CAs.
 ///
 /// Sessions are resumed from what clients keep, so they take no memory here.
-pub fn server_config(
-    identity: &Identity,
-    client_cas: &[CertificateDer<'static>],
-) -> Result<Arc<ServerConfig>, PkiError> {
+pub fn server_config(identity: &Identity, client_cas: &[CertificateDer<'static>]) -> Result<Tls, PkiError> {
     let unusable = |what: &str| {
         let what = what.to_owned();
         move |error: &dyn fmt::Display| PkiError(format!("{what} cannot be used: {error}"))
@@ -199,12 +197,15 @@ pub fn server_config(
     let builder = ServerConfig::builder_with_provider(provider.clone())
         .with_safe_default_protocol_versions()
         .map_err(|error| bad_identity(&error))?;
-    let builder = if roots.is_empty() {
-        builder.with_no_client_auth()
+    let verifier = if roots.is_empty() {
+        None
     } else {
         let verifier = WebPkiClientVerifier::builder_with_provider(Arc::new(roots), provider);
-        let verifier = verifier.allow_unauthenticated().build().map_err(|error| bad_ca(&error))?;
-        builder.with_client_cert_verifier(verifier)
+        Some(verifier.allow_unauthenticated().build().map_err(|error| bad_ca(&error))?)
+    };
+    let builder = match verifier.clone() {
+        None => builder.with_no_client_auth(),
+        Some(verifier) => builder.with_client_cert_verifier(Arc::new(AnyCertificate(verifier))),
     };
     let key = Arc::new(identity.certified_key().map_err(|error| bad_identity(&error))?);
     let mut config = builder.with_cert_resolver(Arc::new(rustls::sign::SingleCertAndKey::from(key)));
@@ -212,7 +213,7 @@ pub fn server_config(
     config.session_storage = Arc::new(NoServerSessionStorage {});
     config.ticketer = aws_lc_rs::Ticketer::new().map_err(|error| bad_identity(&error))?;
     config.send_tls13_tickets = 1;
-    Ok(Arc::new(config))
+    Ok(Tls { config: Arc::new(config), verifier })
 }
 
 /// What the server made for itself.
@@ -546,7 +547,8 @@ fn plain(error: &io::Error) -> String {
 mod tests {
     use super::*;
     use rustls::HandshakeKind;
-    use rustls::pki_types::ServerName;
+    use rustls::pki_types::{ServerName, UnixTime};
+    use rustls::server::danger::ClientCertVerifier;
     use std::os::unix::fs::PermissionsExt;
     use std::time::Instant;
     use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -586,23 +588,25 @@ mod tests {
     #[derive(Debug, PartialEq)]
     struct Met {
         certificates: usize,
+        verified: bool,
         protocol: Option<Vec<u8>>,
         kind: Option<HandshakeKind>,
     }
 
-    async fn meet(
-        server: &Arc<ServerConfig>,
-        client: &Arc<rustls::ClientConfig>,
-        name: &'static str,
-    ) -> io::Result<Met> {
+    async fn meet(server: &Tls, client: &Arc<rustls::ClientConfig>, name: &'static str) -> io::Result<Met> {
         let (near, far) = tokio::io::duplex(1 << 16);
         let serving = async {
-            let mut stream = TlsAcceptor::from(server.clone()).accept(far).await?;
+            let mut stream = TlsAcceptor::from(server.config.clone()).accept(far).await?;
             stream.write_all(b"hello").await?;
             stream.shutdown().await?;
             let connection = stream.get_ref().1;
+            let shown = connection.peer_certificates().unwrap_or_default();
+            let is_verified = |verifier: &Arc<dyn ClientCertVerifier>| {
+                verifier.verify_client_cert(&shown[0], &shown[1..], UnixTime::now()).is_ok()
+            };
             Ok(Met {
-                certificates: connection.peer_certificates().map_or(0, <[_]>::len),
+                certificates: shown.len(),
+                verified: !shown.is_empty() && server.verifier.as_ref().is_some_and(is_verified),
                 protocol: connection.alpn_protocol().map(<[u8]>::to_vec),
                 kind: connection.handshake_kind(),
             })
@@ -620,26 +624,25 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn clients_come_with_a_certificate_of_the_ca_or_with_none() {
+    async fn clients_are_known_by_a_certificate_of_the_ca() {
         let pki = Pki::in_memory(&names()).unwrap();
         let stranger = Pki::in_memory(&names()).unwrap();
         let server = server_config(&pki.server, &[pki.client_ca()]).unwrap();
-        let met = |certificates| Met {
+        let met = |certificates, verified| Met {
             certificates,
+            verified,
             protocol: Some(b"h2".to_vec()),
             kind: Some(HandshakeKind::Full),
         };
         for name in ["localhost", "127.0.0.1", "::1", "10.0.0.1", "kubernetes.default.svc.cluster.local"] {
-            assert_eq!(meet(&server, &client(&pki, None), name).await.unwrap(), met(0), "{name}");
+            assert_eq!(meet(&server, &client(&pki, None), name).await.unwrap(), met(0, false), "{name}");
         }
-        assert_eq!(meet(&server, &client(&pki, Some(&pki.admin)), "localhost").await.unwrap(), met(1));
-        for (trusted, identity, name) in [
-            (&pki, Some(&stranger.admin), "localhost"),
-            (&pki, Some(&pki.server), "localhost"),
-            (&stranger, None, "localhost"),
-            (&pki, None, "example.com"),
-        ] {
-            assert!(meet(&server, &client(trusted, identity), name).await.is_err(), "{name} {identity:?}");
+        for (identity, verified) in [(&pki.admin, true), (&stranger.admin, false), (&pki.server, false)] {
+            let came = meet(&server, &client(&pki, Some(identity)), "localhost").await;
+            assert_eq!(came.unwrap(), met(1, verified), "{identity:?}");
+        }
+        for (trusted, name) in [(&stranger, "localhost"), (&pki, "example.com")] {
+            assert!(meet(&server, &client(trusted, None), name).await.is_err(), "{name}");
         }
     }
 

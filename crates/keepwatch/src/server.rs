@@ -16,6 +16,7 @@ use keepwatch_endpoints::{
     health::{Check, Health},
     origins::AllowedOrigins,
     serve::{Ending, Limits, Listening},
+    stopping::Stopping,
 };
 use keepwatch_registry::{Registry, RegistryOptions, kinds::Resource, namespaces};
 use keepwatch_storage::{Backend, ResourcePrefix, Storage, Store, StoreOptions};
@@ -30,7 +31,6 @@ use std::{
     time::Duration,
 };
 use tokio::{net::TcpListener, task::JoinHandle};
-use tokio_util::sync::CancellationToken;
 
 /// Where objects are kept.
 #[derive(Clone, Debug)]
@@ -468,7 +468,7 @@ fn reachable_ip(ip: IpAddr) -> IpAddr {
     if ip.is_unspecified() { IpAddr::V4(Ipv4Addr::LOCALHOST) } else { ip }
 }
 
-fn health(registry: &Arc<Registry>, caches: &Caches, stopping: &CancellationToken) -> Health {
+fn health(registry: &Arc<Registry>, caches: &Caches, stopping: &Stopping) -> Health {
     let (registry, caches, stopping) = (Arc::clone(registry), Arc::clone(caches), stopping.clone());
     let storage_answers = move || {
         let storage = keepwatch_registry::kinds::find("", "v1", "namespaces")
@@ -484,7 +484,7 @@ fn health(registry: &Arc<Registry>, caches: &Caches, stopping: &CancellationToke
         async move { filled }
     };
     let goes_on = move || {
-        let goes_on = !stopping.is_cancelled();
+        let goes_on = !stopping.is_stopping();
         async move { goes_on }
     };
     Health::new([

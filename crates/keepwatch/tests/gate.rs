@@ -5,15 +5,20 @@
 
 mod common;
 
+use base64::{Engine, engine::general_purpose::STANDARD};
 use common::*;
 use keepwatch::Server;
 use keepwatch_endpoints::auth::{Attributes, Authorizer, Decision, User};
 use keepwatch_registry::kinds::{RESOURCES, Resource, groups};
+use rcgen::{CertificateParams, DnType, KeyPair};
+use rustls::pki_types::{CertificateDer, pem::PemObject};
 use serde_json::{Value, json};
 use std::sync::{
     Arc,
     atomic::{AtomicBool, Ordering},
 };
+use tokio::net::TcpStream;
+use tokio_rustls::TlsConnector;
 
 const METHODS: [&str; 7] = ["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"];
 const PUBLIC: [&str; 5] = ["/healthz", "/livez", "/readyz", "/version", "/version/"];
@@ -212,6 +217,42 @@ async fn a_wrong_token_is_refused_everywhere_however_public_the_path() {
         .await;
     }
     assert_eq!(everything(&server).await, before);
+}
+
+/// As with a wrong token, the client is told and not just cut off.
+#[tokio::test]
+async fn a_certificate_of_a_strange_ca_stands_for_nobody() {
+    let server = server().start().await.unwrap();
+    let mut params = CertificateParams::default();
+    params.distinguished_name.push(DnType::CommonName, "admin");
+    params.distinguished_name.push(DnType::OrganizationName, "system:masters");
+    let key = KeyPair::generate().unwrap();
+    let strange = params.self_signed(&key).unwrap();
+    let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
+    let config = rustls::ClientConfig::builder_with_provider(provider)
+        .with_safe_default_protocol_versions()
+        .unwrap()
+        .with_root_certificates(roots(&server))
+        .with_client_auth_cert(vec![strange.der().clone()], key.into())
+        .unwrap();
+    let connector = TlsConnector::from(Arc::new(config));
+    for (headers, code) in [("", 401), (ALICE, 200)] {
+        let stream = TcpStream::connect(server.address()).await.unwrap();
+        let stream = connector.connect("localhost".try_into().unwrap(), stream).await.unwrap();
+        let mut wire = Wire::over(stream);
+        wire.send(format!("GET {CONFIGMAPS} HTTP/1.1\r\nHost: h\r\n{headers}\r\n")).await;
+        assert_eq!(wire.answer().await.unwrap().code, code, "{headers}");
+    }
+}
+
+/// The CA that the kubeconfig names.
+fn roots(server: &Server) -> rustls::RootCertStore {
+    let kubeconfig = server.kubeconfig();
+    let data = kubeconfig.split("certificate-authority-data:").nth(1).unwrap().lines().next().unwrap();
+    let pem = STANDARD.decode(data.trim().trim_matches('"')).unwrap();
+    let mut roots = rustls::RootCertStore::empty();
+    roots.add(CertificateDer::from_pem_slice(&pem).unwrap()).unwrap();
+    roots
 }
 
 /// Allows everything until told otherwise.

@@ -481,6 +481,26 @@ async fn who_sends_nothing_or_too_slowly_is_cut_off() {
     is_well(&server).await;
 }
 
+/// Over HTTP/2 too, where a connection is kept for the next request.
+#[tokio::test]
+async fn who_asks_for_nothing_more_is_told_so() {
+    let limits = Limits {
+        head_wait: Duration::from_millis(300),
+        idle: Duration::from_millis(300),
+        ..Limits::default()
+    };
+    let server = server().limits(limits).start().await.unwrap();
+    let mut wire = http2(&server).await;
+    wire.send(http2::request(1, "GET", "/version", &[], true)).await;
+    assert!(frame_of(&mut wire, http2::GOAWAY, 0).await.is_some());
+
+    let mut wire = http2(&server).await;
+    wire.send(http2::request(1, "GET", &format!("{CONFIGMAPS}?watch=1"), &[], true)).await;
+    tokio::time::sleep(Duration::from_millis(1200)).await;
+    create(&server, "late").await;
+    assert!(frame_of(&mut wire, http2::DATA, 1).await.is_some());
+}
+
 /// What is waited for is a request, not an answer: a watch may be silent.
 #[tokio::test]
 async fn who_waits_for_events_is_not_cut_off() {
@@ -513,6 +533,26 @@ async fn a_body_that_does_not_come_is_not_waited_for() {
     let answer = wire.answer().await.unwrap();
     assert_eq!((answer.code, answer.json()["reason"].as_str()), (504, Some("Timeout")));
     wire.rest().await;
+}
+
+/// A list that nobody fetches would hold what it is made from, and a place, for ever.
+#[tokio::test]
+async fn a_list_that_is_not_read_is_let_go_of() {
+    let directory = tempfile::tempdir().unwrap();
+    let server = server_with(&directory, &["--request-timeout", "2s"]).start().await.unwrap();
+    let megabyte = "x".repeat(1_000_000);
+    for n in 0..12 {
+        let body = json!({"metadata": {"name": format!("m{n}")}, "data": {"text": megabyte}});
+        assert_eq!(post(&server, CONFIGMAPS, &body.to_string()).await.code, 201);
+    }
+    let mut wire = Wire::open(&server).await;
+    wire.request("GET", CONFIGMAPS, "", b"").await;
+    assert_eq!(wire.head().await.unwrap().code, 200);
+    // The request for this number is one itself.
+    until("it has its place", || async { in_flight(&server, "readOnly").await == 2.0 }).await;
+    until("it has lost its place", || async { in_flight(&server, "readOnly").await == 1.0 }).await;
+    assert!(wire.rest().await.len() < 12_000_000);
+    assert!(get(&server, CONFIGMAPS).await.body.len() > 12_000_000);
 }
 
 // Clients that go
@@ -665,6 +705,7 @@ async fn past_the_limit_clients_are_told_to_come_back() {
 /// Frames of HTTP/2, as few as these tests need.
 mod http2 {
     pub(super) const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
+    pub(super) const DATA: u8 = 0;
     pub(super) const HEADERS: u8 = 1;
     pub(super) const RESET: u8 = 3;
     pub(super) const SETTINGS: u8 = 4;

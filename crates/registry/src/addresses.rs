@@ -377,7 +377,7 @@ impl Registry {
         match storage.create(&target.key(), encode(resource, &document), None).await {
             Ok(_) => Ok(true),
             Err(StorageError::KeyExists { .. }) => Ok(false),
-            Err(error) => Err(target.failure(error)),
+            Err(error) => Err(target.failure("create", error)),
         }
     }
 
@@ -428,7 +428,7 @@ impl Registry {
         let Some(storage) = self.storage(target.resource) else { return Ok(()) };
         let request = ListRequest { at: ListAt::MostRecent, ..ListRequest::all() };
         let services =
-            storage.get_list(&target.key(), request).await.map_err(|error| target.failure(error))?;
+            storage.get_list(&target.key(), request).await.map_err(|error| target.failure("list", error))?;
         for service in &services.items {
             self.addresses.remember(&document_of(&service.value, None));
         }

@@ -1,7 +1,7 @@
 //! Reads from a stored value what selectors, lists and watches need of it.
 
 use crate::kinds::{At, Resource};
-use keepwatch_apimachinery::meta::Peek;
+use keepwatch_apimachinery::meta::{Others, Peek, Text};
 use keepwatch_storage::{Attributes, Inspector, Key, Undecodable};
 use serde::{
     Deserializer,
@@ -13,8 +13,8 @@ use std::{borrow::Cow, fmt};
 pub struct ResourceInspector {
     namespaced: bool,
     fields: Vec<(&'static str, At)>,
-    /// Whether any field lies outside the metadata.
-    looks_inside: bool,
+    /// Where each field may lie, by its number.
+    paths: Vec<(usize, &'static [&'static str])>,
 }
 
 impl ResourceInspector {
@@ -29,20 +29,18 @@ impl ResourceInspector {
                 fields.push((field.indexed, field.at));
             }
         }
-        Self { namespaced: resource.namespaced, looks_inside: !fields.is_empty(), fields }
+        let numbered = fields.iter().enumerate();
+        let paths =
+            numbered.flat_map(|(number, (_, at))| paths(*at).map(move |path| (number, path))).collect();
+        Self { namespaced: resource.namespaced, paths, fields }
     }
 }
 
 impl Inspector for ResourceInspector {
     fn inspect(&self, _: &Key, value: &[u8]) -> Result<Attributes, Undecodable> {
-        let peek = Peek::at(value).map_err(undecodable)?;
         let mut found: Vec<Option<Cow<'_, str>>> = vec![None; self.fields.len()];
-        if self.looks_inside {
-            let mut deserializer = serde_json::Deserializer::from_slice(value);
-            let looking =
-                Looking { fields: &self.fields, depth: 0, within: &mut Vec::new(), found: &mut found };
-            looking.deserialize(&mut deserializer).map_err(undecodable)?;
-        }
+        let mut looking = Looking { fields: &self.fields, depth: 0, within: &self.paths, found: &mut found };
+        let peek = Peek::beside(value, &mut looking).map_err(undecodable)?;
         let metadata = &peek.metadata;
         let namespace = self.namespaced.then_some(("metadata.namespace", &*metadata.namespace));
         let own = self
@@ -79,7 +77,7 @@ struct Looking<'a, 'de> {
     fields: &'a [(&'static str, At)],
     depth: usize,
     /// The fields (by number, and which of their paths) whose path leads here.
-    within: &'a mut Vec<(usize, &'static [&'static str])>,
+    within: &'a [(usize, &'static [&'static str])],
     found: &'a mut [Option<Cow<'de, str>>],
 }
 
@@ -95,11 +93,6 @@ fn paths(at: At) -> impl Iterator<Item = &'static [&'static str]> {
 impl<'de> DeserializeSeed<'de> for Looking<'_, 'de> {
     type Value = ();
     fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<(), D::Error> {
-        if self.depth == 0 {
-            for (number, (_, at)) in self.fields.iter().enumerate() {
-                self.within.extend(paths(*at).map(|path| (number, path)));
-            }
-        }
         deserializer.deserialize_any(self)
     }
 }
@@ -154,23 +147,27 @@ impl<'de> Visitor<'de> for Looking<'_, 'de> {
         Ok(())
     }
     fn visit_map<A: MapAccess<'de>>(self, mut fields: A) -> Result<(), A::Error> {
-        let mut inner = Vec::new();
-        while let Some(name) = fields.next_key::<Cow<'de, str>>()? {
-            inner.clear();
-            let leads = |path: &&'static [&'static str]| path.get(self.depth) == Some(&&*name);
-            inner.extend(self.within.iter().filter(|(_, path)| leads(path)).copied());
-            if inner.is_empty() {
-                fields.next_value::<IgnoredAny>()?;
-            } else {
-                fields.next_value_seed(Looking {
-                    fields: self.fields,
-                    depth: self.depth + 1,
-                    within: &mut inner,
-                    found: self.found,
-                })?;
-            }
+        let mut this = self;
+        while let Some(name) = fields.next_key::<Text<'de>>()? {
+            this.read(&name, &mut fields)?;
         }
         Ok(())
+    }
+}
+
+impl<'de> Others<'de> for Looking<'_, 'de> {
+    fn read<A: MapAccess<'de>>(&mut self, name: &str, fields: &mut A) -> Result<(), A::Error> {
+        let leads = |path: &[&str]| path.get(self.depth).is_some_and(|step| *step == name);
+        let within: Vec<_> = self.within.iter().filter(|(_, path)| leads(path)).copied().collect();
+        if within.is_empty() {
+            return fields.next_value::<IgnoredAny>().map(drop);
+        }
+        fields.next_value_seed(Looking {
+            fields: self.fields,
+            depth: self.depth + 1,
+            within: &within,
+            found: &mut *self.found,
+        })
     }
 }
 

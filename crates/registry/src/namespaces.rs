@@ -122,7 +122,8 @@ async fn delete_contents(registry: &Registry, namespace: &str) -> Result<Left, S
         let all = Target { resource, namespace, name: "" };
         let Some(storage) = registry.storage(resource) else { continue };
         let request = ListRequest { at: ListAt::MostRecent, ..ListRequest::all() };
-        let found = storage.get_list(&all.key(), request).await.map_err(|error| all.failure(error))?;
+        let found =
+            storage.get_list(&all.key(), request).await.map_err(|error| all.failure("list", error))?;
         for object in &found.items {
             let document = document_of(&object.value, None);
             let one = Target { name: name(&document), ..all };

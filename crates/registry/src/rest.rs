@@ -30,7 +30,9 @@ use keepwatch_storage::{
 };
 use parking_lot::Mutex;
 use serde_json::{Value, json};
-use std::{collections::HashMap, fmt, net::Ipv4Addr, ops::RangeInclusive, sync::Arc, time::Duration};
+use std::{
+    cell::RefCell, collections::HashMap, fmt, net::Ipv4Addr, ops::RangeInclusive, sync::Arc, time::Duration,
+};
 
 /// How a registry behaves.
 #[derive(Clone, Debug)]
@@ -207,7 +209,7 @@ impl Registry {
     pub async fn get(&self, target: Target<'_>, position: Position) -> Result<Object, Status> {
         let key = target.key();
         let found = self.shelf(target.resource)?.storage.get(&key, position).await;
-        found.map_err(|error| target.failure(error))?.ok_or_else(|| target.not_found())
+        found.map_err(|error| target.failure("get", error))?.ok_or_else(|| target.not_found())
     }
 
     /// Lists objects.
@@ -217,7 +219,7 @@ impl Registry {
         let limit = scope.options.limit().map(|limit| usize::try_from(limit.get()).unwrap_or(usize::MAX));
         let request = ListRequest { recursive: scope.recursive, at, limit, predicate: scope.predicate };
         let list = self.shelf(target.resource)?.storage.get_list(&scope.key, request).await;
-        list.map_err(|error| target.failure(error))
+        list.map_err(|error| target.failure("list", error))
     }
 
     /// Follows objects.
@@ -237,7 +239,7 @@ impl Registry {
             timeout: Some(timeout),
         };
         let watch = self.shelf(target.resource)?.storage.watch(&scope.key, request).await;
-        watch.map_err(|error| target.failure(error))
+        watch.map_err(|error| target.failure("watch", error))
     }
 
     /// Creates an object.
@@ -308,7 +310,7 @@ impl Registry {
         let key = target.key();
         if dry_run {
             let there = shelf.storage.get(&key, Position::MostRecent).await;
-            if let Some(object) = there.map_err(|error| target.failure(error))? {
+            if let Some(object) = there.map_err(|error| target.failure("create", error))? {
                 return Err(target.exists(&object));
             }
             self.addresses.pretend(target.resource, document, &Value::Null)?;
@@ -335,7 +337,7 @@ impl Registry {
                         _ => Status::already_exists(target.qualified(), target.name),
                     });
                 }
-                Err(target.failure(error))
+                Err(target.failure("create", error))
             }
         }
     }
@@ -354,7 +356,7 @@ impl Registry {
         who: &Requester,
     ) -> Result<Written, Status> {
         if let Change::Replace(document) = &change {
-            target.must_match(&mut document.clone())?;
+            target.must_be_of(document)?;
         }
         self.admit_update(target).await?;
         let shelf = self.shelf(target.resource)?;
@@ -364,7 +366,7 @@ impl Registry {
         let mut warnings = Vec::new();
         for _ in 0..RACES_LOST_MAX {
             let current = shelf.storage.get(&key, Position::MostRecent).await;
-            let Some(current) = current.map_err(|error| target.failure(error))? else {
+            let Some(current) = current.map_err(|error| target.failure("update", error))? else {
                 let Change::Replace(document) = &change else { return Err(target.not_found()) };
                 let document = document.clone();
                 let uid = text(&document, &["metadata", "uid"]);
@@ -399,7 +401,7 @@ impl Registry {
             .await;
         match checked {
             Ok(_) | Err(StorageError::Rejected(_)) => None,
-            Err(error) => Some(target.failure(error)),
+            Err(error) => Some(target.failure("update", error)),
         }
     }
 
@@ -469,7 +471,7 @@ impl Registry {
         if finished {
             let options = keepwatch_storage::DeleteOptions { preconditions, hint: Some(current.clone()) };
             let gone = shelf.storage.delete(&key, options, &mut |_| Ok(())).await;
-            gone.map_err(|error| target.lost(error))?;
+            gone.map_err(|error| target.lost("update", error))?;
             self.after_deletion(target, current).await;
             return Ok(shelf.unstored(target.resource, &new, Some(current.revision)));
         }
@@ -488,7 +490,7 @@ impl Registry {
             }
             Err(error) => {
                 self.return_addresses(reserved).await;
-                Err(target.lost(error))
+                Err(target.lost("update", error))
             }
         }
     }
@@ -534,7 +536,7 @@ impl Registry {
             let preconditions = Preconditions { uid: None, revision: Some(current.revision) };
             let options = UpdateOptions { ignore_not_found: false, preconditions, hint: Some(current) };
             let stored = shelf.storage.guaranteed_update(key, options, &mut |_| Ok(update.clone())).await;
-            current = stored.map_err(|error| target.lost(error))?;
+            current = stored.map_err(|error| target.lost("delete", error))?;
         }
         if !removes {
             return Ok(Deleted::Held(Shown::from(&current)));
@@ -549,7 +551,7 @@ impl Registry {
             Err(StorageError::NotFound { .. }) if is_marked => {
                 return Ok(Deleted::Gone(Shown::from(&current)));
             }
-            gone => gone.map_err(|error| target.lost(error))?,
+            gone => gone.map_err(|error| target.lost("delete", error))?,
         };
         self.after_deletion(target, &current).await;
         Ok(Deleted::Gone(Shown::from(&gone)))
@@ -736,13 +738,10 @@ impl<'a> Target<'a> {
         status
     }
 
-    /// Fills in the name and namespace of the path, and refuses others.
-    pub(crate) fn must_match(&self, document: &mut Value) -> Result<(), Status> {
-        if !self.resource.namespaced {
-            fields(document, &["metadata"]).remove("namespace");
-        }
+    /// Refuses another name or namespace than the path has.
+    pub(crate) fn must_be_of(&self, document: &Value) -> Result<(), Status> {
         let given = text(document, &["metadata", "namespace"]);
-        if !given.is_empty() && given != self.namespace {
+        if self.resource.namespaced && !given.is_empty() && given != self.namespace {
             let message =
                 "the namespace of the provided object does not match the namespace sent on the request";
             return Err(Status::bad_request(message));
@@ -755,8 +754,16 @@ impl<'a> Target<'a> {
             );
             return Err(Status::bad_request(message));
         }
+        Ok(())
+    }
+
+    /// Fills in the name and namespace of the path, and refuses others.
+    pub(crate) fn must_match(&self, document: &mut Value) -> Result<(), Status> {
+        self.must_be_of(document)?;
         let metadata = fields(document, &["metadata"]);
-        if !self.namespace.is_empty() {
+        if !self.resource.namespaced {
+            metadata.remove("namespace");
+        } else if !self.namespace.is_empty() {
             metadata.insert("namespace".to_owned(), self.namespace.into());
         }
         if !self.name.is_empty() {
@@ -765,21 +772,24 @@ impl<'a> Target<'a> {
         Ok(())
     }
 
-    fn lost(&self, error: StorageError) -> Lost {
+    fn lost(&self, operation: &str, error: StorageError) -> Lost {
         match error {
             StorageError::InvalidObject { .. } => Lost::Race,
-            other => self.failure(other).into(),
+            other => self.failure(operation, other).into(),
         }
     }
 
     /// The answer to a failure of storage.
-    pub fn failure(&self, error: StorageError) -> Status {
-        failure(self.qualified(), self.name, error)
+    pub fn failure(&self, operation: &str, error: StorageError) -> Status {
+        failure(self.qualified(), self.name, operation, error)
     }
 }
 
-/// The answer to a failure of storage that concerned a resource, and perhaps one object.
-pub fn failure(what: Qualified<'_>, name: &str, error: StorageError) -> Status {
+/// When to try again what storage could not do.
+const STORAGE_RETRY_SECONDS: u32 = 2;
+
+/// The answer to a failure of storage in an operation on a resource, and perhaps on one object of it.
+pub fn failure(what: Qualified<'_>, name: &str, operation: &str, error: StorageError) -> Status {
     use keepwatch_storage::ExpiredRead;
     let unavailable = |error: &StorageError| {
         tracing::error!(error = error as &dyn std::error::Error, resource = %what, "storage failed");
@@ -802,10 +812,17 @@ pub fn failure(what: Qualified<'_>, name: &str, error: StorageError) -> Status {
             Status::too_many_requests(message, retry_after_seconds)
         }
         StorageError::InvalidKey(_) => Status::bad_request(error.to_string()),
-        StorageError::Timeout { .. } => Status::timeout("storage did not answer in time", 1),
+        StorageError::Timeout { .. } => {
+            unavailable(&error);
+            match operation {
+                "list" => Status::server_timeout(what, operation, STORAGE_RETRY_SECONDS),
+                // Nothing is known of a write that was under way: whether to try again is for the client to decide.
+                _ => Status::unexplained(error.to_string()),
+            }
+        }
         StorageError::Unreachable { .. } => {
             unavailable(&error);
-            Status::service_unavailable("storage cannot be reached; nothing is known of a write under way")
+            Status::server_timeout(what, operation, STORAGE_RETRY_SECONDS)
         }
         StorageError::Full { .. } => {
             unavailable(&error);
@@ -838,20 +855,32 @@ fn without_version(mut document: Value) -> Value {
     document
 }
 
+thread_local! {
+    /// Where documents are written before it is known how long they are: what is kept must not have room to spare.
+    static WRITING: RefCell<Vec<u8>> = const { RefCell::new(Vec::new()) };
+}
+
+/// How much room is kept for the next document.
+const WRITING_BYTES_MAX: usize = 64 << 10;
+
 /// The bytes that are stored for a document.
 pub(crate) fn encode(resource: &Resource, document: &Value) -> Bytes {
-    let mut out = Vec::with_capacity(1024);
-    if resource.stored_as.is_some() {
-        let mut stored = convert::to_stored(resource, document.clone());
-        let ty =
-            schema::lookup(resource.stored().ty).expect("the table of types has every kind; a test looks");
-        // The other form has fields, and so defaults, that the client's does not.
-        defaults::apply(ty.name, &mut stored);
-        schema::write(&mut out, &stored, ty);
-    } else {
-        schema::write(&mut out, document, resource.type_ref());
-    }
-    out.into()
+    WRITING.with_borrow_mut(|out| {
+        out.clear();
+        if resource.stored_as.is_some() {
+            let mut stored = convert::to_stored(resource, document.clone());
+            let ty = schema::lookup(resource.stored().ty)
+                .expect("the table of types has every kind; a test looks");
+            // The other form has fields, and so defaults, that the client's does not.
+            defaults::apply(ty.name, &mut stored);
+            schema::write(out, &stored, ty);
+        } else {
+            schema::write(out, document, resource.type_ref());
+        }
+        let encoded = Bytes::copy_from_slice(out);
+        out.shrink_to(WRITING_BYTES_MAX);
+        encoded
+    })
 }
 
 /// How large an object may get: no larger than a request, so that a client can send back what it was shown.
@@ -882,17 +911,23 @@ pub(crate) fn apply_patch(
     old: &Value,
     warnings: &mut Vec<String>,
 ) -> Result<Value, Status> {
-    let patched = match patch {
-        Patch::Json(patch) => patch.apply(old.clone()),
-        Patch::Merge(patch) => Ok(patch::merge::apply(old.clone(), patch.clone())),
-        Patch::Strategic(patch) => patch::strategic::apply(old.clone(), patch.clone(), expected.ty),
+    let patched = || {
+        let patched = match patch {
+            Patch::Json(patch) => patch.apply(old.clone()),
+            Patch::Merge(patch) => Ok(patch::merge::apply(old.clone(), patch.clone())),
+            Patch::Strategic(patch) => patch::strategic::apply(old.clone(), patch.clone(), expected.ty),
+        };
+        patched.map_err(|error: PatchError| error.status())
     };
-    let patched = patched.map_err(|error: PatchError| error.status())?;
     let mut problems = Problems::default();
-    let result = schema::normalize(patched.clone(), expected.ty, &mut problems);
-    let undecodable = |why: &str| {
-        let cause = Cause::invalid("patch", &patched.to_string().into(), why);
-        Status::invalid(Qualified::core(""), "", vec![cause])
+    let result = schema::normalize(patched()?, expected.ty, &mut problems);
+    // The message shows all of what the patch made. Making it again is cheaper than keeping it each time.
+    let undecodable = |why: &str| match patched() {
+        Err(status) => status,
+        Ok(patched) => {
+            let cause = Cause::invalid("patch", &patched.to_string().into(), why);
+            Status::invalid(Qualified::core(""), "", vec![cause])
+        }
     };
     let mut document = result.map_err(|error| undecodable(&error.to_string()))?;
     match strictness {
@@ -913,7 +948,7 @@ pub(crate) fn must_have_uid(target: Target<'_>, new: &Value, current: &Object) -
         return Ok(());
     }
     let preconditions = Preconditions { uid: Some(uid.to_owned()), revision: None };
-    preconditions.check(&current.key, Some(current)).map_err(|error| target.failure(error))
+    preconditions.check(&current.key, Some(current)).map_err(|error| target.failure("update", error))
 }
 
 /// A write that says which version it is based on must be based on the stored one.

@@ -58,7 +58,7 @@ impl Registry {
                     apply_scale_patch(patch, *strictness, &scale_of(target.resource, &object), &mut warnings)?
                 }
             };
-            target.must_match(&mut scale.clone())?;
+            target.must_be_of(&scale)?;
             if let Change::Replace(_) = change {
                 must_have_uid(target, &scale, &object)?;
             }
@@ -145,7 +145,7 @@ impl Registry {
             let options = UpdateOptions { ignore_not_found: false, preconditions, hint: Some(current) };
             match storage.guaranteed_update(&target.key(), options, &mut |_| Ok(update.clone())).await {
                 Err(StorageError::InvalidObject { .. }) => continue,
-                other => return other.map_err(|error| target.failure(error)),
+                other => return other.map_err(|error| target.failure("update", error)),
             }
         }
     }
@@ -192,7 +192,8 @@ impl Registry {
         let all = Target { resource, namespace: target.namespace, name: "" };
         let Some(storage) = self.storage(resource) else { return Ok(()) };
         let request = ListRequest { at: ListAt::MostRecent, ..ListRequest::all() };
-        let budgets = storage.get_list(&all.key(), request).await.map_err(|error| all.failure(error))?;
+        let budgets =
+            storage.get_list(&all.key(), request).await.map_err(|error| all.failure("list", error))?;
         let labels = at(pod, &["metadata", "labels"]).cloned().unwrap_or_default();
         let covering: Vec<Value> = budgets
             .items

@@ -12,7 +12,7 @@ use http::header::{AUTHORIZATION, CONNECTION, SEC_WEBSOCKET_PROTOCOL, UPGRADE};
 use http::{HeaderMap, HeaderValue};
 use keepwatch_apimachinery::status::Status;
 
-use super::certificate;
+use super::certificate::ClientCertificate;
 use super::tokens::{InvalidCredential, TokenAuthenticator};
 use super::user::User;
 
@@ -24,8 +24,8 @@ const UNKNOWN_TOKEN: InvalidCredential = InvalidCredential("the bearer token is 
 /// Where a request says who makes it.
 #[derive(Clone, Copy, Debug)]
 pub struct Credentials<'a> {
-    /// The client's certificate (DER), which TLS has verified.
-    pub peer_certificate: Option<&'a [u8]>,
+    /// The client's certificate.
+    pub peer_certificate: Option<&'a ClientCertificate>,
     /// The request's headers.
     pub headers: &'a HeaderMap,
 }
@@ -104,9 +104,9 @@ impl Authenticator {
     ) -> Result<Authenticated, InvalidCredential> {
         let found = |user, by_subprotocol| Authenticated { user, warning: None, by_subprotocol };
         let mut refused = None;
-        let certificate = credentials.peer_certificate.map(|der| certificate::user_of(der, now));
+        let certificate = credentials.peer_certificate.map(|certificate| certificate.user_at(now));
         match certificate.transpose() {
-            Ok(Some(Some(user))) => return Ok(found(Arc::new(user.in_its_group()), false)),
+            Ok(Some(Some(user))) => return Ok(found(user, false)),
             Ok(_) => {}
             Err(why) => refused = Some(why),
         }
@@ -238,7 +238,9 @@ mod tests {
         let tokens = StaticTokens::parse("right,alice,u-1").unwrap();
         let more = StaticTokens::parse("too,bob,u-2").unwrap();
         let authenticator = Authenticator::default().with_tokens(tokens).with_tokens(more);
-        authenticator.authenticate_at(Credentials { peer_certificate: certificate, headers }, IN_2025).await
+        let certificate = certificate.map(ClientCertificate::read);
+        let credentials = Credentials { peer_certificate: certificate.as_ref(), headers };
+        authenticator.authenticate_at(credentials, IN_2025).await
     }
 
     async fn name(certificate: Option<&[u8]>, values: &[(&'static str, &str)]) -> String {

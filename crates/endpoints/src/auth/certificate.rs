@@ -1,11 +1,19 @@
 //! The user that a client certificate stands for.
 //!
-//! TLS has verified that the certificate is signed by a client CA; that was when the connection began, so whether
-//! it is still valid is looked at again here.
+//! TLS takes any certificate, and verifies only that the client has its key. Whether a client CA has signed it is looked
+//! at when the connection begins, and whether it is still valid at each request: what is wrong is told as an answer.
 
 use std::collections::BTreeMap;
+use std::ops::RangeInclusive;
+use std::sync::Arc;
 
 use aws_lc_rs::digest;
+use tokio_rustls::rustls::{
+    self, DigitallySignedStruct, DistinguishedName, SignatureScheme,
+    client::danger::HandshakeSignatureValid,
+    pki_types::{CertificateDer, UnixTime},
+    server::danger::{ClientCertVerified, ClientCertVerifier},
+};
 use x509_parser::certificate::X509Certificate;
 use x509_parser::der_parser::{Oid, oid};
 use x509_parser::oid_registry::{OID_X509_COMMON_NAME, OID_X509_ORGANIZATION_NAME};
@@ -16,29 +24,115 @@ use super::user::{CREDENTIAL_ID, User};
 /// Where a certificate's subject may have a uid for the user.
 const USER_ID: Oid<'static> = oid!(1.3.6.1.4.1.57683.2);
 
-/// The user of this certificate (DER) at `now`, in seconds since 1970; none if it has no name for one.
-pub(super) fn user_of(der: &[u8], now: i64) -> Result<Option<User>, InvalidCredential> {
-    let (rest, certificate) = x509_parser::parse_x509_certificate(der)
-        .map_err(|_| InvalidCredential("the client certificate cannot be read"))?;
-    if !rest.is_empty() {
-        return Err(InvalidCredential("something stands behind the client certificate"));
+/// What a client has shown of itself when it connected.
+#[derive(Clone, Debug)]
+pub struct ClientCertificate {
+    /// None if the certificate has no name for one.
+    user: Result<Option<Arc<User>>, InvalidCredential>,
+    /// In seconds since 1970.
+    valid: RangeInclusive<i64>,
+}
+
+impl ClientCertificate {
+    /// Reads the certificate that a client has shown with those that lead from it to its CA.
+    pub fn verified(chain: &[CertificateDer<'_>], verifier: &dyn ClientCertVerifier) -> ClientCertificate {
+        let refused = ClientCertificate {
+            user: Err(InvalidCredential("the client certificate is not signed by a client CA")),
+            valid: i64::MIN..=i64::MAX,
+        };
+        match chain.split_first() {
+            Some((own, others)) if verifier.verify_client_cert(own, others, UnixTime::now()).is_ok() => {
+                ClientCertificate::read(own)
+            }
+            _ => refused,
+        }
     }
-    let validity = certificate.validity();
-    if now < validity.not_before.timestamp() || now > validity.not_after.timestamp() {
-        return Err(InvalidCredential("the client certificate is not valid at this time"));
+
+    /// Reads a certificate (DER) that was verified. What is wrong with it is told to each request.
+    pub(super) fn read(der: &[u8]) -> ClientCertificate {
+        let unread =
+            |why| ClientCertificate { user: Err(InvalidCredential(why)), valid: i64::MIN..=i64::MAX };
+        let Ok((rest, certificate)) = x509_parser::parse_x509_certificate(der) else {
+            return unread("the client certificate cannot be read");
+        };
+        if !rest.is_empty() {
+            return unread("something stands behind the client certificate");
+        }
+        let validity = certificate.validity();
+        let user = user_of(der, &certificate);
+        ClientCertificate {
+            user: user.map(|user| user.map(|user| Arc::new(user.in_its_group()))),
+            valid: validity.not_before.timestamp()..=validity.not_after.timestamp(),
+        }
     }
-    let Some(name) = subject(&certificate, &OID_X509_COMMON_NAME)?.pop().filter(|name| !name.is_empty())
+
+    /// The user at `now`, in seconds since 1970.
+    pub(super) fn user_at(&self, now: i64) -> Result<Option<Arc<User>>, InvalidCredential> {
+        if !self.valid.contains(&now) {
+            return Err(InvalidCredential("the client certificate is not valid at this time"));
+        }
+        self.user.clone()
+    }
+}
+
+/// Takes any certificate whose key the client has. Who asks only this must verify what it gets.
+#[derive(Debug)]
+pub struct AnyCertificate(pub Arc<dyn ClientCertVerifier>);
+
+impl ClientCertVerifier for AnyCertificate {
+    fn client_auth_mandatory(&self) -> bool {
+        false
+    }
+
+    fn root_hint_subjects(&self) -> &[DistinguishedName] {
+        self.0.root_hint_subjects()
+    }
+
+    fn verify_client_cert(
+        &self,
+        _: &CertificateDer<'_>,
+        _: &[CertificateDer<'_>],
+        _: UnixTime,
+    ) -> Result<ClientCertVerified, rustls::Error> {
+        Ok(ClientCertVerified::assertion())
+    }
+
+    fn verify_tls12_signature(
+        &self,
+        message: &[u8],
+        certificate: &CertificateDer<'_>,
+        signature: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, rustls::Error> {
+        self.0.verify_tls12_signature(message, certificate, signature)
+    }
+
+    fn verify_tls13_signature(
+        &self,
+        message: &[u8],
+        certificate: &CertificateDer<'_>,
+        signature: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, rustls::Error> {
+        self.0.verify_tls13_signature(message, certificate, signature)
+    }
+
+    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
+        self.0.supported_verify_schemes()
+    }
+}
+
+fn user_of(der: &[u8], certificate: &X509Certificate<'_>) -> Result<Option<User>, InvalidCredential> {
+    let Some(name) = subject(certificate, &OID_X509_COMMON_NAME)?.pop().filter(|name| !name.is_empty())
     else {
         return Ok(None);
     };
-    let mut uids = subject(&certificate, &USER_ID)?;
+    let mut uids = subject(certificate, &USER_ID)?;
     if uids.len() > 1 || uids.iter().any(String::is_empty) {
         return Err(InvalidCredential("the client certificate must have one uid or none"));
     }
     Ok(Some(User {
         name,
         uid: uids.pop().unwrap_or_default(),
-        groups: subject(&certificate, &OID_X509_ORGANIZATION_NAME)?,
+        groups: subject(certificate, &OID_X509_ORGANIZATION_NAME)?,
         extra: BTreeMap::from([(CREDENTIAL_ID.to_owned(), vec![fingerprint(der)])]),
     }))
 }
@@ -97,9 +191,9 @@ pub(super) mod tests {
             (DnType::CommonName, "alice"),
             (uid(), "u-1"),
         ]);
-        let user = user_of(&der, IN_2025).unwrap().unwrap();
+        let user = ClientCertificate::read(&der).user_at(IN_2025).unwrap().unwrap();
         assert_eq!((&*user.name, &*user.uid), ("alice", "u-1"));
-        assert_eq!(user.groups, ["system:masters", "dev"]);
+        assert_eq!(user.groups, ["system:masters", "dev", "system:authenticated"]);
         let credential = &user.extra[CREDENTIAL_ID][0];
         assert_eq!(credential.len(), "X509SHA256=".len() + 64);
         assert!(credential.strip_prefix("X509SHA256=").unwrap().bytes().all(|b| b.is_ascii_hexdigit()));
@@ -114,15 +208,15 @@ pub(super) mod tests {
     #[test]
     fn a_certificate_without_a_common_name_is_nobodys() {
         for subject in [&[][..], &[(DnType::OrganizationName, "dev")], &[(DnType::CommonName, "")]] {
-            assert_eq!(user_of(&certificate(subject), IN_2025), Ok(None));
+            assert_eq!(ClientCertificate::read(&certificate(subject)).user_at(IN_2025), Ok(None));
         }
     }
 
     #[test]
     fn a_certificate_counts_only_while_it_is_valid() {
-        let der = certificate(&[(DnType::CommonName, "alice")]);
+        let certificate = ClientCertificate::read(&certificate(&[(DnType::CommonName, "alice")]));
         for (now, valid) in [(IN_2025, true), (1_500_000_000, false), (2_000_000_000, false)] {
-            assert_eq!(user_of(&der, now).is_ok(), valid, "{now}");
+            assert_eq!(certificate.user_at(now).is_ok(), valid, "{now}");
         }
     }
 
@@ -131,7 +225,7 @@ pub(super) mod tests {
         let der = certificate(&[(DnType::CommonName, "alice")]);
         let longer = [&der[..], &[0]].concat();
         for bytes in [&[][..], b"alice", &der[..der.len() - 1], &longer] {
-            assert!(user_of(bytes, IN_2025).is_err());
+            assert!(ClientCertificate::read(bytes).user_at(IN_2025).is_err());
         }
     }
 }

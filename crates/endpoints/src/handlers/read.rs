@@ -100,7 +100,7 @@ pub(crate) async fn watch(
     let target = keepwatch_registry::rest::Target { name: "", ..call.target() };
     let watch = api.registry.watch(target, options, timeout).await?;
     let metrics = api.metrics.watch(&pass.info);
-    let stopping = api.ending.stopping.clone().cancelled_owned();
+    let stopping = api.ending.stopping.wait();
     let events = Events::new(watch, renderer, api.encodings.clone(), metrics, stopping);
     if let Some(upgrade) = upgrade {
         let response = websocket::handshake(&pass.headers).map_err(|refused| Refused::Response(refused.0))?;
@@ -111,7 +111,7 @@ pub(crate) async fn watch(
         Media::Protobuf => "application/vnd.kubernetes.protobuf;stream=watch",
         _ => "application/json",
     };
-    let mut response = typed(StatusCode::OK, kind, Body::Events(events.boxed()));
+    let mut response = typed(StatusCode::OK, kind, Body::events(events.boxed()));
     response.headers_mut().remove(header::CONTENT_LENGTH);
     Ok(response)
 }

@@ -8,6 +8,7 @@ use crate::{
     metrics::WatchMetrics,
     negotiation::{MetaVersion, ShownAs},
     render::{IncludeObject, Renderer, wrap_status},
+    stopping,
 };
 use bytes::Bytes;
 use futures::{Stream, StreamExt};
@@ -27,7 +28,6 @@ use std::{
     task::{Context, Poll, ready},
     time::{SystemTime, UNIX_EPOCH},
 };
-use tokio_util::sync::WaitForCancellationFutureOwned;
 
 /// The events of a watch, encoded.
 pub struct Events {
@@ -35,7 +35,7 @@ pub struct Events {
     encoder: Encoder,
     metrics: WatchMetrics,
     /// Ends every watch when the server stops.
-    stopping: Pin<Box<WaitForCancellationFutureOwned>>,
+    stopping: stopping::Wait,
     ended: bool,
 }
 
@@ -46,11 +46,11 @@ impl Events {
         renderer: Renderer,
         encodings: Arc<Encodings>,
         metrics: WatchMetrics,
-        stopping: WaitForCancellationFutureOwned,
+        stopping: stopping::Wait,
     ) -> Events {
         let format = format_of(&renderer);
         let encoder = Encoder { renderer, encodings, format, first: true };
-        Events { watch, encoder, metrics, stopping: Box::pin(stopping), ended: false }
+        Events { watch, encoder, metrics, stopping, ended: false }
     }
 }
 
@@ -65,7 +65,7 @@ impl Stream for Events {
         let next = match this.watch.poll_next_unpin(context) {
             Poll::Ready(next) => next,
             Poll::Pending => {
-                ready!(this.stopping.as_mut().poll(context));
+                ready!(Pin::new(&mut this.stopping).poll(context));
                 None
             }
         };
@@ -171,7 +171,7 @@ impl Encoder {
 
     fn error(&self, error: StorageError) -> Bytes {
         let resource = self.renderer.resource;
-        let status = rest::failure(Qualified::new(resource.group, resource.plural), "", error);
+        let status = rest::failure(Qualified::new(resource.group, resource.plural), "", "watch", error);
         self.status(&status)
     }
 

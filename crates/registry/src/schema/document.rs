@@ -237,7 +237,10 @@ fn merge(first: &mut Map<String, Value>, second: Map<String, Value>) {
 pub fn normalize(document: Value, ty: TypeRef, problems: &mut Problems) -> Result<Value, TypeError> {
     let mut normalizing = Normalizing { root: ty, path: Path::default(), problems };
     match document {
-        Value::Object(fields) => normalizing.message(fields, ty).map(Value::Object),
+        Value::Object(mut fields) => {
+            normalizing.message(&mut fields, ty)?;
+            Ok(Value::Object(fields))
+        }
         other => Err(normalizing.mismatch(&other, "object")),
     }
 }
@@ -297,37 +300,52 @@ struct Normalizing<'a> {
 type Normalized = Result<Value, TypeError>;
 
 impl Normalizing<'_> {
-    fn message(
-        &mut self,
-        mut fields: Map<String, Value>,
-        ty: TypeRef,
-    ) -> Result<Map<String, Value>, TypeError> {
-        let mut own = Map::new();
+    /// In place: most fields are as they should be, and making the map anew would take most of the time.
+    fn message(&mut self, fields: &mut Map<String, Value>, ty: TypeRef) -> Result<(), TypeError> {
+        let mut known = 0;
         if ty.typed {
             for name in ["kind", "apiVersion"] {
-                match fields.remove(name) {
-                    Some(Value::String(text)) if !text.is_empty() => {
-                        own.insert(name.to_owned(), Value::String(text));
-                    }
-                    None | Some(Value::Null | Value::String(_)) => {}
-                    Some(other) => return Err(self.path_mismatch(name, &other, "string")),
+                match fields.get(name) {
+                    None => {}
+                    Some(Value::String(text)) if !text.is_empty() => known += 1,
+                    Some(Value::Null | Value::String(_)) => drop(fields.remove(name)),
+                    Some(other) => return Err(self.path_mismatch(name, other, "string")),
                 }
             }
         }
         for field in ty.json_fields() {
-            let given = fields.remove(field.name).filter(|value| !value.is_null());
-            let value = match given {
-                Some(value) => self.in_field(field.name, |this| this.field(value, field))?,
-                None => None,
+            let Some(slot) = fields.get_mut(field.name) else {
+                if let Some(value) = absent(field) {
+                    fields.insert(field.name.to_owned(), value);
+                    known += 1;
+                }
+                continue;
             };
-            if let Some(value) = value.or_else(|| absent(field)) {
-                own.insert(field.name.to_owned(), value);
+            let value = match slot.take() {
+                Value::Null => None,
+                value => self.in_field(field.name, |this| this.field(value, field))?,
+            };
+            match value.or_else(|| absent(field)) {
+                Some(value) => {
+                    *slot = value;
+                    known += 1;
+                }
+                None => drop(fields.remove(field.name)),
             }
         }
-        for name in fields.keys() {
+        if known < fields.len() {
+            fields.retain(|name, _| self.knows(ty, name));
+        }
+        Ok(())
+    }
+
+    /// Whether a type has a field of that name; if not, that is told.
+    fn knows(&mut self, ty: TypeRef, name: &str) -> bool {
+        let is_known = ty.json_field(name).is_some() || (ty.typed && matches!(name, "kind" | "apiVersion"));
+        if !is_known {
             self.path.in_field(name, |path| self.problems.tell(format!("unknown field \"{}\"", path.0)));
         }
-        Ok(own)
+        is_known
     }
 
     fn in_field<T>(&mut self, name: &str, inside: impl FnOnce(&mut Self) -> T) -> T {
@@ -359,13 +377,12 @@ impl Normalizing<'_> {
                 let items = items.map(|(at, item)| self.in_item(at, |this| this.item(item, field.kind)));
                 Value::Array(items.collect::<Result<_, _>>()?)
             }
-            (Shape::Map, Value::Object(entries)) => {
-                let mut own = Map::new();
-                for (name, value) in entries {
-                    let value = self.in_field(&name, |this| this.item(value, field.kind))?;
-                    own.insert(name, value);
+            (Shape::Map, Value::Object(mut entries)) => {
+                for (name, slot) in &mut entries {
+                    let value = slot.take();
+                    *slot = self.in_field(name, |this| this.item(value, field.kind))?;
                 }
-                Value::Object(own)
+                Value::Object(entries)
             }
             (Shape::List, other) => return Err(self.mismatch(&other, "array")),
             (Shape::Map, other) => return Err(self.mismatch(&other, "map")),
@@ -416,7 +433,10 @@ impl Normalizing<'_> {
             (Kind::SchemaOrArray | Kind::SchemaOrBool | Kind::SchemaOrStrings, value @ Value::Object(_)) => {
                 self.value(value, Kind::Message(json_schema()))
             }
-            (Kind::Message(ty), Value::Object(fields)) => self.message(fields, ty).map(Value::Object),
+            (Kind::Message(ty), Value::Object(mut fields)) => {
+                self.message(&mut fields, ty)?;
+                Ok(Value::Object(fields))
+            }
             (kind, other) => Err(self.mismatch(&other, name_of(kind))),
         }
     }
