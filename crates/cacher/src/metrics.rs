@@ -3,7 +3,10 @@
 use keepwatch_apimachinery::{ResourceVersion, meta::Qualified};
 use prometheus::{
     Histogram, HistogramOpts, HistogramVec, IntCounter, IntCounterVec, IntGauge, IntGaugeVec, Opts, Registry,
+    core::{Collector, Desc},
+    proto::{LabelPair, Metric, MetricFamily},
 };
+use std::collections::HashMap;
 
 /// Versions are shown modulo this, so that they fit into what Prometheus can hold exactly.
 const VERSION_MODULUS: u64 = 1_000_000_000_000_000;
@@ -75,8 +78,11 @@ impl CacheMetrics {
             &READ_WAIT_SECONDS,
             &RESOURCE,
         )?;
+        let objects = gauge("apiserver_resource_objects", "How many objects of a resource there are.")?;
+        registry.register(Box::new(StorageObjects::new(objects.clone())?))?;
         Ok(Self {
             read_wait,
+            objects,
             events_received: counter(
                 "apiserver_watch_cache_events_received_total",
                 "Events that watch caches received from storage.",
@@ -101,7 +107,6 @@ impl CacheMetrics {
                 "Consistent reads from the watch cache, by whether they succeeded and fell back to storage.",
                 &["group", "resource", "success", "fallback"],
             )?,
-            objects: gauge("apiserver_resource_objects", "How many objects of a resource there are.")?,
             object_bytes: gauge(
                 "apiserver_resource_size_estimate_bytes",
                 "How many bytes the objects of a resource have together.",
@@ -177,6 +182,50 @@ impl CacheMetrics {
             labels: labels.map(str::to_owned),
         }
     }
+}
+
+/// `apiserver_storage_objects`, the name that `apiserver_resource_objects` had before, with one label for the resource.
+/// Made when it is read: what is counted is the same.
+struct StorageObjects {
+    counted: IntGaugeVec,
+    about: Desc,
+}
+
+impl StorageObjects {
+    fn new(counted: IntGaugeVec) -> prometheus::Result<Self> {
+        let help = "How many objects of a resource there are. Deprecated: see apiserver_resource_objects.";
+        let labels = vec!["resource".to_owned()];
+        let about =
+            Desc::new("apiserver_storage_objects".to_owned(), help.to_owned(), labels, HashMap::new())?;
+        Ok(Self { counted, about })
+    }
+}
+
+impl Collector for StorageObjects {
+    fn desc(&self) -> Vec<&Desc> {
+        vec![&self.about]
+    }
+
+    fn collect(&self) -> Vec<MetricFamily> {
+        let mut families = self.counted.collect();
+        for family in &mut families {
+            family.set_name(self.about.fq_name.clone());
+            family.set_help(self.about.help.clone());
+            for metric in family.mut_metric() {
+                let mut label = LabelPair::default();
+                label.set_name("resource".to_owned());
+                label.set_value(qualified_name(metric));
+                metric.set_label(vec![label]);
+            }
+        }
+        families
+    }
+}
+
+/// A resource in one word: `pods`, `deployments.apps`.
+fn qualified_name(metric: &Metric) -> String {
+    let label = |name| metric.get_label().iter().find(|label| label.name() == name).map_or("", |l| l.value());
+    Qualified::new(label("group"), label("resource")).to_string()
 }
 
 /// The metrics of one cache.

@@ -12,7 +12,7 @@ use crate::{
     discovery,
     handlers::{self, Answer},
     health::{Health, is_probe},
-    metrics::ApiMetrics,
+    metrics::{ApiMetrics, Gathered},
     negotiation::{self, Answering, Form},
     openapi,
     origins::AllowedOrigins,
@@ -66,7 +66,7 @@ pub struct Api {
     /// How the server ends: watches end with it.
     pub(crate) ending: Ending,
     health: Health,
-    gathered: prometheus::Registry,
+    gathered: Gathered,
     discovery: LazyLock<discovery::Documents, Box<dyn FnOnce() -> discovery::Documents + Send>>,
     reads: Arc<Semaphore>,
     writes: Arc<Semaphore>,
@@ -89,7 +89,7 @@ pub struct Parts {
     /// Whether all is well.
     pub health: Health,
     /// Where everything is counted.
-    pub metrics: prometheus::Registry,
+    pub metrics: Gathered,
     /// How the server ends.
     pub ending: Ending,
 }
@@ -109,7 +109,7 @@ impl Api {
         Ok(Api {
             registry: parts.registry,
             encodings: parts.encodings,
-            metrics: ApiMetrics::register(&parts.metrics)?,
+            metrics: ApiMetrics::register(parts.metrics.registry())?,
             authenticator: parts.authenticator,
             authorizer: parts.authorizer,
             tokens: parts.tokens,
@@ -247,24 +247,36 @@ impl Api {
             return plain_text(report.code, report.text);
         }
         let trimmed = if path.len() > 1 { path.strip_suffix('/').unwrap_or(path) } else { path };
-        let is_known =
-            trimmed == "/version" || trimmed == "/metrics" || self.discovery.get(trimmed).is_some();
-        if is_known && method != Method::GET {
+        if method != Method::GET && self.is_only_read(trimmed, method) {
             return pass.refusal(&Status::method_not_allowed());
         }
         match trimmed {
-            "/" => json_text(&json!({"paths": paths(&self.discovery)})),
+            "/" | "/index.html" => pretty_json(&json!({"paths": paths(&self.discovery)})),
             "/version" => pretty_json(&version()),
-            "/metrics" => self.answer_metrics(),
+            "/metrics" => self.answer_metrics().await,
             "/openapi/v2" => self.answer_openapi(pass, "").await,
             path if path.starts_with("/openapi/v3") => self.answer_openapi(pass, path).await,
             _ => self.answer_discovery(pass, trimmed),
         }
     }
 
-    fn answer_metrics(&self) -> Response<Body> {
-        let text = prometheus::TextEncoder::new().encode_to_string(&self.gathered.gather());
-        let mut response = plain_text(StatusCode::OK, text.unwrap_or_default());
+    /// Whether a path is there and does not take this method, which is not GET. Those that kube-apiserver answers outside
+    /// of its API (probes, the index, OpenAPI, the list of groups and each group) take any. A DELETE of `/metrics` begins
+    /// to count anew there, which is not done here.
+    fn is_only_read(&self, path: &str, method: &Method) -> bool {
+        match path {
+            "/version" => true,
+            "/metrics" => method == Method::DELETE,
+            "/apis" => false,
+            path => {
+                let is_group = path.strip_prefix("/apis/").is_some_and(|group| !group.contains('/'));
+                !is_group && self.discovery.get(path).is_some()
+            }
+        }
+    }
+
+    async fn answer_metrics(&self) -> Response<Body> {
+        let mut response = plain_text(StatusCode::OK, self.gathered.text().await);
         let kind = HeaderValue::from_static("text/plain; version=0.0.4; charset=utf-8");
         response.headers_mut().insert(header::CONTENT_TYPE, kind);
         response
@@ -758,10 +770,6 @@ fn plain_text(code: StatusCode, text: impl Into<String>) -> Response<Body> {
     let mut response = typed(code, "text/plain; charset=utf-8", Body::from(text.into().into_bytes()));
     response.headers_mut().insert(header::X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
     response
-}
-
-fn json_text(document: &serde_json::Value) -> Response<Body> {
-    typed(StatusCode::OK, Form::JSON.content_type(), Body::from(document.to_string().into_bytes()))
 }
 
 fn pretty_json(document: &serde_json::Value) -> Response<Body> {

@@ -9,6 +9,7 @@ pub mod auth;
 pub mod origins;
 pub mod indent;
 pub mod body;
+mod gather;
 pub mod render;
 pub mod stopping;
 pub mod watch;

@@ -1,11 +1,58 @@
 //! What the HTTP side counts, under the names that kube-apiserver has for it.
 
 use crate::request_info::RequestInfo;
+use futures::future::BoxFuture;
 use prometheus::{
     HistogramOpts, HistogramVec, IntCounter, IntCounterVec, IntGauge, IntGaugeVec, Opts, Registry,
     core::Collector,
 };
 use std::time::{Duration, Instant};
+
+/// How long is waited for the size of the store before the answer goes without it.
+const SIZE_WAIT_MAX: Duration = Duration::from_secs(1);
+
+/// Everything that the server counts, and what it looks up only when somebody reads it.
+pub struct Gathered {
+    registry: Registry,
+    storage_size: IntGaugeVec,
+    ask_size: Box<dyn Fn() -> BoxFuture<'static, Option<u64>> + Send + Sync>,
+}
+
+impl Gathered {
+    /// What this registry has, and how many bytes the store takes on disk, if `ask_size` knows.
+    pub fn new<F>(
+        registry: Registry,
+        ask_size: impl Fn() -> F + Send + Sync + 'static,
+    ) -> Result<Gathered, prometheus::Error>
+    where
+        F: Future<Output = Option<u64>> + Send + 'static,
+    {
+        let storage_size = IntGaugeVec::new(
+            Opts::new("apiserver_storage_size_bytes", "How much room the store takes on disk."),
+            &["storage_cluster_id"],
+        )?;
+        registry.register(Box::new(storage_size.clone()))?;
+        Ok(Gathered { registry, storage_size, ask_size: Box::new(move || Box::pin(ask_size())) })
+    }
+
+    /// Where the parts of the server register what they count.
+    pub fn registry(&self) -> &Registry {
+        &self.registry
+    }
+
+    /// All of it as Prometheus reads it.
+    pub(crate) async fn text(&self) -> String {
+        // There is one store. Kubernetes can have several, and numbers them.
+        const STORE: [&str; 1] = ["etcd-0"];
+        let size = tokio::time::timeout(SIZE_WAIT_MAX, (self.ask_size)()).await.ok().flatten();
+        match size.and_then(|size| i64::try_from(size).ok()) {
+            Some(size) => self.storage_size.with_label_values(&STORE).set(size),
+            // An old size is worse than none.
+            None => self.storage_size.reset(),
+        }
+        prometheus::TextEncoder::new().encode_to_string(&self.registry.gather()).unwrap_or_default()
+    }
+}
 
 /// Counters and histograms of requests. Cloning shares them.
 #[derive(Clone)]
@@ -265,4 +312,38 @@ fn text(code: u16, digits: &mut [u8; 5]) -> &str {
     write!(rest, "{code}").expect("a code has at most five digits");
     let length = before - rest.len();
     std::str::from_utf8(&digits[..length]).expect("digits are text")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::Arc;
+    use std::sync::atomic::{AtomicU64, Ordering};
+
+    #[tokio::test(start_paused = true)]
+    async fn the_size_of_the_store_is_told_while_it_is_known() {
+        let size = Arc::new(AtomicU64::new(0));
+        let asked = Arc::clone(&size);
+        let gathered = Gathered::new(Registry::new(), move || {
+            let size = asked.load(Ordering::Relaxed);
+            async move {
+                if size == 1 {
+                    std::future::pending::<()>().await;
+                }
+                (size > 0).then_some(size)
+            }
+        });
+        let gathered = gathered.unwrap();
+        for (bytes, told) in [
+            (4096, Some("apiserver_storage_size_bytes{storage_cluster_id=\"etcd-0\"} 4096")),
+            (8192, Some("apiserver_storage_size_bytes{storage_cluster_id=\"etcd-0\"} 8192")),
+            // Unknown, and not told in time.
+            (0, None),
+            (1, None),
+        ] {
+            size.store(bytes, Ordering::Relaxed);
+            let text = gathered.text().await;
+            assert_eq!(text.lines().find(|line| !line.starts_with('#')), told);
+        }
+    }
 }

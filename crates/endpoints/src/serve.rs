@@ -3,7 +3,7 @@
 //! Kept true: a connection that says nothing, or says it too slowly, is closed; when the server stops no connection takes
 //! a new request, and what was begun is finished, but for clients that do not listen, who are not waited for forever.
 
-use crate::{api::Api, auth::ClientCertificate, body::Body, stopping::Stopping};
+use crate::{api::Api, auth::ClientCertificate, body::Body, gather::Gather, stopping::Stopping};
 use hyper::{
     Request, Response,
     body::Incoming,
@@ -288,11 +288,12 @@ impl Connection {
     {
         let used = speaks_http2.then(Arc::<Used>::default);
         let service = service(self.api, certificate, used.clone());
-        let stream = TokioIo::new(stream);
         if let Some(used) = used {
+            let stream = TokioIo::new(Gather::new(stream));
             let connection = Box::pin(self.protocols.http2.serve_connection(stream, service));
             Box::pin(serve_http2(connection, used, self.protocols.limits, self.stopping))
         } else {
+            let stream = TokioIo::new(stream);
             let connection = Box::pin(self.protocols.http1.serve_connection(stream, service).with_upgrades());
             Box::pin(serve_http1(connection, self.stopping))
         }
@@ -300,7 +301,7 @@ impl Connection {
 }
 
 type Http1<S, A> = http1::UpgradeableConnection<TokioIo<S>, A>;
-type Http2<S, A> = http2::Connection<TokioIo<S>, A, TokioExecutor>;
+type Http2<S, A> = http2::Connection<TokioIo<Gather<S>>, A, TokioExecutor>;
 
 async fn serve_http1<S, A>(mut connection: Pin<Box<Http1<S, A>>>, stopping: Stopping)
 where

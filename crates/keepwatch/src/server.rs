@@ -14,6 +14,7 @@ use keepwatch_endpoints::{
     api::Parts,
     auth::{AlwaysAllow, Authenticator, Authorizer, StaticTokens},
     health::{Check, Health},
+    metrics::Gathered,
     origins::AllowedOrigins,
     serve::{Ending, Limits, Listening},
     stopping::Stopping,
@@ -372,6 +373,10 @@ impl Starting {
         let tokens = ServiceAccountTokens::new(SigningKey::read(&pki.token_key)?, Arc::clone(&registry));
         let health = health(&registry, &caches, &ending.stopping);
         let limits = builder.limits;
+        let metrics = Gathered::new(metrics, move || {
+            let backend = Arc::clone(&backend);
+            async move { backend.size_bytes().await.ok().flatten() }
+        })?;
         let api = api(builder, registry, tokens, health, metrics, address, &ending)?;
         let mut listen_on = |listener, tls| {
             let listening =
@@ -499,7 +504,7 @@ fn api(
     registry: Arc<Registry>,
     tokens: ServiceAccountTokens,
     health: Health,
-    metrics: prometheus::Registry,
+    metrics: Gathered,
     address: SocketAddr,
     ending: &Ending,
 ) -> Result<Arc<Api>, StartError> {

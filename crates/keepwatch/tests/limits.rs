@@ -355,6 +355,22 @@ async fn other_methods_are_not_allowed_and_change_nothing() {
     assert!(names.contains(&json!("a")), "{names:?}");
 }
 
+/// What kube-apiserver answers outside of its API takes any method; what is part of it only GET.
+#[tokio::test]
+async fn paths_that_are_no_resources_take_the_methods_that_kubernetes_takes() {
+    let server = started().await;
+    let any = ["/", "/index.html", "/healthz", "/livez", "/readyz/ping", "/apis", "/apis/apps"];
+    let any = any.into_iter().chain(["/openapi/v2", "/openapi/v3", "/openapi/v3/apis/node.k8s.io/v1"]);
+    let any = any.flat_map(|path| ["GET", "POST", "DELETE", "HEAD"].map(|method| (method, path, 200)));
+    let read = ["/version", "/api", "/api/v1", "/apis/apps/v1"];
+    let read = read.into_iter().flat_map(|path| ["POST", "DELETE", "HEAD"].map(|method| (method, path, 405)));
+    let metrics = [("POST", "/metrics", 200), ("DELETE", "/metrics", 405), ("DELETE", "/nothing", 404)];
+    for (method, path, code) in any.chain(read).chain(metrics) {
+        let answer = ask(&server, method, path, "", b"").await;
+        assert_eq!(answer.code, code, "{method} {path}: {answer:?}");
+    }
+}
+
 #[tokio::test]
 async fn odd_paths_lead_nowhere() {
     let server = started().await;

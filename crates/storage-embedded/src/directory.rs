@@ -7,12 +7,15 @@ use std::{
     fmt,
     fs::{self, File, TryLockError},
     io::{self, Read, Seek, Write},
-    os::unix::fs::DirBuilderExt,
+    os::unix::fs::{DirBuilderExt, MetadataExt},
     path::{Path, PathBuf},
 };
 
 /// The version of what is written to the directory.
 pub(crate) const FORMAT: u32 = 1;
+
+/// The unit in which the system tells how much room a file takes.
+const BLOCK_BYTES: u64 = 512;
 
 const LOCK_FILE: &str = "lock";
 const FORMAT_FILE: &str = "format";
@@ -155,6 +158,29 @@ impl Directory {
 /// Makes a folder that only we can read: what is stored may be secret.
 pub(crate) fn make_private(path: &Path) -> io::Result<()> {
     fs::DirBuilder::new().recursive(true).mode(0o700).create(path)
+}
+
+/// How much room everything in a folder takes on disk. A file that goes away meanwhile takes none: the log makes and
+/// removes them all the time.
+pub(crate) fn allocated_bytes(path: &Path) -> io::Result<u64> {
+    let mut bytes = 0;
+    let mut folders = vec![path.to_owned()];
+    while let Some(folder) = folders.pop() {
+        let entries = match fs::read_dir(&folder) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound && folder != path => continue,
+            entries => entries?,
+        };
+        for entry in entries {
+            let entry = entry?;
+            match entry.metadata() {
+                Ok(metadata) if metadata.is_dir() => folders.push(entry.path()),
+                Ok(metadata) => bytes += metadata.blocks() * BLOCK_BYTES,
+                Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+                Err(error) => return Err(error),
+            }
+        }
+    }
+    Ok(bytes)
 }
 
 fn lock(path: &Path) -> Result<File, OpenError> {

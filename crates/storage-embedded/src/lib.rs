@@ -37,7 +37,7 @@ pub use directory::OpenError;
 use crate::{
     commit::{Committer, Proposal, Proposed},
     compact::WallClock,
-    directory::Directory,
+    directory::{Directory, allocated_bytes},
     entry::Entry,
     log::{Log, LogReader, Recover},
     mvcc::{Mvcc, Stored},
@@ -50,7 +50,11 @@ use keepwatch_storage::{
     Backend, BackendWatch, ExpiredRead, Frontier, Key, KeyValue, Range, RangeRequest, Scope, StorageError,
     Swap,
 };
-use std::{path::Path, sync::Arc, time::Duration};
+use std::{
+    path::{Path, PathBuf},
+    sync::Arc,
+    time::Duration,
+};
 use tokio::task::AbortHandle;
 
 /// How many bytes of superseded values stay in memory for watches; older ones are read from the log.
@@ -78,6 +82,8 @@ pub struct Embedded {
     maintenance: AbortHandle,
     clock: WallClock,
     progress_interval: Duration,
+    /// Where it is on disk, if it is.
+    path: Option<PathBuf>,
 }
 
 impl Recover for Mvcc {
@@ -95,7 +101,7 @@ impl Embedded {
     pub fn memory(options: EmbeddedOptions) -> Self {
         let bytes_max = options.retention.bytes_max;
         let shared = Arc::new(Shared::new(Mvcc::new(None), LogReader::default(), bytes_max));
-        Self::start(shared, Committer::InPlace, options)
+        Self::start(shared, Committer::InPlace, options, None)
     }
 
     /// The store in a directory, which is made if need be. Reads all of it, so call it where waiting for the
@@ -111,15 +117,20 @@ impl Embedded {
             path: path.to_owned(),
             source,
         })?;
-        Ok(Self::start(shared, committer, options))
+        Ok(Self::start(shared, committer, options, Some(path.to_owned())))
     }
 
-    fn start(shared: Arc<Shared>, committer: Committer, options: EmbeddedOptions) -> Self {
+    fn start(
+        shared: Arc<Shared>,
+        committer: Committer,
+        options: EmbeddedOptions,
+        path: Option<PathBuf>,
+    ) -> Self {
         let (committer, clock) = (Arc::new(committer), WallClock::start());
         let maintenance =
             tokio::spawn(compact::maintain(shared.clone(), committer.clone(), options.retention, clock))
                 .abort_handle();
-        Self { shared, committer, maintenance, clock, progress_interval: options.progress_interval }
+        Self { shared, committer, maintenance, clock, progress_interval: options.progress_interval, path }
     }
 
     /// How many keys there are.
@@ -216,6 +227,15 @@ impl Backend for Embedded {
             return Err(StorageError::TooLarge { requested: revision, current, retry_after_seconds: None });
         }
         self.committer.compact(&self.shared, revision).await
+    }
+
+    async fn size_bytes(&self) -> Result<Option<u64>, StorageError> {
+        let Some(path) = self.path.clone() else { return Ok(None) };
+        let measure = move || {
+            allocated_bytes(&path)
+                .map_err(|error| StorageError::backend("measuring the data directory", error))
+        };
+        run(true, measure).await.map(Some)
     }
 
     fn compacted_revision(&self) -> Option<ResourceVersion> {

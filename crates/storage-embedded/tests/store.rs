@@ -44,6 +44,22 @@ fn keeping(events: usize) -> EmbeddedOptions {
     EmbeddedOptions { retention, ..EmbeddedOptions::default() }
 }
 
+#[tokio::test]
+async fn a_store_knows_how_much_room_it_takes_on_disk() {
+    assert_eq!(Embedded::memory(keeping(5)).size_bytes().await.unwrap(), None);
+    let directory = tempfile::tempdir().unwrap();
+    let store = open(directory.path());
+    let before = store.size_bytes().await.unwrap().expect("it is on disk");
+    for n in 0..40_u8 {
+        // What repeats itself would be compressed.
+        let noise: Vec<u8> =
+            (0..200_000_u32).map(|at| (at.wrapping_mul(2_654_435_761) >> 13) as u8 ^ n).collect();
+        put(&store, &format!("{n}"), noise, None).await;
+    }
+    let after = store.size_bytes().await.unwrap().expect("it is on disk");
+    assert!(after > before + 1_000_000, "{before} to {after}");
+}
+
 #[tokio::test(start_paused = true)]
 async fn history_older_than_both_limits_is_compacted_by_itself() {
     let store = Embedded::memory(keeping(5));

@@ -70,6 +70,11 @@ pub(crate) async fn version(member: Arc<Connection>) -> Result<String, etcd_clie
     Ok(member.maintenance.clone().status().await?.version().to_owned())
 }
 
+/// Asks how many bytes the member's database takes on disk.
+pub(crate) async fn size_bytes(member: Arc<Connection>) -> Result<i64, etcd_client::Error> {
+    Ok(member.maintenance.clone().status().await?.db_size())
+}
+
 /// Asks for the current revision. Reads no value, and no key but one that the user must have rights to anyway.
 pub(crate) async fn current_revision(member: Arc<Connection>) -> Result<i64, etcd_client::Error> {
     let answer = member.kv.clone().get(COMPACT_REV_KEY, Some(GetOptions::new().with_keys_only())).await?;

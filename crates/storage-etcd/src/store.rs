@@ -295,6 +295,12 @@ impl Backend for EtcdBackend {
         self.shared.compact(revision).await
     }
 
+    async fn size_bytes(&self) -> Result<Option<u64>, StorageError> {
+        let doing = "asking etcd for its size";
+        let size = self.shared.members.read(members::size_bytes).await.map_err(|fault| fault.told(doing))?;
+        Ok(size.try_into().ok())
+    }
+
     fn compacted_revision(&self) -> Option<ResourceVersion> {
         self.shared.compacted.get()
     }

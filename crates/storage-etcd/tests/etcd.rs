@@ -553,6 +553,14 @@ async fn writes_with_a_ttl_to_a_hung_etcd_fail_all_at_once() {
     put_for(&backend, "0", "2", hour).await;
 }
 
+#[tokio::test]
+async fn etcd_says_how_large_it_is() {
+    let etcd = EtcdServer::start().await;
+    let backend = connect(&etcd).await;
+    put(&backend, "a", "some value").await;
+    assert!(backend.size_bytes().await.unwrap().is_some_and(|size| size > 4096));
+}
+
 /// Debian's etcd is new enough, and says so.
 #[tokio::test]
 async fn the_etcd_of_the_tests_answers_requests_for_progress() {

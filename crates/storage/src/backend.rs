@@ -144,6 +144,11 @@ pub trait Backend: Send + Sync + 'static {
     /// Up to where the store is compacted, as far as this process knows.
     fn compacted_revision(&self) -> Option<ResourceVersion>;
 
+    /// How many bytes the store takes on disk; none if it is not on one.
+    async fn size_bytes(&self) -> Result<Option<u64>, StorageError> {
+        Ok(None)
+    }
+
     /// Whether requests for progress are answered reliably.
     fn tells_progress(&self) -> bool {
         true

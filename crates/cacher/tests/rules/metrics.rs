@@ -17,6 +17,7 @@ async fn metrics_have_the_names_and_labels_of_kubernetes() {
         "apiserver_resource_objects{group,resource}",
         "apiserver_resource_size_estimate_bytes{group,resource}",
         "apiserver_storage_consistency_checks_total{group,resource,status}",
+        "apiserver_storage_objects{resource}",
         "apiserver_terminated_watchers_total{group,resource}",
         "apiserver_watch_cache_consistent_read_total{fallback,group,resource,success}",
         "apiserver_watch_cache_events_dispatched_total{group,resource}",
@@ -109,6 +110,7 @@ async fn what_there_is_of_a_resource_is_told_as_it_changes() {
     };
     let [objects, bytes] = held();
     assert_eq!((objects, bytes), (3.0, 3.0 * pod("a").value().len() as f64));
+    assert_eq!(world.metric("apiserver_storage_objects", &[("resource", "pods")]), 3.0);
     world.delete(&pod("a")).await;
     world.put(&pod("b").data(1000)).await;
     world.caught_up().await;

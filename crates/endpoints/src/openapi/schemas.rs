@@ -120,13 +120,23 @@ impl Schemas {
     }
 
     fn field(&mut self, field: &Field, description: Option<Value>) -> Value {
-        let value = self.value(field.kind);
+        let mut value = self.value(field.kind);
+        let allowed: Vec<&str> = field.values().collect();
+        if !allowed.is_empty() {
+            value["enum"] = json!(allowed);
+        }
         let schema = match field.shape {
             Shape::One => value,
             Shape::List => json!({ "type": "array", "items": value }),
             Shape::Map => json!({ "type": "object", "additionalProperties": value }),
         };
         let mut more = merging(field);
+        let description = match description {
+            Some(Value::String(words)) if field.shape == Shape::One => {
+                Some(with_values(words, &allowed).into())
+            }
+            other => other,
+        };
         more.extend(description.map(|description| ("description".to_owned(), description)));
         self.dialect.with(schema, more)
     }
@@ -241,6 +251,19 @@ impl Schemas {
             .cloned()
             .collect()
     }
+}
+
+/// A description that also lists the values, for those who read nothing else.
+fn with_values(mut description: String, allowed: &[&str]) -> String {
+    if !allowed.is_empty() {
+        description.push_str("\n\nPossible enum values:");
+    }
+    for value in allowed {
+        description.push_str("\n - `\"");
+        description.push_str(value);
+        description.push_str("\"`");
+    }
+    description
 }
 
 fn date_time() -> Value {

@@ -221,6 +221,28 @@ fn schemas_say_how_fields_merge() {
 }
 
 #[test]
+fn schemas_say_which_values_a_text_may_have() {
+    let (v3, v2) = (v3_of("api/v1"), parsed(&v2()));
+    for schemas in [&v3["components"]["schemas"], &v2["definitions"]] {
+        let property = |ty: &str, field: &str| &schemas[format!("io.k8s.api.{ty}")]["properties"][field];
+        let policy = property("core.v1.PodSpec", "restartPolicy");
+        assert_eq!(policy["enum"], json!(["Always", "Never", "OnFailure"]));
+        let words = policy["description"].as_str().unwrap();
+        assert!(
+            words.ends_with("\n\nPossible enum values:\n - `\"Always\"`\n - `\"Never\"`\n - `\"OnFailure\"`")
+        );
+        let families = property("core.v1.ServiceSpec", "ipFamilies");
+        assert_eq!(families["items"], json!({ "type": "string", "enum": ["", "IPv4", "IPv6"] }));
+        assert_eq!(families.get("enum"), None);
+        let statuses = property("core.v1.PersistentVolumeClaimStatus", "allocatedResourceStatuses");
+        assert_eq!(statuses["additionalProperties"]["enum"][0], "ControllerResizeInProgress");
+        assert_eq!(property("core.v1.PodSpec", "nodeName").get("enum"), None);
+    }
+    let strategy = &v2["definitions"]["io.k8s.api.apps.v1.DeploymentStrategy"]["properties"]["type"];
+    assert_eq!(strategy["enum"], json!(["Recreate", "RollingUpdate"]));
+}
+
+#[test]
 fn each_version_of_openapi_says_special_types_in_its_own_way() {
     let (v3, v2) = (v3_of("api/v1"), parsed(&v2()));
     let name = "io.k8s.apimachinery.pkg.util.intstr.IntOrString";

@@ -44,7 +44,12 @@ pub struct Field {
     pub list: ListType,
     /// Whether server-side apply takes the map or object as a whole.
     pub atomic: bool,
+    values: Option<ValuesRef>,
 }
+
+/// The place of a set of values among all such sets. It fits into what a field leaves unused, as the values do not.
+#[derive(Clone, Copy, Debug)]
+struct ValuesRef(u8);
 
 /// How many values a field has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -137,9 +142,16 @@ pub enum ListType {
     Map(Vec<&'static str>),
 }
 
-static TYPES: LazyLock<Vec<Type>> = LazyLock::new(|| read(include_str!("types.txt")));
+/// What the table says.
+struct Table {
+    types: Vec<Type>,
+    /// Sets of values, with commas between.
+    values: Vec<&'static str>,
+}
+
+static TABLE: LazyLock<Table> = LazyLock::new(|| read(include_str!("types.txt")));
 static BY_NAME: LazyLock<HashMap<&'static str, TypeRef>> =
-    LazyLock::new(|| TYPES.iter().zip(0..).map(|(ty, at)| (ty.name, TypeRef(at))).collect());
+    LazyLock::new(|| TABLE.types.iter().zip(0..).map(|(ty, at)| (ty.name, TypeRef(at))).collect());
 
 /// The type of that name, such as `core.v1.Pod`.
 pub fn lookup(name: &str) -> Option<TypeRef> {
@@ -148,7 +160,7 @@ pub fn lookup(name: &str) -> Option<TypeRef> {
 
 /// Every type there is.
 pub fn all() -> impl Iterator<Item = TypeRef> {
-    (0..TYPES.len()).map(|at| TypeRef(at as u16))
+    (0..TABLE.types.len()).map(|at| TypeRef(at as u16))
 }
 
 impl Deref for TypeRef {
@@ -161,7 +173,7 @@ impl Deref for TypeRef {
 impl TypeRef {
     /// The type itself, for as long as the program runs.
     pub fn get(self) -> &'static Type {
-        &TYPES[usize::from(self.0)]
+        &TABLE.types[usize::from(self.0)]
     }
 }
 
@@ -189,16 +201,30 @@ impl Type {
     }
 }
 
+impl Field {
+    /// The values that a text, or each text of a list or map, may have, sorted; none if it may be any.
+    pub fn values(&self) -> impl Iterator<Item = &'static str> {
+        self.values.into_iter().flat_map(|at| TABLE.values[usize::from(at.0)].split(','))
+    }
+}
+
 /// Reads the table. It is part of the program, so what is wrong with it is found by the first test that runs.
-fn read(table: &'static str) -> Vec<Type> {
+fn read(table: &'static str) -> Table {
     let lines = || table.lines().filter(|line| !line.starts_with('#'));
     let names: HashMap<&str, u16> =
         lines().filter(|line| !line.starts_with(' ')).map(first_word).zip(0..).collect();
     let mut types: Vec<Type> = Vec::with_capacity(names.len());
+    let mut values = Vec::new();
     for line in lines() {
         if line.starts_with(' ') {
             let owner = types.last_mut().expect("the table begins with a type");
-            owner.fields.push(field(line, &names));
+            let (line, allowed) = match line.split_once(" enum=") {
+                Some((line, allowed)) => (line, Some(allowed)),
+                None => (line, None),
+            };
+            let mut field = field(line, &names);
+            field.values = allowed.map(|allowed| place(allowed, &mut values));
+            owner.fields.push(field);
         } else {
             types.push(Type {
                 name: first_word(line),
@@ -216,7 +242,16 @@ fn read(table: &'static str) -> Vec<Type> {
         flatten(at, &fields, &mut ty.flat);
         ty.by_name = ty.flat.iter().map(|field| field.name).zip(0..).collect();
     }
-    types
+    Table { types, values }
+}
+
+/// Where a set of values is among those read so far: many fields have the same.
+fn place(allowed: &'static str, values: &mut Vec<&'static str>) -> ValuesRef {
+    let at = values.iter().position(|known| *known == allowed).unwrap_or_else(|| {
+        values.push(allowed);
+        values.len() - 1
+    });
+    ValuesRef(at.try_into().expect("there are fewer sets of values than a byte can count"))
 }
 
 fn flatten(of: usize, fields: &[&'static [Field]], flat: &mut Vec<&'static Field>) {
@@ -256,6 +291,7 @@ fn field(line: &'static str, types: &HashMap<&str, u16>) -> Field {
         merge: Merge::default(),
         list: ListType::Atomic,
         atomic: false,
+        values: None,
     };
     for option in words {
         match option.split_once('=').unwrap_or((option, "")) {
@@ -338,5 +374,32 @@ mod tests {
         assert_eq!(containers.list, ListType::Map(vec!["name"]));
         assert!(spec.json_field("volumes").unwrap().merge.retain_keys);
         assert!(lookup("core.v1.Pod").unwrap().typed && !spec.typed);
+    }
+
+    #[test]
+    fn the_values_that_a_text_may_have_are_read() {
+        for (ty, field, values) in [
+            ("core.v1.PodSpec", "restartPolicy", &["Always", "Never", "OnFailure"][..]),
+            ("core.v1.PodSpec", "nodeName", &[]),
+            ("core.v1.ServiceSpec", "ipFamilies", &["", "IPv4", "IPv6"]),
+            ("discovery.v1.EndpointSlice", "addressType", &["FQDN", "IPv4", "IPv6"]),
+            // A field of an inline type.
+            ("admissionregistration.v1.RuleWithOperations", "scope", &["*", "Cluster", "Namespaced"]),
+        ] {
+            let found: Vec<&str> = lookup(ty).unwrap().json_field(field).unwrap().values().collect();
+            assert_eq!(found, values, "{ty} {field}");
+        }
+        let usages = lookup("certificates.v1.CertificateSigningRequestSpec").unwrap();
+        assert!(usages.json_field("usages").unwrap().values().any(|usage| usage == "digital signature"));
+        for field in all().flat_map(|ty| ty.get().json_fields()) {
+            assert!(field.values().is_sorted(), "{}", field.name);
+            assert!(field.values().next().is_none() || field.kind == Kind::String, "{}", field.name);
+        }
+    }
+
+    /// There are some thousand fields, so what each of them holds is counted.
+    #[test]
+    fn a_field_is_no_larger_for_its_values() {
+        assert_eq!(size_of::<Field>(), 80);
     }
 }
