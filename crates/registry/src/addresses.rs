@@ -1,24 +1,28 @@
 //! Which addresses and ports services have.
 //!
-//! Kept true: an address that a service has is an `IPAddress` object too, made before the service is stored and removed
-//! after it is gone; since a name can be taken only once, two servers on one store never give out the same. Ports have
-//! no object; what is in use is known from the services themselves.
+//! Kept true: for every address and every port of the nodes that a service has there is an object in storage (an
+//! `IPAddress`; for ports one that no path leads to), made before the service is stored and removed after it is gone.
+//! Since a name can be taken only once, two servers on one store never give out the same. No server remembers any of it.
+//!
+//! What a server took and then stopped before it stored the service is found to be nobody's when somebody else wants it,
+//! or when a server starts.
 
 use crate::{
     admission::known,
-    kinds::Resource,
-    rest::{Registry, Target, document_of, encode},
-    schema::Timestamp,
+    kinds::{NODE_PORTS, Resource},
+    rest::{Registry, Target, document_of, encode, place},
+    schema::{self, Timestamp},
     strategy,
-    value::{at, fields, integer, list, name, set, text},
+    value::{at, fields, integer, list, name, text},
 };
+use jiff::SignedDuration;
 use keepwatch_apimachinery::{
-    list_options::ListAt,
+    ResourceVersion,
+    list_options::{ListAt, Position},
     meta::Qualified,
     status::{Cause, Status},
 };
-use keepwatch_storage::{ListRequest, Object, StorageError};
-use parking_lot::Mutex;
+use keepwatch_storage::{DeleteOptions, ListRequest, Object, Preconditions, StorageError};
 use serde_json::{Value, json};
 use std::{collections::HashSet, net::Ipv4Addr, ops::RangeInclusive};
 
@@ -28,28 +32,84 @@ pub(crate) struct Addresses {
     /// How many addresses there are, the first and the last (which nobody gets) included.
     count: u32,
     node_ports: RangeInclusive<u16>,
-    ports_given: Mutex<HashSet<u16>>,
+}
+
+/// Something that one service has and no other may.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+enum Claim {
+    Address(Ipv4Addr),
+    Port(u16),
 }
 
 /// What was taken for a service that is not stored yet, and what it no longer needs once it is.
 #[derive(Debug, Default)]
 pub(crate) struct Reserved {
-    taken: Vec<Ipv4Addr>,
-    ports_taken: Vec<u16>,
-    left: Vec<Ipv4Addr>,
-    ports_left: Vec<u16>,
+    taken: Vec<Taken>,
+    left: Vec<Claim>,
+    /// The version of the service that is replaced.
+    before: Option<ResourceVersion>,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Taken {
+    claim: Claim,
+    at: ResourceVersion,
 }
 
 /// The port that a service is shown that is not stored.
 const PRETENDED_NODE_PORT: u16 = 32769;
 /// How often a random address or port is tried before all are.
 const RANDOM_TRIES: usize = 16;
+/// No request takes as long, and no two clocks differ by as much: what was taken longer ago for a service that does not
+/// have it was left behind.
+const CLAIM_GRACE: SignedDuration = SignedDuration::from_mins(10);
+/// How often something is taken anew that was just found to be nobody's.
+const RECLAIMS_MAX: usize = 2;
+const MANAGED_BY: (&str, &str) = ("ipaddress.kubernetes.io/managed-by", "ipallocator.k8s.io");
+
+impl Claim {
+    /// All that a service has.
+    fn of(service: &Value) -> Vec<Claim> {
+        let addresses = addresses_of(service).into_iter().map(Claim::Address);
+        addresses.chain(node_ports(service).into_iter().map(Claim::Port)).collect()
+    }
+
+    fn resource(self) -> &'static Resource {
+        match self {
+            Claim::Address(_) => known("networking.k8s.io", "ipaddresses"),
+            Claim::Port(_) => &NODE_PORTS,
+        }
+    }
+
+    fn name(self) -> String {
+        match self {
+            Claim::Address(address) => address.to_string(),
+            Claim::Port(port) => port.to_string(),
+        }
+    }
+
+    /// The object that says whose it is.
+    fn document(self, namespace: &str, service: &str, made: Timestamp) -> Value {
+        let mut labels = json!({MANAGED_BY.0: MANAGED_BY.1});
+        if let Claim::Address(_) = self {
+            labels["ipaddress.kubernetes.io/ip-family"] = "IPv4".into();
+        }
+        let mut document = json!({
+            "kind": "IPAddress", "apiVersion": "networking.k8s.io/v1",
+            "metadata": {"name": self.name(), "labels": labels},
+            "spec": {"parentRef": {"resource": "services", "namespace": namespace, "name": service}},
+        });
+        let nobody = strategy::Requester::default();
+        strategy::prepare_create(self.resource(), &mut document, "", made, &nobody);
+        document
+    }
+}
 
 impl Addresses {
     pub(crate) fn new((first, bits): (Ipv4Addr, u8), node_ports: RangeInclusive<u16>) -> Addresses {
         let count = 1_u32.checked_shl(32 - u32::from(bits.clamp(1, 32))).unwrap_or(1);
         let network = u32::from(first) & !(count - 1);
-        Addresses { network, count, node_ports, ports_given: Mutex::default() }
+        Addresses { network, count, node_ports }
     }
 
     /// The address of the service that stands for the server itself.
@@ -67,15 +127,28 @@ impl Addresses {
         offset >= 1 && offset < self.count.saturating_sub(1)
     }
 
-    /// Candidates in random order: first some from the upper part, as people pick theirs from the lower, then all.
-    fn candidates(&self) -> impl Iterator<Item = Ipv4Addr> + '_ {
+    /// Some in random order, from the upper part, as people pick theirs from the lower.
+    fn some_addresses(&self) -> impl Iterator<Item = Claim> + Send + '_ {
         let usable = self.count.saturating_sub(2);
         // The same share that Kubernetes leaves for addresses given by hand.
         let band = (self.count / 16).clamp(16, 256).min(usable / 2);
         let tries = if usable > band { RANDOM_TRIES } else { 0 };
-        let random = (0..tries)
-            .map(move |_| Ipv4Addr::from(self.network + 1 + band + rand::random_range(0..usable - band)));
-        random.chain((1..=usable).rev().map(|offset| Ipv4Addr::from(self.network + offset)))
+        let random = move |_| self.network + 1 + band + rand::random_range(0..usable - band);
+        (0..tries).map(random).map(|address| Claim::Address(address.into()))
+    }
+
+    fn all_addresses(&self) -> impl Iterator<Item = Claim> + Send + '_ {
+        let usable = self.count.saturating_sub(2);
+        (1..=usable).rev().map(|offset| Claim::Address(Ipv4Addr::from(self.network + offset)))
+    }
+
+    fn some_ports(&self) -> impl Iterator<Item = Claim> + Send + '_ {
+        let tries = if self.node_ports.is_empty() { 0 } else { RANDOM_TRIES };
+        (0..tries).map(|_| Claim::Port(rand::random_range(self.node_ports.clone())))
+    }
+
+    fn all_ports(&self) -> impl Iterator<Item = Claim> + Send + '_ {
+        self.node_ports.clone().map(Claim::Port)
     }
 
     /// Fills in what a service would get, without giving anything out. Only what lies in no range is refused.
@@ -97,13 +170,15 @@ impl Addresses {
             self.usable(document, &given, &addresses_of(old))?;
             set_address(document, &given);
         }
+        let had = node_ports(old);
         let mut pretended = PRETENDED_NODE_PORT..;
-        fill_in_ports(document, &node_ports(old), &needed, |wanted| match wanted {
-            None => Ok(pretended.next().unwrap_or(PRETENDED_NODE_PORT)),
-            Some(port) if self.node_ports.contains(&port) => Ok(port),
-            Some(_) => Err(PortFault::OutOfRange),
-        })
-        .map_err(|refused| self.port_refused(document, refused))
+        for need in ports_to_find(document, &needed) {
+            let wanted =
+                self.wanted_port(&need, &had).map_err(|fault| self.port_refused(document, &need, fault))?;
+            let shown = wanted.or_else(|| pretended.next()).unwrap_or(PRETENDED_NODE_PORT);
+            need.fill_in(document, shown);
+        }
+        Ok(())
     }
 
     /// The address that a service asks for, if it is one of the range or one that the service had.
@@ -116,40 +191,27 @@ impl Addresses {
         Err(address_refused(document, given, "the provided network does not match the current range"))
     }
 
-    fn port_refused(&self, document: &Value, refused: RefusedPort) -> Status {
+    /// The port that a service asks for, if it is one of the range or one that the service had; none if any will do.
+    fn wanted_port(&self, need: &PortNeed, had: &[u16]) -> Result<Option<u16>, PortFault> {
+        if need.wanted == 0 {
+            return Ok(None);
+        }
+        let port = u16::try_from(need.wanted).map_err(|_| PortFault::OutOfRange)?;
+        let usable = had.contains(&port) || self.node_ports.contains(&port);
+        if usable { Ok(Some(port)) } else { Err(PortFault::OutOfRange) }
+    }
+
+    fn port_refused(&self, document: &Value, need: &PortNeed, fault: PortFault) -> Status {
         let range = &self.node_ports;
-        let detail = match refused.fault {
+        let detail = match fault {
             PortFault::OutOfRange => format!(
                 "provided port is not in the valid range. The range of valid ports is {}-{}",
                 range.start(),
                 range.end()
             ),
             PortFault::Taken => "provided port is already allocated".to_owned(),
-            PortFault::NoneLeft => {
-                return Status::internal_error("failed to allocate a nodePort: range is full");
-            }
         };
-        invalid(document, Cause::invalid(refused.field, &refused.wanted.into(), &detail))
-    }
-
-    fn give_port(&self, wanted: Option<u16>) -> Result<u16, PortFault> {
-        let mut given = self.ports_given.lock();
-        if let Some(wanted) = wanted {
-            if !self.node_ports.contains(&wanted) {
-                return Err(PortFault::OutOfRange);
-            }
-            return if given.insert(wanted) { Ok(wanted) } else { Err(PortFault::Taken) };
-        }
-        let random = (0..RANDOM_TRIES).map(|_| rand::random_range(self.node_ports.clone()));
-        let free = random.chain(self.node_ports.clone()).find(|port| !given.contains(port));
-        let free = free.ok_or(PortFault::NoneLeft)?;
-        given.insert(free);
-        Ok(free)
-    }
-
-    /// Remembers the ports of a service that is stored.
-    pub(crate) fn remember(&self, service: &Value) {
-        self.ports_given.lock().extend(node_ports(service));
+        invalid(document, Cause::invalid(need.field(), &need.wanted.into(), &detail))
     }
 }
 
@@ -157,14 +219,30 @@ impl Addresses {
 enum PortFault {
     OutOfRange,
     Taken,
-    NoneLeft,
 }
 
-/// A port that a service cannot have, and where it asks for it.
-struct RefusedPort {
-    field: String,
+/// A port that a service must get.
+struct PortNeed {
+    /// Which of the service's ports it is for; none if it is for health checks.
+    index: Option<usize>,
+    /// The one that is asked for; zero if any will do.
     wanted: i64,
-    fault: PortFault,
+}
+
+impl PortNeed {
+    fn field(&self) -> String {
+        match self.index {
+            Some(index) => format!("spec.ports[{index}].nodePort"),
+            None => "spec.healthCheckNodePort".to_owned(),
+        }
+    }
+
+    fn fill_in(&self, service: &mut Value, port: u16) {
+        match self.index {
+            Some(index) => service["spec"]["ports"][index]["nodePort"] = port.into(),
+            None => service["spec"]["healthCheckNodePort"] = port.into(),
+        }
+    }
 }
 
 /// What a service must have.
@@ -223,34 +301,24 @@ fn complete_families(service: &mut Value) {
     }
 }
 
-/// Writes into a service the ports that it needs. Those it had are its own; `give` finds any other, or the one wanted.
-fn fill_in_ports(
-    service: &mut Value,
-    had: &[u16],
-    needed: &Needs,
-    mut give: impl FnMut(Option<u16>) -> Result<u16, PortFault>,
-) -> Result<(), RefusedPort> {
-    let mut find = |wanted: i64, field: &dyn Fn() -> String| {
-        let port = u16::try_from(wanted).ok().filter(|port| *port > 0);
-        let found = match port {
-            Some(own) if had.contains(&own) => Ok(own),
-            None if wanted != 0 => Err(PortFault::OutOfRange),
-            port => give(port),
-        };
-        found.map_err(|fault| RefusedPort { field: field(), wanted, fault })
-    };
+/// The ports that a service needs. Those that it may not have are removed from it.
+fn ports_to_find(service: &mut Value, needed: &Needs) -> Vec<PortNeed> {
+    let mut needs = Vec::new();
     for (index, port) in service["spec"]["ports"].as_array_mut().into_iter().flatten().enumerate() {
         let wanted = integer(port, &["nodePort"]).unwrap_or(0);
-        let wants = needed.all_ports || (needed.ports && wanted != 0);
-        let found =
-            if wants { Some(find(wanted, &|| format!("spec.ports[{index}].nodePort"))?) } else { None };
-        set(fields(port, &[]), "nodePort", found.map(Value::from));
+        if needed.all_ports || (needed.ports && wanted != 0) {
+            needs.push(PortNeed { index: Some(index), wanted });
+        } else {
+            fields(port, &[]).remove("nodePort");
+        }
     }
-    let wanted = integer(service, &["spec", "healthCheckNodePort"]).unwrap_or(0);
-    let found =
-        if needed.health { Some(find(wanted, &|| "spec.healthCheckNodePort".to_owned())?) } else { None };
-    set(fields(service, &["spec"]), "healthCheckNodePort", found.map(Value::from));
-    Ok(())
+    if needed.health {
+        let wanted = integer(service, &["spec", "healthCheckNodePort"]).unwrap_or(0);
+        needs.push(PortNeed { index: None, wanted });
+    } else {
+        fields(service, &["spec"]).remove("healthCheckNodePort");
+    }
+    needs
 }
 
 fn node_ports(service: &Value) -> Vec<u16> {
@@ -279,7 +347,8 @@ impl Registry {
             return Ok(Reserved::default());
         }
         let old = current.map(|object| document_of(&object.value, None)).unwrap_or_default();
-        let mut reserved = Reserved::default();
+        let before = current.map(|object| object.revision);
+        let mut reserved = Reserved { before, ..Reserved::default() };
         match self.fill_in(target, document, &old, &mut reserved).await {
             Ok(()) => Ok(reserved),
             Err(status) => {
@@ -298,24 +367,15 @@ impl Registry {
     ) -> Result<(), Status> {
         complete_families(document);
         let needed = needs(document);
-        let (had, had_ports) = (addresses_of(old), node_ports(old));
         if needed.address {
-            self.fill_in_address(target, document, &had, reserved).await?;
+            self.fill_in_address(target, document, &addresses_of(old), reserved).await?;
         }
-        let give = |wanted: Option<u16>| {
-            // One port may serve several protocols.
-            if let Some(own) = wanted.filter(|port| reserved.ports_taken.contains(port)) {
-                return Ok(own);
-            }
-            let port = self.addresses.give_port(wanted)?;
-            reserved.ports_taken.push(port);
-            Ok(port)
-        };
-        fill_in_ports(document, &had_ports, &needed, give)
-            .map_err(|refused| self.addresses.port_refused(document, refused))?;
-        let (has, has_ports) = (addresses_of(document), node_ports(document));
-        reserved.left = had.into_iter().filter(|ip| !has.contains(ip)).collect();
-        reserved.ports_left = had_ports.into_iter().filter(|port| !has_ports.contains(port)).collect();
+        for need in ports_to_find(document, &needed) {
+            let port = self.find_port(target, document, &need, &node_ports(old), reserved).await?;
+            need.fill_in(document, port);
+        }
+        let has = Claim::of(document);
+        reserved.left = Claim::of(old).into_iter().filter(|claim| !has.contains(claim)).collect();
         Ok(())
     }
 
@@ -331,108 +391,253 @@ impl Registry {
             return Ok(());
         }
         if given.is_empty() {
-            for candidate in self.addresses.candidates() {
-                if self.take(target, candidate).await? {
-                    reserved.taken.push(candidate);
-                    set_address(document, &candidate.to_string());
-                    return Ok(());
-                }
-            }
-            return Err(Status::internal_error("failed to allocate a serviceIP: range is full"));
+            let (some, all) = (self.addresses.some_addresses(), self.addresses.all_addresses());
+            let Some(taken) = self.take_any(target, some, all).await? else {
+                return Err(Status::internal_error("failed to allocate a serviceIP: range is full"));
+            };
+            reserved.taken.push(taken);
+            set_address(document, &taken.claim.name());
+            return Ok(());
         }
         let address = self.addresses.usable(document, &given, had)?;
         if !had.contains(&address) {
-            if !self.take(target, address).await? {
+            let Some(taken) = self.take_wanted(target, Claim::Address(address)).await? else {
                 return Err(address_refused(document, &given, "provided IP is already allocated"));
-            }
-            reserved.taken.push(address);
+            };
+            reserved.taken.push(taken);
         }
         set_address(document, &given);
         Ok(())
     }
 
-    /// Takes an address, unless somebody else has it.
-    async fn take(&self, service: Target<'_>, address: Ipv4Addr) -> Result<bool, Status> {
-        let resource = known("networking.k8s.io", "ipaddresses");
-        let own = address.to_string();
+    async fn find_port(
+        &self,
+        target: Target<'_>,
+        document: &Value,
+        need: &PortNeed,
+        had: &[u16],
+        reserved: &mut Reserved,
+    ) -> Result<u16, Status> {
+        let refused = |fault| self.addresses.port_refused(document, need, fault);
+        let Some(port) = self.addresses.wanted_port(need, had).map_err(refused)? else {
+            let (some, all) = (self.addresses.some_ports(), self.addresses.all_ports());
+            let taken = self.take_any(target, some, all).await?;
+            let Some(taken @ Taken { claim: Claim::Port(port), .. }) = taken else {
+                return Err(Status::internal_error("failed to allocate a nodePort: range is full"));
+            };
+            reserved.taken.push(taken);
+            return Ok(port);
+        };
+        let claim = Claim::Port(port);
+        // One port may serve several protocols.
+        let is_own = had.contains(&port) || reserved.taken.iter().any(|taken| taken.claim == claim);
+        if !is_own {
+            let taken = self.take_wanted(target, claim).await?;
+            reserved.taken.push(taken.ok_or_else(|| refused(PortFault::Taken))?);
+        }
+        Ok(port)
+    }
+
+    /// Takes any one that is free: one of some, or of all that are not known to be taken.
+    async fn take_any(
+        &self,
+        service: Target<'_>,
+        some: impl Iterator<Item = Claim> + Send,
+        all: impl Iterator<Item = Claim> + Send,
+    ) -> Result<Option<Taken>, Status> {
+        let now = Timestamp::now();
+        for claim in some {
+            if let Some(taken) = self.take(service, claim, now).await? {
+                return Ok(Some(taken));
+            }
+        }
+        let mut all = all.peekable();
+        let Some(resource) = all.peek().map(|claim| claim.resource()) else { return Ok(None) };
+        let claimed = self.listed(resource).await?;
+        let claimed: HashSet<&str> = claimed.iter().map(|object| place(resource, object).1).collect();
+        for claim in all.filter(|claim| !claimed.contains(claim.name().as_str())) {
+            if let Some(taken) = self.take(service, claim, now).await? {
+                return Ok(Some(taken));
+            }
+        }
+        Ok(None)
+    }
+
+    /// Takes this one, unless another service has it.
+    async fn take_wanted(&self, service: Target<'_>, claim: Claim) -> Result<Option<Taken>, Status> {
+        for _ in 0..RECLAIMS_MAX {
+            if let Some(taken) = self.take(service, claim, Timestamp::now()).await? {
+                return Ok(Some(taken));
+            }
+            if !self.reclaim(claim).await? {
+                break;
+            }
+        }
+        Ok(None)
+    }
+
+    /// Takes something, unless it is taken. Whoever makes the object has it.
+    async fn take(
+        &self,
+        service: Target<'_>,
+        claim: Claim,
+        made: Timestamp,
+    ) -> Result<Option<Taken>, Status> {
+        let (resource, own) = (claim.resource(), claim.name());
         let target = Target { resource, namespace: "", name: &own };
-        let mut document = json!({
-            "kind": "IPAddress", "apiVersion": "networking.k8s.io/v1",
-            "metadata": {"name": own, "labels": {
-                "ipaddress.kubernetes.io/ip-family": "IPv4",
-                "ipaddress.kubernetes.io/managed-by": "ipallocator.k8s.io",
-            }},
-            "spec": {"parentRef": {
-                "resource": "services", "namespace": service.namespace, "name": service.name,
-            }},
-        });
-        strategy::prepare_create(
-            resource,
-            &mut document,
-            "",
-            Timestamp::now(),
-            &strategy::Requester::default(),
-        );
-        let Some(storage) = self.storage(resource) else { return Ok(true) };
+        let document = claim.document(service.namespace, service.name, made);
+        let storage = self.storage(resource).ok_or_else(Status::method_not_allowed)?;
         match storage.create(&target.key(), encode(resource, &document), None).await {
-            Ok(_) => Ok(true),
-            Err(StorageError::KeyExists { .. }) => Ok(false),
+            Ok(object) => Ok(Some(Taken { claim, at: object.revision })),
+            Err(StorageError::KeyExists { .. }) => Ok(None),
             Err(error) => Err(target.failure("create", error)),
         }
     }
 
-    async fn give_back(&self, address: Ipv4Addr) {
-        let resource = known("networking.k8s.io", "ipaddresses");
-        let own = address.to_string();
+    /// Frees what was taken for a service that does not have it and, after so long, will not. Returns whether it is free.
+    async fn reclaim(&self, claim: Claim) -> Result<bool, Status> {
+        let (resource, own) = (claim.resource(), claim.name());
         let target = Target { resource, namespace: "", name: &own };
-        if let Some(storage) = self.storage(resource) {
-            match storage.delete(&target.key(), Default::default(), &mut |_| Ok(())).await {
-                Ok(_) | Err(StorageError::NotFound { .. }) => {}
-                Err(error) => {
-                    tracing::warn!(address = own, %error, "a service address could not be given back")
-                }
-            }
+        let object = match self.get(target, Position::MostRecent).await {
+            Err(status) if status.code == 404 => return Ok(true),
+            found => found?,
+        };
+        let document = document_of(&object.value, None);
+        let made = schema::parse_time(text(&document, &["metadata", "creationTimestamp"]));
+        let is_old = made.is_some_and(|made| Timestamp::now().duration_since(made) > CLAIM_GRACE);
+        let is_ours = text(&document, &["metadata", "labels", MANAGED_BY.0]) == MANAGED_BY.1;
+        if !is_old || !is_ours || self.is_had(claim, &document).await? {
+            return Ok(false);
+        }
+        self.remove(claim, Preconditions { uid: None, revision: Some(object.revision) }, None).await
+    }
+
+    /// Whether the service that something was taken for has it.
+    async fn is_had(&self, claim: Claim, document: &Value) -> Result<bool, Status> {
+        let parent = |field| text(document, &["spec", "parentRef", field]);
+        let target =
+            Target { resource: known("", "services"), namespace: parent("namespace"), name: parent("name") };
+        match self.get(target, Position::MostRecent).await {
+            Ok(service) => Ok(Claim::of(&document_of(&service.value, None)).contains(&claim)),
+            Err(status) if status.code == 404 => Ok(false),
+            Err(status) => Err(status),
+        }
+    }
+
+    /// Removes the object of something, if it is not newer than `newest`. Returns whether it is gone.
+    async fn remove(
+        &self,
+        claim: Claim,
+        preconditions: Preconditions,
+        newest: Option<ResourceVersion>,
+    ) -> Result<bool, Status> {
+        let (resource, own) = (claim.resource(), claim.name());
+        let target = Target { resource, namespace: "", name: &own };
+        let storage = self.storage(resource).ok_or_else(Status::method_not_allowed)?;
+        let options = DeleteOptions { preconditions, hint: None };
+        let mut is_older = |object: &Object| match newest {
+            Some(newest) if object.revision > newest => Err("it was taken again".into()),
+            _ => Ok(()),
+        };
+        match storage.delete(&target.key(), options, &mut is_older).await {
+            Ok(_) | Err(StorageError::NotFound { .. }) => Ok(true),
+            Err(StorageError::InvalidObject { .. } | StorageError::Rejected(_)) => Ok(false),
+            Err(error) => Err(target.failure("delete", error)),
         }
     }
 
     /// The service is stored: what it no longer needs is free.
     pub(crate) async fn keep_addresses(&self, reserved: Reserved) {
-        self.free(reserved.left, &reserved.ports_left).await;
-    }
-
-    /// The service was not stored: what was taken for it is free.
-    pub(crate) async fn return_addresses(&self, reserved: Reserved) {
-        self.free(reserved.taken, &reserved.ports_taken).await;
-    }
-
-    async fn free(&self, addresses: Vec<Ipv4Addr>, ports: &[u16]) {
-        if !ports.is_empty() {
-            self.addresses.ports_given.lock().retain(|port| !ports.contains(port));
+        if let Some(before) = reserved.before {
+            self.free(reserved.left, before).await;
         }
-        for address in addresses {
-            self.give_back(address).await;
+    }
+
+    /// The service is not stored: what was taken for it is free.
+    pub(crate) async fn return_addresses(&self, reserved: Reserved) {
+        for Taken { claim, at } in reserved.taken {
+            let preconditions = Preconditions { uid: None, revision: Some(at) };
+            told(claim, self.remove(claim, preconditions, None).await);
+        }
+    }
+
+    /// The service was not stored for this reason. If it may be stored all the same, it keeps what was taken for it.
+    pub(crate) async fn return_addresses_after(&self, reserved: Reserved, error: &StorageError) {
+        let is_unknown = matches!(
+            error,
+            StorageError::Unreachable { .. } | StorageError::Timeout { .. } | StorageError::Backend { .. }
+        );
+        if !is_unknown {
+            self.return_addresses(reserved).await;
+        }
+    }
+
+    /// Frees what a service had that was at this version: it was taken before, and whoever took it since keeps it.
+    async fn free(&self, claims: Vec<Claim>, service_at: ResourceVersion) {
+        for claim in claims {
+            let mut freed = self.remove(claim, Preconditions::default(), Some(service_at)).await;
+            if matches!(freed, Ok(false)) {
+                // Not taken again, perhaps, but only given a label.
+                freed = self.reclaim(claim).await;
+            }
+            told(claim, freed);
         }
     }
 
     /// An object is gone: what the server kept for it goes too.
     pub(crate) async fn after_deletion(&self, target: Target<'_>, last: &Object) {
         if target.resource.ty == "core.v1.Service" {
-            let service = document_of(&last.value, None);
-            self.free(addresses_of(&service), &node_ports(&service)).await;
+            self.free(Claim::of(&document_of(&last.value, None)), last.revision).await;
         }
     }
 
-    /// Learns which ports the stored services have.
-    pub(crate) async fn learn_ports(&self) -> Result<(), Status> {
-        let target = Target { resource: known("", "services"), namespace: "", name: "" };
-        let Some(storage) = self.storage(target.resource) else { return Ok(()) };
-        let request = ListRequest { at: ListAt::MostRecent, ..ListRequest::all() };
-        let services =
-            storage.get_list(&target.key(), request).await.map_err(|error| target.failure("list", error))?;
-        for service in &services.items {
-            self.addresses.remember(&document_of(&service.value, None));
+    /// Takes what the stored services have and is not taken, and frees what is taken and nobody has.
+    pub(crate) async fn settle_claims(&self) -> Result<(), Status> {
+        let (mut claimed, mut had) = (HashSet::new(), HashSet::new());
+        for resource in [known("networking.k8s.io", "ipaddresses"), &NODE_PORTS] {
+            let names = self.listed(resource).await?;
+            let names = names.iter().map(|object| place(resource, object).1);
+            claimed.extend(names.filter_map(|own| {
+                let address = own.parse().ok().map(Claim::Address);
+                address.or_else(|| own.parse().ok().map(Claim::Port))
+            }));
+        }
+        let services = known("", "services");
+        for service in self.listed(services).await? {
+            let (namespace, own) = place(services, &service);
+            let target = Target { resource: services, namespace, name: own };
+            let document = document_of(&service.value, None);
+            let made = schema::parse_time(text(&document, &["metadata", "creationTimestamp"]));
+            for claim in Claim::of(&document) {
+                had.insert(claim);
+                if claimed.insert(claim) {
+                    // As old as the service, so that it counts as left behind once the service is gone.
+                    self.take(target, claim, made.unwrap_or(Timestamp::UNIX_EPOCH)).await?;
+                }
+            }
+        }
+        for claim in claimed.difference(&had) {
+            self.reclaim(*claim).await?;
         }
         Ok(())
+    }
+
+    async fn listed(&self, resource: &'static Resource) -> Result<Vec<Object>, Status> {
+        let target = Target { resource, namespace: "", name: "" };
+        let storage = self.storage(resource).ok_or_else(Status::method_not_allowed)?;
+        let request = ListRequest { at: ListAt::MostRecent, ..ListRequest::all() };
+        let listed = storage.get_list(&target.key(), request).await;
+        Ok(listed.map_err(|error| target.failure("list", error))?.items)
+    }
+}
+
+fn told(claim: Claim, freed: Result<bool, Status>) {
+    if let Err(status) = freed {
+        tracing::warn!(
+            what = claim.name(),
+            why = status.message,
+            "what a service had could not be given back"
+        );
     }
 }
 

@@ -6,7 +6,7 @@
 use crate::{
     kinds::{self, Resource},
     rest::{Registry, Target, document_of},
-    value::{at, fields, is_deleting, list, name, text},
+    value::{at, fields, integer, is_deleting, list, name, text},
 };
 use keepwatch_apimachinery::{
     list_options::Position,
@@ -134,7 +134,8 @@ impl Registry {
         let classes = known("scheduling.k8s.io", "priorityclasses");
         let class = if wanted.is_empty() {
             let is_default = |class: &Value| at(class, &["globalDefault"]) == Some(&Value::Bool(true));
-            self.all(classes, "\"globalDefault\"").await?.into_iter().find(is_default)
+            let defaults = self.all(classes, "\"globalDefault\"").await?.into_iter().filter(is_default);
+            defaults.min_by_key(|class| integer(class, &["value"]).unwrap_or(0))
         } else {
             let target = Target { resource: classes, namespace: "", name: &wanted };
             let found = match self.get(target, Position::Any).await {
@@ -165,13 +166,20 @@ impl Registry {
             );
             return Err(Status::forbidden(Qualified::core("pods"), name(pod), &why));
         }
+        let given = text(pod, &["spec", "preemptionPolicy"]);
+        if !given.is_empty() && given != policy {
+            let why = format!(
+                "the string value of PreemptionPolicy ({given}) must not be provided in pod spec; priority admission controller computed {policy} from the given PriorityClass name"
+            );
+            return Err(Status::forbidden(Qualified::core("pods"), name(pod), &why));
+        }
         let own_name = class.as_ref().filter(|_| wanted.is_empty()).map(|class| name(class).to_owned());
         let spec = fields(pod, &["spec"]);
         if let Some(own_name) = own_name {
             spec.insert("priorityClassName".to_owned(), own_name.into());
         }
         spec.insert("priority".to_owned(), value.into());
-        spec.entry("preemptionPolicy").or_insert_with(|| policy.into());
+        spec.insert("preemptionPolicy".to_owned(), policy.into());
         Ok(())
     }
 

@@ -19,7 +19,7 @@ const NAMESPACES: [&str; 4] = ["default", "kube-node-lease", "kube-public", "kub
 impl Registry {
     /// Makes what is missing of the server's own objects. `address` is where it can be reached.
     pub async fn bootstrap(&self, address: (IpAddr, u16)) -> Result<(), Status> {
-        self.learn_ports().await?;
+        self.settle_claims().await?;
         let namespaces = NAMESPACES.map(|own| ("", "namespaces", "", json!({"metadata": {"name": own}})));
         try_join_all(namespaces.map(|object| self.make(object))).await?;
         try_join_all(self.own_objects(address).into_iter().map(|object| self.make(object))).await?;

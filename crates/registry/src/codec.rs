@@ -7,7 +7,7 @@ use crate::{
     defaults,
     kinds::{RESOURCES, Resource, group_version},
     options::FieldValidation,
-    protobuf,
+    protobuf::{self, ProtobufError},
     schema::{self, Problems, ReadError, TypeRef},
     value::text,
 };
@@ -79,11 +79,14 @@ pub fn decode(body: &Body<'_>, expected: Expected, strictness: FieldValidation) 
         Ok(Raw::Document(document)) => (document, false),
         Ok(Raw::Message { api_version, kind, raw }) => {
             must_be(&expected, &api_version, &kind)?;
-            let document = protobuf::decode(raw, expected.ty)
-                .map_err(|error| cannot_be_handled(&expected, &api_version, &kind, &error.to_string()))?;
+            let document = protobuf::decode(raw, expected.ty).map_err(|error| match error {
+                ProtobufError::TooManyValues => too_many_values(),
+                error => cannot_be_handled(&expected, &api_version, &kind, &error.to_string()),
+            })?;
             (document, true)
         }
-        Err(ReadError(why)) => {
+        Err(ReadError::TooManyValues) => return Err(too_many_values()),
+        Err(ReadError::Malformed(why)) => {
             let message =
                 format!("the object provided is unrecognized (must be of type {}): {why}", expected.kind);
             return Err(Status::bad_request(message));
@@ -128,7 +131,11 @@ pub fn decode_options(body: &Body<'_>, kind: &'static str, ty: TypeRef) -> Resul
         let version = api_version.rsplit('/').next().unwrap_or_default();
         Status::bad_request(not_registered(kind, if kind.is_empty() { version } else { api_version }))
     };
-    match read(body, &mut problems).map_err(|ReadError(why)| Status::bad_request(why))? {
+    let refused = |error: ReadError| match error {
+        ReadError::Malformed(why) => Status::bad_request(why),
+        ReadError::TooManyValues => too_many_values(),
+    };
+    match read(body, &mut problems).map_err(refused)? {
         Raw::Message { api_version, kind: found, raw } => {
             if found != kind {
                 return Err(unregistered(&found, &api_version));
@@ -156,7 +163,8 @@ fn read<'a>(body: &Body<'a>, problems: &mut Problems) -> Result<Raw<'a>, ReadErr
         Media::Json => read_json(body.bytes, problems).map(Raw::Document),
         Media::Yaml => read_yaml(body.bytes, problems).map(Raw::Document),
         Media::Protobuf => {
-            let envelope = protobuf::open(body.bytes).map_err(|error| ReadError(error.to_string()))?;
+            let envelope =
+                protobuf::open(body.bytes).map_err(|error| ReadError::Malformed(error.to_string()))?;
             Ok(Raw::Message {
                 api_version: envelope.api_version.to_string(),
                 kind: envelope.kind.to_string(),
@@ -168,27 +176,32 @@ fn read<'a>(body: &Body<'a>, problems: &mut Problems) -> Result<Raw<'a>, ReadErr
 
 /// Reads JSON that must be an object.
 pub fn read_json(text: &[u8], problems: &mut Problems) -> Result<Value, ReadError> {
-    let unread = |why: &dyn std::fmt::Display| {
-        ReadError(format!("couldn't get version/kind; json parse error: {why}"))
-    };
-    match schema::read(text, problems).map_err(|error| unread(&error))? {
+    let unread = |why: String| format!("couldn't get version/kind; json parse error: {why}");
+    match schema::read(text, problems).map_err(|error| error.told(unread))? {
         document @ Value::Object(_) => Ok(document),
         Value::Null => Ok(Value::Object(Default::default())),
-        _ => Err(unread(&"json: cannot unmarshal into Go value of type struct")),
+        _ => Err(ReadError::Malformed(unread(
+            "json: cannot unmarshal into Go value of type struct".to_owned(),
+        ))),
     }
 }
 
 /// Reads YAML that must be an object.
 pub fn read_yaml(text: &[u8], problems: &mut Problems) -> Result<Value, ReadError> {
-    let unread = |why: &dyn std::fmt::Display| ReadError(format!("error converting YAML to JSON: {why}"));
-    let text = std::str::from_utf8(text).map_err(|error| unread(&error))?;
-    match schema::read_yaml(text, problems).map_err(|error| unread(&error))? {
+    let unread = |why: String| format!("error converting YAML to JSON: {why}");
+    let text = std::str::from_utf8(text).map_err(|error| ReadError::Malformed(unread(error.to_string())))?;
+    match schema::read_yaml(text, problems).map_err(|error| error.told(unread))? {
         document @ Value::Object(_) => Ok(document),
-        _ => Err(ReadError(
+        _ => Err(ReadError::Malformed(
             "couldn't get version/kind; json parse error: json: cannot unmarshal into Go value of type struct"
                 .to_owned(),
         )),
     }
+}
+
+/// The answer to a document that has more values than one may have.
+pub(crate) fn too_many_values() -> Status {
+    Status::request_entity_too_large(&ReadError::TooManyValues.to_string())
 }
 
 fn must_be(expected: &Expected, api_version: &str, kind: &str) -> Result<(), Status> {

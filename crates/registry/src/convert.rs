@@ -4,6 +4,7 @@
 //! an older form has no field for travels in annotations, as in Kubernetes.
 
 use crate::{
+    autoscaling_v1,
     kinds::Resource,
     schema::{self, Problems},
     value::{at, fields, set, text},
@@ -100,6 +101,11 @@ const CURRENT_METRICS: &str = "autoscaling.alpha.kubernetes.io/current-metrics";
 const CONDITIONS: &str = "autoscaling.alpha.kubernetes.io/conditions";
 const BEHAVIOR: &str = "autoscaling.alpha.kubernetes.io/behavior";
 
+/// The notes of what belongs to the spec.
+pub(crate) const SPEC_NOTES: [&str; 2] = [METRICS, BEHAVIOR];
+/// The notes of what belongs to the status.
+pub(crate) const STATUS_NOTES: [&str; 2] = [CURRENT_METRICS, CONDITIONS];
+
 /// Whether a metric is the share of the processor that pods use, the only one that v1 knows.
 fn is_cpu_share(metric: &Value) -> bool {
     text(metric, &["type"]) == "Resource" && text(metric, &["resource", "name"]) == "cpu"
@@ -119,59 +125,94 @@ fn autoscaler_to_v1(document: &mut Value) {
     let status = fields(document, &["status"]);
     let current = take_list(status, "currentMetrics");
     let conditions = take_list(status, "conditions");
-    let (cpu, other_current): (Vec<_>, Vec<_>) = current.into_iter().partition(|metric| {
-        is_cpu_share(metric) && at(metric, &["resource", "current", "averageUtilization"]).is_some()
-    });
+    let share = current.iter().filter(|metric| is_cpu_share(metric));
     let share =
-        cpu.first().and_then(|metric| at(metric, &["resource", "current", "averageUtilization"]).cloned());
-    set(status, "currentCPUUtilizationPercentage", share);
+        share.filter_map(|metric| at(metric, &["resource", "current", "averageUtilization"])).next_back();
+    set(status, "currentCPUUtilizationPercentage", share.cloned());
 
-    let mut notes: Vec<(&str, Value)> = Vec::new();
-    notes.extend((!others.is_empty()).then_some((METRICS, Value::Array(others))));
-    notes.extend((!other_current.is_empty()).then_some((CURRENT_METRICS, Value::Array(other_current))));
-    notes.extend((!conditions.is_empty()).then_some((CONDITIONS, Value::Array(conditions))));
-    notes.extend(behavior.map(|behavior| (BEHAVIOR, behavior)));
+    let notes = [
+        (METRICS, others, autoscaling_v1::METRIC),
+        // All of them: more is known of the share of the processor than the one number.
+        (CURRENT_METRICS, current, autoscaling_v1::CURRENT_METRIC),
+        (CONDITIONS, conditions, autoscaling_v1::CONDITION),
+    ];
+    let notes = notes.into_iter().filter(|(_, all, _)| !all.is_empty());
+    let notes = notes.map(|(name, all, rows)| (name, autoscaling_v1::note(&Value::Array(all), rows)));
+    let behavior = behavior.map(|own| (BEHAVIOR, autoscaling_v1::note(&own, autoscaling_v1::BEHAVIOR)));
+    let notes: Vec<_> = notes.chain(behavior).collect();
+    forget_notes(document, &SPEC_NOTES);
+    forget_notes(document, &STATUS_NOTES);
     if !notes.is_empty() {
         let annotations = fields(document, &["metadata", "annotations"]);
-        annotations
-            .extend(notes.into_iter().map(|(name, value)| (name.to_owned(), value.to_string().into())));
+        annotations.extend(notes.into_iter().map(|(name, note)| (name.to_owned(), note.into())));
+    }
+}
+
+fn forget_notes(document: &mut Value, names: &[&str]) {
+    keep_notes(document, &Value::Null, names);
+}
+
+/// Keeps the notes of an old form of an autoscaler: they are parts that a write does not reach.
+pub(crate) fn keep_notes(new: &mut Value, old: &Value, names: &[&str]) {
+    let metadata = fields(new, &["metadata"]);
+    let annotations = fields(metadata.entry("annotations").or_insert(Value::Null), &[]);
+    for name in names {
+        set(annotations, name, at(old, &["metadata", "annotations", name]).cloned());
+    }
+    if annotations.is_empty() {
+        metadata.remove("annotations");
     }
 }
 
 fn autoscaler_from_v1(document: &mut Value) {
-    let metadata = fields(document, &["metadata"]);
-    let mut note = |name: &str| -> Option<Value> {
-        let annotations = metadata.get_mut("annotations")?.as_object_mut()?;
-        let text = annotations.remove(name)?;
-        serde_json::from_str(text.as_str()?).ok()
+    let note = |name: &str| -> Option<Value> {
+        serde_json::from_str(text(document, &["metadata", "annotations", name])).ok()
+    };
+    let noted = |name: &str| match note(name) {
+        Some(Value::Array(items)) => Some(items),
+        _ => None,
     };
     let (metrics, current, conditions, behavior) =
-        (note(METRICS), note(CURRENT_METRICS), note(CONDITIONS), note(BEHAVIOR));
-    let metrics = metrics.map(|all| sourced(readable(all, "autoscaling.v2.MetricSpec")));
-    let current = current.map(|all| sourced(readable(all, "autoscaling.v2.MetricStatus")));
-    let conditions = conditions.map(|all| readable(all, "autoscaling.v2.HorizontalPodAutoscalerCondition"));
-    let behavior = behavior.and_then(|own| read(own, "autoscaling.v2.HorizontalPodAutoscalerBehavior"));
-    if metadata.get("annotations").and_then(Value::as_object).is_some_and(Map::is_empty) {
-        metadata.remove("annotations");
-    }
+        (noted(METRICS), noted(CURRENT_METRICS), noted(CONDITIONS), note(BEHAVIOR));
+    forget_notes(document, &SPEC_NOTES);
+    forget_notes(document, &STATUS_NOTES);
 
     let spec = fields(document, &["spec"]);
-    let mut all = metrics.unwrap_or_default();
+    let metrics = metrics.unwrap_or_default();
+    let metrics = metrics.iter().map(autoscaling_v1::read_metric);
+    let mut all = sourced(metrics, "autoscaling.v2.MetricSpec");
     if let Some(share) = spec.remove("targetCPUUtilizationPercentage") {
         let target = json!({"type": "Utilization", "averageUtilization": share});
         all.insert(0, json!({"type": "Resource", "resource": {"name": "cpu", "target": target}}));
     }
     set(spec, "metrics", (!all.is_empty()).then_some(Value::Array(all)));
-    set(spec, "behavior", behavior);
+    let behavior = behavior.map(|own| autoscaling_v1::read(&own, autoscaling_v1::BEHAVIOR));
+    set(
+        spec,
+        "behavior",
+        behavior.and_then(|own| read(own, "autoscaling.v2.HorizontalPodAutoscalerBehavior")),
+    );
 
     let status = fields(document, &["status"]);
-    let mut all = current.unwrap_or_default();
-    if let Some(share) = status.remove("currentCPUUtilizationPercentage") {
-        let current = json!({"averageUtilization": share});
-        all.insert(0, json!({"type": "Resource", "resource": {"name": "cpu", "current": current}}));
-    }
-    status.insert("currentMetrics".to_owned(), if all.is_empty() { Value::Null } else { Value::Array(all) });
-    set(status, "conditions", conditions.filter(|all| !all.is_empty()).map(Value::Array));
+    let share = status.remove("currentCPUUtilizationPercentage");
+    let current = match (current, share) {
+        (Some(noted), _) => {
+            let metrics =
+                noted.iter().map(|metric| autoscaling_v1::read(metric, autoscaling_v1::CURRENT_METRIC));
+            sourced(metrics, "autoscaling.v2.MetricStatus")
+        }
+        (None, Some(share)) => {
+            let current = json!({"averageUtilization": share});
+            vec![json!({"type": "Resource", "resource": {"name": "cpu", "current": current}})]
+        }
+        (None, None) => Vec::new(),
+    };
+    let current = if current.is_empty() { Value::Null } else { Value::Array(current) };
+    status.insert("currentMetrics".to_owned(), current);
+    let conditions = conditions.unwrap_or_default().into_iter();
+    let conditions: Vec<_> =
+        conditions.filter_map(|own| read(own, "autoscaling.v2.HorizontalPodAutoscalerCondition")).collect();
+    set(status, "conditions", (!conditions.is_empty()).then_some(Value::Array(conditions)));
 }
 
 /// A value as a type has it; none if it is no object, or none of that type. Anything can stand in an annotation.
@@ -180,24 +221,9 @@ fn read(value: Value, ty: &str) -> Option<Value> {
     value.is_object().then(|| schema::normalize(value, ty, &mut Problems::default()).ok()).flatten()
 }
 
-/// The metrics that say where they come from.
-fn sourced(mut all: Vec<Value>) -> Vec<Value> {
-    all.retain(|metric| {
-        let source = match text(metric, &["type"]) {
-            "Resource" => "resource",
-            "ContainerResource" => "containerResource",
-            "Pods" => "pods",
-            "Object" => "object",
-            "External" => "external",
-            _ => return false,
-        };
-        at(metric, &[source]).is_some()
-    });
-    all
-}
-
-fn readable(all: Value, ty: &str) -> Vec<Value> {
-    into_list(all).into_iter().filter_map(|one| read(one, ty)).collect()
+/// The metrics that are of a type and say where they come from.
+fn sourced(all: impl Iterator<Item = Value>, ty: &str) -> Vec<Value> {
+    all.filter_map(|metric| read(metric, ty)).filter(autoscaling_v1::is_sourced).collect()
 }
 
 fn take_list(fields: &mut Map<String, Value>, name: &str) -> Vec<Value> {

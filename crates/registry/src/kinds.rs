@@ -751,6 +751,11 @@ pub static RESOURCES: &[Resource] = &[
     .generation(Spec),
 ];
 
+/// Which service has which port of the nodes: records of the server's own, which no path leads to. They have the form of
+/// the one kind that says the same of addresses.
+pub(crate) static NODE_PORTS: Resource =
+    row("", "networking.v1.IPAddress", "servicenodeports", "IPAddress").cluster();
+
 static BY_PATH: LazyLock<HashMap<(&str, &str, &str), &'static Resource>> =
     LazyLock::new(|| RESOURCES.iter().map(|r| ((r.group, r.version, r.plural), r)).collect());
 

@@ -4,6 +4,7 @@
 
 pub mod schema;
 pub mod kinds;
+mod autoscaling_v1;
 pub mod convert;
 pub mod inspect;
 pub mod codec;

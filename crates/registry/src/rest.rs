@@ -186,7 +186,8 @@ impl Registry {
         mut open: impl FnMut(&'static Resource, Arc<ResourceInspector>) -> Arc<dyn Storage>,
     ) -> Registry {
         let mut shelves = HashMap::new();
-        for resource in RESOURCES.iter().filter(|resource| resource.stored_as.is_none()) {
+        let own = [&kinds::NODE_PORTS];
+        for resource in RESOURCES.iter().chain(own).filter(|resource| resource.stored_as.is_none()) {
             if let Some(prefix) = resource.storage {
                 let storage = open(resource, Arc::new(ResourceInspector::new(resource)));
                 shelves.insert(prefix, Shelf { storage, resource });
@@ -329,7 +330,7 @@ impl Registry {
                 Ok(Shown::from(&object))
             }
             Err(error) => {
-                self.return_addresses(reserved).await;
+                self.return_addresses_after(reserved, &error).await;
                 if matches!(error, StorageError::KeyExists { .. }) {
                     let there = shelf.storage.get(&key, Position::MostRecent).await;
                     return Err(match there {
@@ -435,11 +436,12 @@ impl Registry {
         }
         target.must_match(&mut new)?;
         must_be_based_on(target, &new, current)?;
-        strategy::prepare_update(resource, part, &mut new, &old);
+        strategy::prepare_update(resource, part, &mut new, &old, Timestamp::now());
         fields(&mut new, &["metadata"]).remove("resourceVersion");
         let causes = match part {
             Part::Status | Part::Approval => validation::update_status(resource, &new, &old),
-            Part::EphemeralContainers | Part::Resize => validation::update_containers(resource, &new, &old),
+            Part::EphemeralContainers => validation::add_containers(resource, &new, &old),
+            Part::Resize => validation::resize_containers(resource, &new, &old),
             Part::Finalize => Vec::new(),
             _ => validation::update(resource, &new, &old),
         };
@@ -489,7 +491,7 @@ impl Registry {
                 Ok(Shown::from(&object))
             }
             Err(error) => {
-                self.return_addresses(reserved).await;
+                self.return_addresses_after(reserved, &error).await;
                 Err(target.lost("update", error))
             }
         }
@@ -919,15 +921,18 @@ pub(crate) fn apply_patch(
         };
         patched.map_err(|error: PatchError| error.status())
     };
+    let document = patched()?;
+    let count = schema::count_values(&document);
+    // One that had more all along may still be changed, as long as it does not get yet more.
+    if count > schema::VALUES_MAX && count > schema::count_values(old) {
+        return Err(codec::too_many_values());
+    }
     let mut problems = Problems::default();
-    let result = schema::normalize(patched()?, expected.ty, &mut problems);
-    // The message shows all of what the patch made. Making it again is cheaper than keeping it each time.
-    let undecodable = |why: &str| match patched() {
-        Err(status) => status,
-        Ok(patched) => {
-            let cause = Cause::invalid("patch", &patched.to_string().into(), why);
-            Status::invalid(Qualified::core(""), "", vec![cause])
-        }
+    let result = schema::normalize(document, expected.ty, &mut problems);
+    // Told with what the patch made, which is made again: hardly any patch comes to this.
+    let undecodable = |why: &str| {
+        let shown = patched().map(|document| document.to_string()).unwrap_or_default();
+        Status::invalid(Qualified::core(""), "", vec![Cause::invalid("patch", &shown.into(), why)])
     };
     let mut document = result.map_err(|error| undecodable(&error.to_string()))?;
     match strictness {

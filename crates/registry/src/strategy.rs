@@ -5,6 +5,7 @@
 
 use crate::{
     admission::tolerate_for_a_while,
+    convert::{SPEC_NOTES, STATUS_NOTES, keep_notes},
     defaults::qos,
     kinds::{Generation, Resource},
     schema::{self, Timestamp},
@@ -86,16 +87,17 @@ pub(crate) fn prepare_create(
         "batch.v1.Job" => own_job_pods(document, &uid),
         "certificates.v1.CertificateSigningRequest" => sign_by(document, who),
         "apiextensions.v1.CustomResourceDefinition" => remember_stored_version(document),
+        "autoscaling.v1.HorizontalPodAutoscaler" => keep_notes(document, &Value::Null, &STATUS_NOTES),
         _ => {}
     }
 }
 
 /// Keeps what the part in question may not change, and counts the generation.
-pub(crate) fn prepare_update(resource: &Resource, part: Part, new: &mut Value, old: &Value) {
+pub(crate) fn prepare_update(resource: &Resource, part: Part, new: &mut Value, old: &Value, now: Timestamp) {
     keep_metadata(new, old);
     match part {
         Part::Main => prepare_main_update(resource, new, old),
-        Part::Status => prepare_status_update(resource, new, old),
+        Part::Status => prepare_status_update(resource, new, old, now),
         Part::Finalize => {
             let wanted = at(new, &["spec", "finalizers"])
                 .filter(|list| list.as_array().is_some_and(|l| !l.is_empty()));
@@ -109,6 +111,7 @@ pub(crate) fn prepare_update(resource: &Resource, part: Part, new: &mut Value, o
             *new = old.clone();
             new["metadata"] = metadata;
             set(fields(new, &["status"]), "conditions", conditions);
+            date_conditions(new, at(old, &["status", "conditions"]), now);
         }
         Part::EphemeralContainers => {
             let containers = at(new, &["spec", "ephemeralContainers"]).cloned();
@@ -201,7 +204,8 @@ fn selects_its_pods(job: &Value) -> bool {
     at(job, &["spec", "manualSelector"]) != Some(&Value::Bool(true))
 }
 
-/// The pods of a job carry its name, and a job without labels carries theirs.
+/// The pods of a job carry its name, and a job without labels carries theirs. A name that the client gave them stays, and
+/// is refused later if it is not the job's.
 pub(crate) fn name_job_pods(document: &mut Value) {
     let own = name(document).to_owned();
     if own.is_empty() {
@@ -210,7 +214,7 @@ pub(crate) fn name_job_pods(document: &mut Value) {
     if selects_its_pods(document) {
         let labels = fields(document, &["spec", "template", "metadata", "labels"]);
         for label in ["job-name", "batch.kubernetes.io/job-name"] {
-            labels.insert(label.to_owned(), own.as_str().into());
+            labels.entry(label).or_insert_with(|| own.as_str().into());
         }
     }
     let labels = at(document, &["spec", "template", "metadata", "labels"]).cloned();
@@ -223,7 +227,7 @@ fn own_job_pods(document: &mut Value, uid: &str) {
     if selects_its_pods(document) {
         let labels = fields(document, &["spec", "template", "metadata", "labels"]);
         for label in ["controller-uid", "batch.kubernetes.io/controller-uid"] {
-            labels.insert(label.to_owned(), uid.into());
+            labels.entry(label).or_insert_with(|| uid.into());
         }
         let selector = fields(document, &["spec", "selector", "matchLabels"]);
         selector.entry("batch.kubernetes.io/controller-uid").or_insert_with(|| uid.into());
@@ -281,6 +285,7 @@ fn prepare_main_update(resource: &Resource, new: &mut Value, old: &Value) {
             keep_service_addresses(new, old);
         }
         "apiextensions.v1.CustomResourceDefinition" => remember_stored_version(new),
+        "autoscaling.v1.HorizontalPodAutoscaler" => keep_notes(new, old, &STATUS_NOTES),
         "apps.v1.DaemonSet" => {
             let generation =
                 text(old, &["metadata", "annotations", TEMPLATE_GENERATION]).parse().unwrap_or(0);
@@ -320,7 +325,7 @@ fn bump(new: &mut Value, old: &Value) {
     fields(new, &["metadata"]).insert("generation".to_owned(), (generation + 1).into());
 }
 
-fn prepare_status_update(resource: &Resource, new: &mut Value, old: &Value) {
+fn prepare_status_update(resource: &Resource, new: &mut Value, old: &Value, now: Timestamp) {
     let (mut metadata, status) = (new["metadata"].take(), new.get("status").cloned());
     match resource.ty {
         "apps.v1.Deployment" => {
@@ -344,7 +349,11 @@ fn prepare_status_update(resource: &Resource, new: &mut Value, old: &Value) {
             }
         }
         "core.v1.Namespace" => label_namespace(new),
-        "certificates.v1.CertificateSigningRequest" => keep_approval(new, conditions.as_ref()),
+        "autoscaling.v1.HorizontalPodAutoscaler" => keep_notes(new, old, &SPEC_NOTES),
+        "certificates.v1.CertificateSigningRequest" => {
+            keep_approval(new, conditions.as_ref());
+            date_conditions(new, conditions.as_ref(), now);
+        }
         _ => {}
     }
 }
@@ -356,6 +365,24 @@ fn keep_approval(new: &mut Value, old: Option<&Value>) {
     let others = list(new, &["status", "conditions"]).iter().filter(|c| !is_approval(c)).cloned();
     let all: Vec<Value> = kept.chain(others).collect();
     set(fields(new, &["status"]), "conditions", (!all.is_empty()).then_some(Value::Array(all)));
+}
+
+/// Says of conditions when they were written and when they came to be, where their writer does not.
+fn date_conditions(new: &mut Value, old: Option<&Value>, now: Timestamp) {
+    let now = Value::from(schema::time(now));
+    let old = old.and_then(Value::as_array).map(Vec::as_slice).unwrap_or_default();
+    let conditions = fields(new, &["status"]).get_mut("conditions").and_then(Value::as_array_mut);
+    for condition in conditions.into_iter().flatten() {
+        let is_same =
+            |other: &&Value| ["type", "status"].iter().all(|name| other.get(name) == condition.get(name));
+        let began = old.iter().filter(is_same).find_map(|same| at(same, &["lastTransitionTime"]));
+        let began = began.unwrap_or(&now).clone();
+        for (field, moment) in [("lastUpdateTime", now.clone()), ("lastTransitionTime", began)] {
+            if at(condition, &[field]).is_none() {
+                fields(condition, &[]).insert(field.to_owned(), moment);
+            }
+        }
+    }
 }
 
 /// A client that knows one address only says that one; the list follows.

@@ -14,7 +14,7 @@ use std::io;
 /// How many operations a patch may have.
 pub const OPERATIONS_MAX: usize = 10_000;
 
-/// How much JSON the copies of one patch may make, all together.
+/// How much JSON the copies of one patch may make, all together. Their values are no more than a document may have.
 const COPIED_BYTES_MAX: usize = 3 * 1024 * 1024;
 
 /// The operations of a patch, in order.
@@ -57,9 +57,10 @@ struct Pointer(Vec<String>);
 impl Patch {
     /// Reads a patch from a request's body. Members that no operation has, or has twice, are told.
     pub fn parse(body: &[u8], problems: &mut Problems) -> Result<Patch, PatchError> {
-        let malformed = |why| PatchError::Malformed(format!("error decoding patch: {why}"));
+        let told = |why: String| format!("error decoding patch: {why}");
+        let malformed = |why| PatchError::Malformed(told(why));
         let mut duplicates = Problems::default();
-        let operations = match schema::read(body, &mut duplicates).map_err(|error| malformed(error.0))? {
+        let operations = match schema::read(body, &mut duplicates).map_err(|error| error.told(told))? {
             Value::Array(operations) => operations,
             Value::Null => Vec::new(),
             other => {
@@ -82,7 +83,7 @@ impl Patch {
 
     /// The document as the operations make it, if each of them succeeds.
     pub fn apply(&self, mut document: Value) -> Result<Value, PatchError> {
-        let mut budget = Budget { bytes: COPIED_BYTES_MAX };
+        let mut budget = Budget { bytes: COPIED_BYTES_MAX, values: schema::VALUES_MAX };
         for operation in &self.0 {
             operation.apply(&mut document, &mut budget).map_err(PatchError::DoesNotFit)?;
         }
@@ -266,11 +267,14 @@ fn check_depth(path: &Pointer, value: &Value) -> Result<(), &'static str> {
 /// could ask for that ten thousand times.
 struct Budget {
     bytes: usize,
+    values: usize,
 }
 
 impl Budget {
     fn spend(&mut self, value: &Value, path: &Pointer) -> Result<(), &'static str> {
         check_depth(path, value)?;
+        let left = self.values.checked_sub(schema::count_values(value));
+        self.values = left.ok_or("the copies have too many values")?;
         serde_json::to_writer(self, value).map_err(|_| "the copies are too large")
     }
 }

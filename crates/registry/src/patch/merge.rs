@@ -11,7 +11,7 @@ pub fn parse(body: &[u8], problems: &mut Problems) -> Result<Value, PatchError> 
     match read_object(body, problems) {
         Ok(Some(fields)) => Ok(Value::Object(fields)),
         Ok(None) => Err(PatchError::Malformed("Invalid JSON Patch".to_owned())),
-        Err(why) => Err(PatchError::Malformed(format!("error decoding patch: {why}"))),
+        Err(error) => Err(error.told(|why| format!("error decoding patch: {why}")).into()),
     }
 }
 

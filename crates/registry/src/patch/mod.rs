@@ -12,7 +12,10 @@ pub mod merge;
 pub mod strategic;
 mod shown;
 
-use crate::schema::{self, Problems};
+use crate::{
+    codec::too_many_values,
+    schema::{self, Problems, ReadError},
+};
 use keepwatch_apimachinery::status::Status;
 use serde_json::{Map, Value};
 use std::{error::Error, fmt};
@@ -29,6 +32,8 @@ pub enum PatchError {
     Malformed(String),
     /// A JSON patch has this many operations, more than [`json::OPERATIONS_MAX`]. The client splits it.
     TooManyOperations(usize),
+    /// The patch has more values than a document may have. The client splits it.
+    TooManyValues,
     /// The patch does not fit the document. The client reads it again; why is for the log alone.
     DoesNotFit(&'static str),
     /// The patch is at odds with itself or with the type in a way that upstream answers with a bare message.
@@ -44,6 +49,7 @@ impl PatchError {
                 "The allowed maximum operations in a JSON patch is {}, got {count}",
                 json::OPERATIONS_MAX
             )),
+            PatchError::TooManyValues => too_many_values(),
             PatchError::DoesNotFit(_) => Status::unprocessable(),
             PatchError::Unforeseen(why) => Status::unexplained(why),
         }
@@ -55,6 +61,7 @@ impl fmt::Display for PatchError {
         match self {
             PatchError::Malformed(why) | PatchError::Unforeseen(why) => f.write_str(why),
             PatchError::TooManyOperations(count) => write!(f, "the patch has {count} operations"),
+            PatchError::TooManyValues => ReadError::TooManyValues.fmt(f),
             PatchError::DoesNotFit(why) => f.write_str(why),
         }
     }
@@ -62,12 +69,24 @@ impl fmt::Display for PatchError {
 
 impl Error for PatchError {}
 
+impl From<ReadError> for PatchError {
+    fn from(error: ReadError) -> PatchError {
+        match error {
+            ReadError::Malformed(why) => PatchError::Malformed(why),
+            ReadError::TooManyValues => PatchError::TooManyValues,
+        }
+    }
+}
+
 /// Reads a body that has to be an object; null is none at all.
-fn read_object(body: &[u8], problems: &mut Problems) -> Result<Option<Map<String, Value>>, String> {
-    match schema::read(body, problems).map_err(|error| error.0)? {
+fn read_object(body: &[u8], problems: &mut Problems) -> Result<Option<Map<String, Value>>, ReadError> {
+    match schema::read(body, problems)? {
         Value::Object(fields) => Ok(Some(fields)),
         Value::Null => Ok(None),
-        other => Err(cannot_unmarshal(&other, "Go value of type map[string]interface {}")),
+        other => {
+            let wanted = "Go value of type map[string]interface {}";
+            Err(ReadError::Malformed(cannot_unmarshal(&other, wanted)))
+        }
     }
 }
 

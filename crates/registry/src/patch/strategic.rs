@@ -34,7 +34,7 @@ type Fields = Map<String, Value>;
 
 /// Reads a patch from a request's body. Fields that are given twice are told.
 pub fn parse(body: &[u8], problems: &mut Problems) -> Result<Value, PatchError> {
-    let fields = read_object(body, problems).map_err(PatchError::Malformed)?;
+    let fields = read_object(body, problems)?;
     Ok(Value::Object(fields.unwrap_or_default()))
 }
 

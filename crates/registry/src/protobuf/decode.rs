@@ -1,19 +1,20 @@
 //! From a message to a document.
 //!
-//! Kept true: the document is as [`normalize`](crate::schema::normalize) leaves one, and is nested no more deeply than
-//! JSON is read, so what is accepted here can be stored and read again. As in Kubernetes, a field that the type does not
-//! have is passed over: older and newer clients write such fields, even where nobody set them.
+//! Kept true: the document is as [`normalize`](crate::schema::normalize) leaves one, is nested no more deeply than JSON
+//! is read and has no more values, so what is accepted here can be stored and read again. As in Kubernetes, a field that
+//! the type does not have is passed over: older and newer clients write such fields, even where nobody set them.
 
 use super::{
     ProtobufError, bytes_of, text_of,
     wire::{Fields, Wire, unpack},
 };
 use crate::schema::{
-    Field, Kind, Presence, Quantity, Shape, Timestamp, TypeRef, absent, double, is_unwritten, json_schema,
-    micro_time, time, zero_value,
+    Field, Kind, OBJECT_VALUES, Presence, Problems, Quantity, ReadError, Shape, Timestamp, TypeRef,
+    VALUES_MAX, absent, double, is_unwritten, json_schema, micro_time, read_some, time, zero_value,
 };
 use base64::{Engine, prelude::BASE64_STANDARD};
 use serde_json::{Map, Value};
+use std::cell::Cell;
 
 /// How many objects and lists a document may have around one another: as many as JSON may.
 pub(super) const LEVELS_MAX: usize = 127;
@@ -25,23 +26,45 @@ type Decoded<T = Value> = Result<T, ProtobufError>;
 
 /// The document that a message of a type says. It has no kind and apiVersion, which the envelope has.
 pub fn decode(raw: &[u8], ty: TypeRef) -> Result<Value, ProtobufError> {
-    object(raw, ty, LEVELS_MAX)
+    object(raw, ty, Within { levels: LEVELS_MAX, values: &Cell::new(VALUES_MAX) })
 }
 
-/// One level less, inside an object or a list.
-fn inside(levels: usize) -> Decoded<usize> {
-    levels.checked_sub(1).ok_or(ProtobufError::TooDeep)
+/// How much more there may be.
+#[derive(Clone, Copy)]
+struct Within<'a> {
+    levels: usize,
+    values: &'a Cell<usize>,
 }
 
-fn object(message: &[u8], ty: TypeRef, levels: usize) -> Decoded {
+impl Within<'_> {
+    /// One level less, inside an object or a list.
+    fn inside(self) -> Decoded<Self> {
+        let levels = self.levels.checked_sub(1).ok_or(ProtobufError::TooDeep)?;
+        Ok(Within { levels, ..self })
+    }
+
+    fn take(self, values: usize) -> Decoded<()> {
+        let left = self.values.get().checked_sub(values).ok_or(ProtobufError::TooManyValues)?;
+        self.values.set(left);
+        Ok(())
+    }
+}
+
+fn object(message: &[u8], ty: TypeRef, within: Within<'_>) -> Decoded {
     let mut own = Map::new();
-    merge_object(&mut own, message, ty, levels)?;
+    merge_object(&mut own, message, ty, within)?;
     Ok(Value::Object(own))
 }
 
 /// Sets what a message says, and what is always written. A message may come in pieces.
-fn merge_object(own: &mut Map<String, Value>, message: &[u8], ty: TypeRef, levels: usize) -> Decoded<()> {
-    merge_fields(own, message, ty, inside(levels)?)?;
+fn merge_object(
+    own: &mut Map<String, Value>,
+    message: &[u8],
+    ty: TypeRef,
+    within: Within<'_>,
+) -> Decoded<()> {
+    within.take(OBJECT_VALUES)?;
+    merge_fields(own, message, ty, within.inside()?)?;
     for field in ty.json_fields() {
         if matches!(field.presence, Presence::Always | Presence::OrNull)
             && !own.contains_key(field.name)
@@ -53,7 +76,12 @@ fn merge_object(own: &mut Map<String, Value>, message: &[u8], ty: TypeRef, level
     Ok(())
 }
 
-fn merge_fields(own: &mut Map<String, Value>, message: &[u8], ty: TypeRef, levels: usize) -> Decoded<()> {
+fn merge_fields(
+    own: &mut Map<String, Value>,
+    message: &[u8],
+    ty: TypeRef,
+    within: Within<'_>,
+) -> Decoded<()> {
     let fields = &ty.get().fields;
     // Fields mostly come in the order in which they are declared, so the search goes on where the last one ended.
     let mut at = 0;
@@ -62,7 +90,7 @@ fn merge_fields(own: &mut Map<String, Value>, message: &[u8], ty: TypeRef, level
         let (behind, before) = (at..fields.len(), 0..at);
         if let Some(found) = behind.chain(before).find(|at| fields[*at].number == number) {
             at = found;
-            merge_field(own, wire, &fields[at], levels)?;
+            merge_field(own, wire, &fields[at], within)?;
         }
     }
     Ok(())
@@ -72,27 +100,27 @@ fn merge_field(
     own: &mut Map<String, Value>,
     wire: Wire<'_>,
     field: &'static Field,
-    levels: usize,
+    within: Within<'_>,
 ) -> Decoded<()> {
     match (field.shape, field.kind) {
         (Shape::One, Kind::Message(inline)) if field.name.is_empty() => {
-            merge_fields(own, bytes_of(wire, inline.get().name)?, inline, levels)
+            merge_fields(own, bytes_of(wire, inline.get().name)?, inline, within)
         }
         (Shape::One, Kind::Message(ty)) => {
             let message = bytes_of(wire, field.name)?;
             if let Some(Value::Object(begun)) = own.get_mut(field.name) {
-                return merge_object(begun, message, ty, levels);
+                return merge_object(begun, message, ty, within);
             }
-            set(own, field, object(message, ty, levels)?);
+            set(own, field, object(message, ty, within)?);
             Ok(())
         }
         (Shape::One, kind) => {
-            set(own, field, value(wire, kind, field.name, levels)?);
+            set(own, field, value(wire, kind, field.name, within)?);
             Ok(())
         }
-        (Shape::List, _) => append(own, wire, field, inside(levels)?),
+        (Shape::List, _) => append(own, wire, field, within.inside()?),
         (Shape::Map, _) => {
-            let (key, value) = entry(bytes_of(wire, field.name)?, field, inside(levels)?)?;
+            let (key, value) = entry(bytes_of(wire, field.name)?, field, within.inside()?)?;
             match own.get_mut(field.name) {
                 Some(Value::Object(entries)) => drop(entries.insert(key, value)),
                 _ => drop(own.insert(field.name.to_owned(), Value::Object(Map::from_iter([(key, value)])))),
@@ -110,7 +138,12 @@ fn set(own: &mut Map<String, Value>, field: &Field, value: Value) {
     }
 }
 
-fn append(own: &mut Map<String, Value>, wire: Wire<'_>, field: &'static Field, levels: usize) -> Decoded<()> {
+fn append(
+    own: &mut Map<String, Value>,
+    wire: Wire<'_>,
+    field: &'static Field,
+    within: Within<'_>,
+) -> Decoded<()> {
     let mut push = |item| match own.get_mut(field.name) {
         Some(Value::Array(items)) => items.push(item),
         _ => drop(own.insert(field.name.to_owned(), Value::Array(vec![item]))),
@@ -118,21 +151,22 @@ fn append(own: &mut Map<String, Value>, wire: Wire<'_>, field: &'static Field, l
     match (wire, field.kind) {
         (Wire::Bytes(packed), Kind::Bool | Kind::Int32 | Kind::Int64 | Kind::Double) => {
             for item in unpack(packed, field.kind == Kind::Double) {
-                push(value(item?, field.kind, field.name, levels)?);
+                push(value(item?, field.kind, field.name, within)?);
             }
         }
-        (wire, kind) => push(value(wire, kind, field.name, levels)?),
+        (wire, kind) => push(value(wire, kind, field.name, within)?),
     }
     Ok(())
 }
 
 /// One entry of a map: a message with a key and a value, either of which may be missing.
-fn entry(message: &[u8], field: &'static Field, levels: usize) -> Decoded<(String, Value)> {
+fn entry(message: &[u8], field: &'static Field, within: Within<'_>) -> Decoded<(String, Value)> {
+    within.take(1)?;
     let (mut key, mut found) = ("", None);
     for part in Fields::of(message) {
         match part? {
             (1, wire) => key = text_of(wire, field.name)?,
-            (2, wire) => found = Some(value(wire, field.kind, field.name, levels)?),
+            (2, wire) => found = Some(value(wire, field.kind, field.name, within)?),
             _ => {}
         }
     }
@@ -141,7 +175,8 @@ fn entry(message: &[u8], field: &'static Field, levels: usize) -> Decoded<(Strin
     Ok((key.to_owned(), found.unwrap_or_else(missing)))
 }
 
-fn value(wire: Wire<'_>, kind: Kind, field: &'static str, levels: usize) -> Decoded {
+fn value(wire: Wire<'_>, kind: Kind, field: &'static str, within: Within<'_>) -> Decoded {
+    within.take(1)?;
     let invalid =
         |problem: &dyn std::fmt::Display| ProtobufError::Value { field, problem: problem.to_string() };
     match kind {
@@ -167,15 +202,15 @@ fn value(wire: Wire<'_>, kind: Kind, field: &'static str, levels: usize) -> Deco
         }
         Kind::IntOrString => int_or_string(bytes_of(wire, field)?, field),
         Kind::Raw | Kind::Fields | Kind::Json => {
-            let value = json(bytes_of(wire, field)?, field, levels)?;
+            let value = json(bytes_of(wire, field)?, field, within)?;
             let fits = kind == Kind::Json || matches!(value, Value::Null | Value::Object(_));
             if fits { Ok(value) } else { Err(invalid(&"not a JSON object")) }
         }
-        Kind::Strings => strings(bytes_of(wire, field)?, field, levels),
+        Kind::Strings => strings(bytes_of(wire, field)?, field, within),
         Kind::SchemaOrArray | Kind::SchemaOrBool | Kind::SchemaOrStrings => {
-            schema_or(bytes_of(wire, field)?, kind, field, levels)
+            schema_or(bytes_of(wire, field)?, kind, field, within)
         }
-        Kind::Message(ty) => object(bytes_of(wire, field)?, ty, levels),
+        Kind::Message(ty) => object(bytes_of(wire, field)?, ty, within),
     }
 }
 
@@ -225,7 +260,7 @@ fn int_or_string(message: &[u8], field: &'static str) -> Decoded {
 }
 
 /// JSON that is a message of its own; null if there is none.
-fn json(message: &[u8], field: &'static str, levels: usize) -> Decoded {
+fn json(message: &[u8], field: &'static str, within: Within<'_>) -> Decoded {
     let mut raw: &[u8] = &[];
     for part in Fields::of(message) {
         if let (1, wire) = part? {
@@ -235,9 +270,14 @@ fn json(message: &[u8], field: &'static str, levels: usize) -> Decoded {
     if raw.is_empty() {
         return Ok(Value::Null);
     }
-    let value = serde_json::from_slice(raw)
-        .map_err(|error| ProtobufError::Value { field, problem: error.to_string() })?;
-    if fits(&value, levels) { Ok(value) } else { Err(ProtobufError::TooDeep) }
+    let mut values = within.values.get();
+    let read = read_some(raw, &mut Problems::default(), &mut values);
+    within.values.set(values);
+    let value = read.map_err(|error| match error {
+        ReadError::Malformed(problem) => ProtobufError::Value { field, problem },
+        ReadError::TooManyValues => ProtobufError::TooManyValues,
+    })?;
+    if fits(&value, within.levels) { Ok(value) } else { Err(ProtobufError::TooDeep) }
 }
 
 fn fits(value: &Value, levels: usize) -> bool {
@@ -248,11 +288,11 @@ fn fits(value: &Value, levels: usize) -> bool {
     }
 }
 
-fn strings(message: &[u8], field: &'static str, levels: usize) -> Decoded {
+fn strings(message: &[u8], field: &'static str, within: Within<'_>) -> Decoded {
     let mut items = Vec::new();
     for part in Fields::of(message) {
         if let (1, wire) = part? {
-            inside(levels)?;
+            within.inside()?.take(1)?;
             items.push(text_of(wire, field)?.into());
         }
     }
@@ -260,21 +300,21 @@ fn strings(message: &[u8], field: &'static str, levels: usize) -> Decoded {
 }
 
 /// A JSON schema, or what may stand in its place: a list if there is one, a yes or no if there is no schema.
-fn schema_or(message: &[u8], kind: Kind, field: &'static str, levels: usize) -> Decoded {
+fn schema_or(message: &[u8], kind: Kind, field: &'static str, within: Within<'_>) -> Decoded {
     let schema_number = if kind == Kind::SchemaOrBool { 2 } else { 1 };
     let (mut schema, mut items, mut allowed) = (None, Vec::new(), false);
     for part in Fields::of(message) {
         match part? {
             (number, wire) if number == schema_number => {
                 let schema = schema.get_or_insert_with(Map::new);
-                merge_object(schema, bytes_of(wire, field)?, json_schema(), levels)?;
+                merge_object(schema, bytes_of(wire, field)?, json_schema(), within)?;
             }
             (1 | 2, wire) => match kind {
                 Kind::SchemaOrBool => allowed = number_of(wire, field)? != 0,
                 Kind::SchemaOrArray => {
-                    items.push(value(wire, Kind::Message(json_schema()), field, inside(levels)?)?)
+                    items.push(value(wire, Kind::Message(json_schema()), field, within.inside()?)?)
                 }
-                _ => items.push(value(wire, Kind::String, field, inside(levels)?)?),
+                _ => items.push(value(wire, Kind::String, field, within.inside()?)?),
             },
             _ => {}
         }

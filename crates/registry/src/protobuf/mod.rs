@@ -16,7 +16,7 @@ mod tests;
 pub use decode::decode;
 pub use encode::encode;
 
-use crate::schema::TypeRef;
+use crate::schema::{ReadError, TypeRef};
 use keepwatch_apimachinery::{meta::ListMeta, watch::EventType};
 use serde_json::Value;
 use std::fmt;
@@ -44,6 +44,8 @@ pub enum ProtobufError {
     },
     /// The object would be nested more deeply than JSON is read.
     TooDeep,
+    /// The object would have more values than are read of JSON.
+    TooManyValues,
     /// A field is laid out as it should be and yet has a value that its type does not have.
     Value {
         /// The field's name in JSON.
@@ -67,6 +69,7 @@ impl fmt::Display for ProtobufError {
             }
             ProtobufError::WireType { field } => write!(f, "proto: wrong wireType for field {field}"),
             ProtobufError::TooDeep => f.write_str("proto: exceeded max depth"),
+            ProtobufError::TooManyValues => write!(f, "proto: {}", ReadError::TooManyValues),
             ProtobufError::Value { field, problem } => write!(f, "proto: field {field}: {problem}"),
         }
     }

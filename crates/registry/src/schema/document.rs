@@ -28,9 +28,24 @@ impl Problems {
     }
 }
 
-/// The text is no JSON document.
+/// Why a text was not read.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct ReadError(pub String);
+pub enum ReadError {
+    /// It is no document. The client mends it.
+    Malformed(String),
+    /// It has more values than [`VALUES_MAX`]. The client sends less.
+    TooManyValues,
+}
+
+impl ReadError {
+    /// The same, told in the words that it is told in where it happened.
+    pub(crate) fn told(self, tell: impl FnOnce(String) -> String) -> ReadError {
+        match self {
+            ReadError::Malformed(why) => ReadError::Malformed(tell(why)),
+            ReadError::TooManyValues => self,
+        }
+    }
+}
 
 /// A field has a value of another type.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -38,7 +53,13 @@ pub struct TypeError(pub String);
 
 impl fmt::Display for ReadError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.0)
+        match self {
+            ReadError::Malformed(why) => f.write_str(why),
+            ReadError::TooManyValues => write!(
+                f,
+                "too many values: a document may have {VALUES_MAX}, and an object counts for {OBJECT_VALUES}, a list for {LIST_VALUES}"
+            ),
+        }
     }
 }
 
@@ -54,19 +75,50 @@ impl std::error::Error for TypeError {}
 /// How deep objects and lists may lie in each other. The library that reads stored values goes no deeper.
 const LEVELS_MAX: usize = 127;
 
-/// Reads JSON. Of two fields with one name both count, the last more, and that is told. Nesting is limited to 127 levels.
+/// How many values a document may have, the names of fields among them. A value can be two bytes of text and takes some 64
+/// bytes of memory, several times over while a request is answered; so many make 40 MB. What people and controllers write
+/// has as many at 1.5 MB at the earliest, which is more than etcd takes unless told otherwise.
+pub const VALUES_MAX: usize = 600_000;
+/// How many values an object counts for: the memory that its fields are put into is taken at once.
+pub(crate) const OBJECT_VALUES: usize = 10;
+/// How many values a list counts for.
+const LIST_VALUES: usize = 2;
+
+/// How many values there are in a value, as they count against [`VALUES_MAX`].
+pub(crate) fn count_values(value: &Value) -> usize {
+    match value {
+        Value::Array(items) => LIST_VALUES + items.iter().map(count_values).sum::<usize>(),
+        Value::Object(fields) => {
+            OBJECT_VALUES + fields.values().map(|value| 1 + count_values(value)).sum::<usize>()
+        }
+        _ => 1,
+    }
+}
+
+/// Reads JSON. Of two fields with one name both count, the last more, and that is told. Nesting is limited to 127 levels,
+/// and the number of values to [`VALUES_MAX`].
 pub fn read(text: &[u8], problems: &mut Problems) -> Result<Value, ReadError> {
-    let (mut path, mut room, levels) = (Path::default(), usize::MAX, LEVELS_MAX);
+    read_some(text, problems, &mut { VALUES_MAX })
+}
+
+/// Reads JSON that is a part of a document, which may have this many more values.
+pub(crate) fn read_some(
+    text: &[u8],
+    problems: &mut Problems,
+    values: &mut usize,
+) -> Result<Value, ReadError> {
+    let (mut path, levels) = (Path::default(), LEVELS_MAX);
+    let mut room = Room { values, bytes: usize::MAX, is_full: false };
     let mut deserializer = serde_json::Deserializer::from_slice(text);
     let value = Reading { path: &mut path, problems, room: &mut room, levels }
         .deserialize(&mut deserializer)
         .and_then(|value| deserializer.end().map(|()| value));
-    value.map_err(|error| ReadError(error.to_string()))
+    value.map_err(|error| room.fault(error.to_string()))
 }
 
-/// How many values, and bytes in them, a YAML document may have. Without aliases, which let a little text stand for much,
-/// no request comes near it.
-const YAML_ROOM: usize = 8 << 20;
+/// How many bytes the values of a YAML document may have. Without aliases, which let a little text stand for much, no
+/// request comes near it.
+const YAML_BYTES_MAX: usize = 8 << 20;
 
 /// How deep objects and lists may lie in each other in YAML, whose parser needs more of the stack for each.
 const YAML_LEVELS_MAX: usize = 64;
@@ -81,18 +133,19 @@ pub fn read_yaml(text: &str, problems: &mut Problems) -> Result<Value, ReadError
         budget: serde_saphyr::budget! {
             max_depth: YAML_LEVELS_MAX,
             flow_nesting_limit: YAML_LEVELS_MAX,
-            max_events: YAML_ROOM,
-            max_nodes: YAML_ROOM,
+            max_events: YAML_BYTES_MAX,
+            max_nodes: YAML_BYTES_MAX,
         },
         alias_limits: serde_saphyr::alias_limits! { max_total_replayed_events: ALIASED_MAX },
         with_snippet: false,
     };
-    let (mut path, mut room, levels) = (Path::default(), YAML_ROOM, YAML_LEVELS_MAX);
+    let (mut path, levels) = (Path::default(), YAML_LEVELS_MAX);
+    let mut room = Room { values: &mut { VALUES_MAX }, bytes: YAML_BYTES_MAX, is_full: false };
     let reading = Reading { path: &mut path, problems, room: &mut room, levels };
     let read = serde_saphyr::with_deserializer_from_str_with_options(text, options, |yaml| {
         reading.deserialize(yaml)
     });
-    read.map_err(|error| ReadError(error.to_string().replace('\n', " ")))
+    read.map_err(|error| room.fault(error.to_string().replace('\n', " ")))
 }
 
 /// Where in a document something is: `spec.containers[0].name`.
@@ -120,43 +173,61 @@ impl Path {
     }
 }
 
-struct Reading<'a> {
+/// How much more there may be.
+struct Room<'a> {
+    values: &'a mut usize,
+    bytes: usize,
+    /// Whether there were more values.
+    is_full: bool,
+}
+
+impl Room<'_> {
+    fn take<E: de::Error>(&mut self, values: usize, bytes: usize) -> Result<(), E> {
+        let Some(left) = self.values.checked_sub(values) else {
+            self.is_full = true;
+            return Err(E::custom(ReadError::TooManyValues));
+        };
+        *self.values = left;
+        let left = self.bytes.checked_sub(bytes);
+        self.bytes = left.ok_or_else(|| E::custom("document contains excessive aliasing"))?;
+        Ok(())
+    }
+
+    /// Why a text was not read, of which its reader says this.
+    fn fault(&self, why: String) -> ReadError {
+        if self.is_full { ReadError::TooManyValues } else { ReadError::Malformed(why) }
+    }
+}
+
+struct Reading<'a, 'r> {
     path: &'a mut Path,
     problems: &'a mut Problems,
-    /// How much more there may be.
-    room: &'a mut usize,
+    room: &'a mut Room<'r>,
     /// How many more levels there may be.
     levels: usize,
 }
 
-impl Reading<'_> {
-    /// Makes room for a value with this many bytes.
-    fn take<E: de::Error>(&mut self, bytes: usize) -> Result<(), E> {
-        let left = self.room.checked_sub(bytes.saturating_add(1));
-        *self.room = left.ok_or_else(|| E::custom("document contains excessive aliasing"))?;
-        Ok(())
-    }
-
+impl Reading<'_, '_> {
     /// Makes room for a list or an object and says how many levels there may be in it.
-    fn enter<E: de::Error>(&mut self) -> Result<usize, E> {
-        self.take(0)?;
+    fn enter<E: de::Error>(&mut self, values: usize) -> Result<usize, E> {
+        self.room.take(values, 0)?;
         self.levels.checked_sub(1).ok_or_else(|| E::custom("exceeded max depth"))
     }
 
-    fn leaf<E: de::Error>(mut self, value: impl Into<Value>) -> Result<Value, E> {
-        self.take(0)?;
+    fn leaf<E: de::Error>(self, value: impl Into<Value>) -> Result<Value, E> {
+        self.room.take(1, 0)?;
         Ok(value.into())
     }
 }
 
-impl<'de> DeserializeSeed<'de> for Reading<'_> {
+impl<'de> DeserializeSeed<'de> for Reading<'_, '_> {
     type Value = Value;
     fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<Value, D::Error> {
         deserializer.deserialize_any(self)
     }
 }
 
-impl<'de> Visitor<'de> for Reading<'_> {
+impl<'de> Visitor<'de> for Reading<'_, '_> {
     type Value = Value;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -177,17 +248,17 @@ impl<'de> Visitor<'de> for Reading<'_> {
     fn visit_f64<E: de::Error>(self, value: f64) -> Result<Value, E> {
         self.leaf(value)
     }
-    fn visit_str<E: de::Error>(mut self, value: &str) -> Result<Value, E> {
-        self.take(value.len())?;
+    fn visit_str<E: de::Error>(self, value: &str) -> Result<Value, E> {
+        self.room.take(1, value.len())?;
         Ok(Value::String(value.to_owned()))
     }
-    fn visit_string<E: de::Error>(mut self, value: String) -> Result<Value, E> {
-        self.take(value.len())?;
+    fn visit_string<E: de::Error>(self, value: String) -> Result<Value, E> {
+        self.room.take(1, value.len())?;
         Ok(Value::String(value))
     }
 
     fn visit_seq<A: SeqAccess<'de>>(mut self, mut items: A) -> Result<Value, A::Error> {
-        let levels = self.enter()?;
+        let levels = self.enter(LIST_VALUES)?;
         let mut list = Vec::new();
         let Reading { path, problems, room, .. } = self;
         while let Some(item) = path.in_item(list.len(), |path| {
@@ -199,10 +270,10 @@ impl<'de> Visitor<'de> for Reading<'_> {
     }
 
     fn visit_map<A: MapAccess<'de>>(mut self, mut fields: A) -> Result<Value, A::Error> {
-        let levels = self.enter()?;
+        let levels = self.enter(OBJECT_VALUES)?;
         let mut map = Map::new();
         while let Some(name) = fields.next_key::<String>()? {
-            self.take(name.len())?;
+            self.room.take(1, name.len())?;
             let (problems, room) = (&mut *self.problems, &mut *self.room);
             let value = self.path.in_field(&name, |path| {
                 if map.contains_key(&name) {
@@ -527,6 +598,21 @@ pub fn write(out: &mut Vec<u8>, document: &Value, ty: TypeRef) {
     Written { value: document, kind: Kind::Message(ty) }
         .serialize(&mut serializer)
         .expect("writing to memory does not fail, and the keys of a document are text");
+}
+
+/// A value as a type has it, to be written with its fields in the order of the type.
+pub(crate) fn ordered<'a>(value: &'a Value, ty: &str) -> impl Serialize + use<'a> {
+    let ty = super::lookup(ty).expect("whoever asks for a type knows that it is in the table");
+    Written { value, kind: Kind::Message(ty) }
+}
+
+/// A value as JSON, as Go writes it.
+pub(crate) fn text_of(value: &impl Serialize) -> String {
+    let mut out = Vec::new();
+    value
+        .serialize(&mut serde_json::Serializer::with_formatter(&mut out, Escaping))
+        .expect("writing to memory does not fail, and the keys of a document are text");
+    String::from_utf8(out).expect("JSON is text")
 }
 
 /// Writes what could end a script in a page as Go does, so that the bytes are the same.

@@ -10,8 +10,11 @@ mod document;
 mod quantity;
 mod time;
 
-pub use document::{Problems, ReadError, TypeError, normalize, read, read_yaml, write, zero};
-pub(crate) use document::{absent, double, is_unwritten, json_schema, zero_value};
+pub(crate) use document::{
+    OBJECT_VALUES, absent, count_values, double, is_unwritten, json_schema, ordered, read_some, text_of,
+    zero_value,
+};
+pub use document::{Problems, ReadError, TypeError, VALUES_MAX, normalize, read, read_yaml, write, zero};
 pub use quantity::{InvalidQuantity, Quantity};
 pub use time::{Timestamp, micro_time, parse_time, time};
 pub use types::{Field, Kind, ListType, Merge, Presence, Shape, Type, TypeRef, all, lookup};

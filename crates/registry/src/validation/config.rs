@@ -1,9 +1,9 @@
 //! What pods are configured with and what a namespace allows: ConfigMaps, Secrets, namespaces, limits, quotas.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use base64::{Engine, engine::general_purpose::STANDARD};
-use serde_json::{Map, Value};
+use serde::de::IgnoredAny;
 
 use super::{
     document::{Faults, Node},
@@ -96,7 +96,7 @@ fn json_under(secret: &Node, key: &str, faults: &mut Faults) {
         return;
     }
     let text = STANDARD.decode(value.text()).unwrap_or_default();
-    let wrong = match serde_json::from_slice::<Map<String, Value>>(&text) {
+    let wrong = match serde_json::from_slice::<BTreeMap<String, IgnoredAny>>(&text) {
         Ok(_) => return,
         Err(_) if text.is_empty() => "unexpected end of JSON input".to_owned(),
         Err(wrong) => wrong.to_string(),

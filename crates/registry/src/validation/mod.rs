@@ -83,12 +83,22 @@ pub fn update_status(resource: &Resource, new: &Value, old: &Value) -> Vec<Cause
     faults.0
 }
 
-/// What is wrong with a pod whose containers are added to or resized; what a plain update may change does not count.
-pub fn update_containers(resource: &Resource, new: &Value, old: &Value) -> Vec<Cause> {
+/// What is wrong with a pod whose containers are resized; what a plain update may change does not count.
+pub fn resize_containers(resource: &Resource, new: &Value, old: &Value) -> Vec<Cause> {
     let mut faults = Faults::default();
     let (new, old) = (Node::root(new), Node::root(old));
     common_change(resource, &new, &old, &mut faults);
     (rules(resource.ty).own)(&new, Some(&old), &mut faults);
+    faults.0
+}
+
+/// What is wrong with a pod to which containers are added while it runs.
+pub fn add_containers(resource: &Resource, new: &Value, old: &Value) -> Vec<Cause> {
+    if pod::is_mirror(&Node::root(old)) {
+        return vec![Cause::forbidden("", "static pods do not support ephemeral containers")];
+    }
+    let mut faults = Faults(resize_containers(resource, new, old));
+    pod::ephemeral_change(&Node::root(new), &Node::root(old), &mut faults);
     faults.0
 }
 

@@ -673,6 +673,27 @@ pub(super) fn pod_change(pod: &Node, old: &Node, faults: &mut Faults) {
     }
 }
 
+/// Whether a pod only shows one that its node runs by itself.
+pub(super) fn is_mirror(pod: &Node) -> bool {
+    pod.at("metadata.annotations").has(MIRROR)
+}
+
+/// What may change among the containers that were added to a running pod: more may come, in any order.
+pub(super) fn ephemeral_change(pod: &Node, old: &Node, faults: &mut Faults) {
+    let (spec, before) = (pod.at("spec"), old.at("spec"));
+    for was in before.items("ephemeralContainers") {
+        let name = was.text_of("name");
+        let now = spec.items("ephemeralContainers").filter(|now| now.text_of("name") == name).last();
+        let done = match now {
+            None => "removed\n",
+            Some(now) if now.value != was.value => "changed",
+            Some(_) => continue,
+        };
+        let detail = format!("existing ephemeral containers \"{name}\" may not be {done}");
+        faults.forbidden(&spec.at("ephemeralContainers"), &detail);
+    }
+}
+
 fn annotation_changes(pod: &Node, old: &Node, faults: &mut Faults) {
     let (annotations, before) = (pod.at("metadata.annotations"), old.at("metadata.annotations"));
     let guarded = |key: &str| -> Option<&str> {

@@ -915,11 +915,13 @@ fn jobs_end_and_cron_jobs_repeat() {
                     "spec.completionMode: Unsupported value: \"X\": supported values: \"NonIndexed\", \"Indexed\"",
                 ],
             ),
+            ("spec/selector", json!({"matchLabels": {"job-name": "a"}}), &[]),
             (
                 "spec/selector",
-                json!({"matchLabels": {"job-name": "a"}}),
+                json!({"matchExpressions": [{"key": "job-name", "operator": "DoesNotExist"}]}),
                 &[
-                    "spec.selector: Invalid value: {\"matchLabels\":{\"job-name\":\"a\"}}: `selector` not auto-generated",
+                    "spec.selector: Invalid value: {\"matchExpressions\":[{\"key\":\"job-name\",\"operator\":\"DoesNotExist\"}]}: `selector` not auto-generated",
+                    "spec.template.metadata.labels: Invalid value: {\"batch.kubernetes.io/controller-uid\":\"u\",\"batch.kubernetes.io/job-name\":\"a\",\"controller-uid\":\"u\",\"job-name\":\"a\"}: `selector` does not match template `labels`",
                 ],
             ),
         ],

@@ -361,6 +361,7 @@ fn generated_selector(job: &Node, spec: &Node, faults: &mut Faults) {
         faults.required(&meta.at("uid"), "");
     }
     let template = spec.at("template.metadata");
+    let mut given = serde_json::Map::new();
     for (key, source) in [
         ("batch.kubernetes.io/controller-uid", "uid"),
         ("batch.kubernetes.io/job-name", "name"),
@@ -368,6 +369,7 @@ fn generated_selector(job: &Node, spec: &Node, faults: &mut Faults) {
         ("job-name", "name"),
     ] {
         let (label, expected) = (template.entry("labels", key), meta.text_of(source));
+        given.insert(key.to_owned(), expected.into());
         let detail = format!("must be '{expected}'");
         if !label.exists() {
             faults.required(&label, &detail);
@@ -375,12 +377,7 @@ fn generated_selector(job: &Node, spec: &Node, faults: &mut Faults) {
             faults.invalid(&label, template.at("labels").value.clone(), &detail);
         }
     }
-    let generated = |key: &str| key == "batch.kubernetes.io/controller-uid" || key == "controller-uid";
-    let matched = selector.len_of("matchExpressions") == 0
-        && selector
-            .entries("matchLabels")
-            .all(|(key, value)| generated(key) && value.text() == meta.text_of("uid"));
-    if !matched {
+    if selectors::can_be_asked(&selector) && !selectors::selects(&selector, &given.into()) {
         faults.invalid(&selector, selector.value.clone(), "`selector` not auto-generated");
     }
 }

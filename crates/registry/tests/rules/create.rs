@@ -218,6 +218,42 @@ async fn a_pod_gets_its_priority_from_its_class() {
 }
 
 #[tokio::test]
+async fn a_pod_may_not_be_at_odds_with_its_priority_class() {
+    let world = World::new().await;
+    for (name, value, policy, default) in
+        [("never", 7, "Never", false), ("low", 3, "PreemptLowerPriority", true)]
+    {
+        let class = json!({
+            "metadata": {"name": name}, "value": value, "preemptionPolicy": policy, "globalDefault": default,
+        });
+        world.post("priorityclasses", class).await.ok();
+    }
+    let by_class = "from the given PriorityClass name";
+    let priority = |given: i64, computed: i64| {
+        format!(
+            "403 Forbidden: pods \"p\" is forbidden: the integer value of priority ({given}) must not be provided in pod spec; priority admission controller computed {computed} {by_class}"
+        )
+    };
+    let policy = |given: &str, computed: &str| {
+        format!(
+            "403 Forbidden: pods \"p\" is forbidden: the string value of PreemptionPolicy ({given}) must not be provided in pod spec; priority admission controller computed {computed} {by_class}"
+        )
+    };
+    let (never, lower) = ("Never", "PreemptLowerPriority");
+    for (given, expected) in [
+        (json!({"priorityClassName": "never", "preemptionPolicy": lower}), policy(lower, never)),
+        (json!({"preemptionPolicy": never}), policy(never, lower)),
+        (json!({"priorityClassName": "never", "priority": 8}), priority(8, 7)),
+        (json!({"priority": 7}), priority(7, 3)),
+        (json!({"priorityClassName": "never", "preemptionPolicy": never, "priority": 7}), "201".to_owned()),
+    ] {
+        let mut sent = pod("p");
+        sent["spec"].as_object_mut().unwrap().extend(given.as_object().unwrap().clone());
+        assert_eq!(world.post("pods default", sent).await.line(), expected);
+    }
+}
+
+#[tokio::test]
 async fn a_claim_gets_the_newest_default_class_and_an_ingress_its_own() {
     let world = World::new().await;
     let claim = |name: &str| {

@@ -10,6 +10,7 @@ mod metadata;
 mod create;
 mod update;
 mod patch;
+mod limits;
 mod delete;
 mod read;
 mod every_kind;

@@ -337,6 +337,77 @@ async fn approval_sets_conditions_and_the_status_sets_all_but_approval() {
 }
 
 #[tokio::test]
+async fn the_conditions_of_a_certificate_request_say_when_they_came_to_be() {
+    let world = World::new().await;
+    let kind = super::documents::kinds().into_iter().find(|kind| kind.name == "certificatesigningrequests");
+    let kind = kind.unwrap();
+    world.post(&kind.collection(), kind.object.clone()).await.ok();
+    let condition = |kind: &str, more: Value| {
+        let mut condition = json!({"type": kind, "status": "True", "reason": "R"});
+        condition.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+        condition
+    };
+    let with = |conditions: Value| json!({"status": {"conditions": conditions}});
+    let (then, approval) = ("2024-01-01T00:00:00Z", format!("{}/approval", kind.place()));
+    let sent = with(json!([condition("Approved", json!({"lastTransitionTime": then}))]));
+    let written = world.merge(&approval, sent).await.ok();
+    assert_eq!(text(&written, "/status/conditions/0/lastTransitionTime"), then, "what is said stays");
+    assert!(text(&written, "/status/conditions/0/lastUpdateTime") > "2025");
+
+    let sent = with(json!([condition("Approved", json!({"message": "m"}))]));
+    let written = world.merge(&approval, sent).await.ok();
+    assert_eq!(text(&written, "/status/conditions/0/lastTransitionTime"), then, "it is the same one still");
+    let sent = with(json!([condition("Failed", json!({}))]));
+    let written = world.merge(&kind.status_place(), sent).await.ok();
+    assert_eq!(text(&written, "/status/conditions/1/type"), "Failed");
+    for field in ["lastUpdateTime", "lastTransitionTime"] {
+        assert!(text(&written, &format!("/status/conditions/1/{field}")) > "2025", "{written}");
+    }
+}
+
+#[tokio::test]
+async fn labels_that_a_client_gives_the_pods_of_a_job_are_the_job_s_own_or_refused() {
+    let world = World::new().await;
+    let kind = super::documents::kinds().into_iter().find(|kind| kind.name == "jobs").unwrap();
+    let labelled = |name: &str, label: &str, value: &str, manual: bool| {
+        let mut job = kind.with_metadata(json!({"name": name}));
+        job["spec"]["template"]["metadata"] = json!({"labels": {label: value}});
+        if manual {
+            job["spec"]["manualSelector"] = true.into();
+            job["spec"]["selector"] = json!({"matchLabels": {label: value}});
+        }
+        job
+    };
+    let (uid, own) = ("batch.kubernetes.io/controller-uid", "batch.kubernetes.io/job-name");
+    for (label, value, manual, causes) in [
+        ("job-name", "a", false, vec![]),
+        ("job-name", "b", false, vec!["job-name"]),
+        (own, "b", false, vec![own]),
+        ("controller-uid", "u", false, vec!["controller-uid"]),
+        (uid, "u", false, vec![uid]),
+        ("controller-uid", "u", true, vec![]),
+        ("job-name", "b", true, vec![]),
+    ] {
+        let answer = world.post("jobs default?dryRun=All", labelled("a", label, value, manual)).await;
+        let labels = answer.causes();
+        let labels: Vec<_> = labels
+            .iter()
+            .filter_map(|cause| cause.strip_prefix("FieldValueInvalid spec.template.metadata.labels["))
+            .map(|label| label.trim_end_matches(']'))
+            .collect();
+        assert_eq!(labels, causes, "{label}={value}: {}", answer.line());
+        assert_eq!(answer.code, if causes.is_empty() { 201 } else { 422 }, "{}", answer.line());
+    }
+    let refused = world.post("jobs default", labelled("a", "job-name", "b", false)).await;
+    assert!(refused.line().contains(": must be 'a'"), "{}", refused.line());
+    let mut picked = kind.with_metadata(json!({"name": "a"}));
+    picked["spec"]["selector"] = json!({"matchLabels": {"job-name": "a"}});
+    assert_eq!(world.post("jobs default?dryRun=All", picked.clone()).await.line(), "201");
+    picked["spec"]["selector"] = json!({"matchLabels": {"job-name": "b"}});
+    assert_eq!(world.post("jobs default", picked).await.code, 422);
+}
+
+#[tokio::test]
 async fn a_job_selects_its_pods_by_its_uid_unless_it_says_how() {
     let world = World::new().await;
     let kind = super::documents::kinds().into_iter().find(|kind| kind.name == "jobs").unwrap();

@@ -268,6 +268,38 @@ async fn containers_can_be_added_to_a_running_pod_and_nothing_else_is_changed() 
 }
 
 #[tokio::test]
+async fn containers_that_were_added_to_a_running_pod_stay_as_they_are() {
+    let world = World::new().await;
+    world.post("pods default", bound_pod("p")).await.ok();
+    let at = "pods default/p/ephemeralcontainers";
+    let debug = |name: &str, image: &str| json!({"name": name, "image": format!("registry.example/{image}")});
+    let with = |containers: Value| json!({"spec": {"ephemeralContainers": containers}});
+    world.merge(at, with(json!([debug("a", "sh:1"), debug("b", "sh:1")]))).await.ok();
+    let refused = |name: &str, done: &str| {
+        format!(
+            "422 Invalid: Pod \"p\" is invalid: spec.ephemeralContainers: Forbidden: existing ephemeral containers \"{name}\" may not be {done}"
+        )
+    };
+    for (containers, expected) in [
+        (json!([debug("b", "sh:1")]), refused("a", "removed\n")),
+        (json!([debug("a", "sh:1"), debug("b", "sh:2")]), refused("b", "changed")),
+        (json!([debug("x", "sh:1"), debug("b", "sh:1"), debug("a", "sh:1")]), "200".to_owned()),
+    ] {
+        assert_eq!(world.merge(at, with(containers)).await.line(), expected);
+    }
+    let all = world.merge(at, with(json!(null))).await;
+    assert_eq!(all.causes(), ["FieldValueForbidden spec.ephemeralContainers"; 3]);
+
+    let mut mirror = bound_pod("m");
+    mirror["metadata"]["annotations"] = json!({"kubernetes.io/config.mirror": "x"});
+    world.post("pods default", mirror).await.ok();
+    let refused = world.merge("pods default/m/ephemeralcontainers", with(json!([debug("a", "sh:1")]))).await;
+    let why =
+        "422 Invalid: Pod \"m\" is invalid: : Forbidden: static pods do not support ephemeral containers";
+    assert_eq!(refused.line(), why);
+}
+
+#[tokio::test]
 async fn the_resources_of_containers_can_be_changed_and_nothing_else_is() {
     let world = World::new().await;
     world.post("pods default", bound_pod("p")).await.ok();

@@ -1,9 +1,15 @@
 //! The addresses and ports of services: what is given, kept, refused and given back.
 
-use super::world::{World, text};
+use super::world::{World, resource, text};
+use futures::future::join_all;
+use keepwatch_apimachinery::{ResourceVersion, list_options::Position};
 use keepwatch_registry::RegistryOptions;
+use keepwatch_storage::{
+    Backend, DeleteOptions, Key, List, ListRequest, Object, Storage, StorageError, TryUpdate, UpdateOptions,
+    Validate, Watch, WatchRequest,
+};
 use serde_json::{Value, json};
-use std::net::Ipv4Addr;
+use std::{collections::BTreeSet, net::Ipv4Addr, sync::Arc, time::Duration};
 
 fn service(name: &str, spec: Value) -> Value {
     let mut service = json!({"metadata": {"name": name}, "spec": {"ports": [{"port": 80}]}});
@@ -305,4 +311,166 @@ async fn the_status_of_a_service_is_written_without_touching_its_addresses() {
     let told = world.merge("services default/s/status", sent).await.ok();
     assert_eq!(told["spec"], spec);
     assert_eq!(world.keys("/registry/ipaddresses/").await, before);
+}
+
+const PORTS: &str = "/registry/servicenodeports/";
+
+fn with_port(port: u64) -> Value {
+    json!({"type": "NodePort", "ports": [{"port": 80, "nodePort": port}]})
+}
+
+/// Each learned what was taken when it started, and gave out as free whatever the other had taken since.
+#[tokio::test]
+async fn a_port_that_one_server_gave_is_not_given_by_another() {
+    let one = World::new().await;
+    let other = one.again(RegistryOptions::default()).await;
+    made(&one, "s", with_port(30100)).await;
+    let refused = other.post("services default", service("t", with_port(30100))).await;
+    let why = "spec.ports[0].nodePort: Invalid value: 30100: provided port is already allocated";
+    assert_eq!(refused.line(), format!("422 Invalid: Service \"t\" is invalid: {why}"));
+    other.delete("services default/s").await.ok();
+    made(&one, "t", with_port(30100)).await;
+    assert_eq!(one.keys(PORTS).await, [format!("{PORTS}30100")]);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn two_servers_that_create_at_once_give_every_address_and_port_once() {
+    let options = RegistryOptions {
+        service_range: (Ipv4Addr::new(10, 9, 8, 0), 27),
+        node_ports: 30000..=30019,
+        ..RegistryOptions::default()
+    };
+    let one = World::with(options.clone(), |_, storage| storage).await;
+    let other = one.again(options).await;
+    let tasks = (0..40).map(|number| {
+        let world = if number % 2 == 0 { one.clone() } else { other.clone() };
+        let sent = service(&format!("s{number}"), json!({"type": "NodePort"}));
+        tokio::spawn(async move { world.post("services default", sent).await })
+    });
+    let answers: Vec<_> = join_all(tasks).await.into_iter().map(Result::unwrap).collect();
+    let specs: Vec<_> =
+        answers.iter().filter(|answer| answer.code == 201).map(|answer| &answer.body["spec"]).collect();
+    let ports: BTreeSet<_> = specs.iter().map(|spec| node_port(spec, 0)).collect();
+    let addresses: BTreeSet<_> = specs.iter().map(|spec| text(spec, "/clusterIP")).collect();
+    assert_eq!((specs.len(), ports.len(), addresses.len()), (20, 20, 20));
+    assert_eq!(one.keys(PORTS).await.len(), 20, "what was refused left nothing behind");
+    assert_eq!(one.keys("/registry/ipaddresses/").await.len(), 21);
+}
+
+#[tokio::test]
+async fn what_services_have_is_taken_when_a_server_starts() {
+    let world = World::new().await;
+    made(&world, "s", with_port(30100)).await;
+    let key = Key::from_backend(format!("{PORTS}30100"));
+    let (_, taken) = world.backend.get(&key).await.unwrap();
+    world.backend.delete_if(&key, taken.unwrap().modified).await.unwrap();
+    let again = world.again(RegistryOptions::default()).await;
+    let refused = again.post("services default", service("t", with_port(30100))).await;
+    assert_eq!(refused.code, 422);
+    assert_eq!(again.keys(PORTS).await, [key.to_string()]);
+}
+
+/// Writes that an address was taken for a service, a while ago.
+async fn left_behind(world: &World, address: &str, service: &str, labels: Value) {
+    let claim = json!({
+        "kind": "IPAddress", "apiVersion": "networking.k8s.io/v1",
+        "metadata": {"name": address, "creationTimestamp": "2024-01-01T00:00:00Z", "labels": labels},
+        "spec": {"parentRef": {"resource": "services", "namespace": "default", "name": service}},
+    });
+    let storage = world.registry.storage(resource("ipaddresses")).unwrap();
+    storage.create(&format!("/ipaddresses/{address}"), claim.to_string().into(), None).await.unwrap();
+}
+
+#[tokio::test]
+async fn what_a_server_took_before_it_stopped_is_free_after_a_while() {
+    let world = World::new().await;
+    let ours = json!({"ipaddress.kubernetes.io/managed-by": "ipallocator.k8s.io"});
+    made(&world, "other", json!({})).await;
+    for (address, service) in [("10.0.0.20", "never"), ("10.0.0.21", "other"), ("10.0.0.22", "never")] {
+        left_behind(&world, address, service, ours.clone()).await;
+    }
+    left_behind(&world, "10.0.0.23", "never", json!({})).await;
+    for address in ["10.0.0.20", "10.0.0.21"] {
+        let spec = made(&world, &format!("s{}", &address[7..]), json!({"clusterIP": address})).await;
+        assert_eq!(spec["clusterIP"], address);
+    }
+    let by_hand = world.post("services default", service("t", json!({"clusterIP": "10.0.0.23"}))).await;
+    assert_eq!(by_hand.code, 422, "what people reserve stays theirs");
+    let again = world.again(RegistryOptions::default()).await;
+    assert_eq!(
+        again.get("ipaddresses 10.0.0.22").await.code,
+        404,
+        "a server that starts looks at all of them"
+    );
+    for address in ["10.0.0.20", "10.0.0.21", "10.0.0.23"] {
+        assert_eq!(again.get(&format!("ipaddresses {address}")).await.code, 200);
+    }
+}
+
+/// Stores what it is given, and says that it does not know.
+struct Mute(Arc<dyn Storage>);
+
+#[async_trait::async_trait]
+impl Storage for Mute {
+    async fn create(
+        &self,
+        key: &str,
+        value: bytes::Bytes,
+        ttl: Option<Duration>,
+    ) -> Result<Object, StorageError> {
+        let stored = self.0.create(key, value, ttl).await?;
+        if key.ends_with("/mute") { Err(StorageError::Timeout { doing: "create" }) } else { Ok(stored) }
+    }
+    async fn get(&self, key: &str, position: Position) -> Result<Option<Object>, StorageError> {
+        self.0.get(key, position).await
+    }
+    async fn delete(
+        &self,
+        key: &str,
+        options: DeleteOptions,
+        validate: Validate<'_>,
+    ) -> Result<Object, StorageError> {
+        self.0.delete(key, options, validate).await
+    }
+    async fn guaranteed_update(
+        &self,
+        key: &str,
+        options: UpdateOptions,
+        try_update: TryUpdate<'_>,
+    ) -> Result<Object, StorageError> {
+        self.0.guaranteed_update(key, options, try_update).await
+    }
+    async fn get_list(&self, key: &str, request: ListRequest) -> Result<List, StorageError> {
+        self.0.get_list(key, request).await
+    }
+    async fn watch(&self, key: &str, request: WatchRequest) -> Result<Watch, StorageError> {
+        self.0.watch(key, request).await
+    }
+    async fn request_progress(&self) -> Result<(), StorageError> {
+        self.0.request_progress().await
+    }
+    async fn current_revision(&self) -> Result<ResourceVersion, StorageError> {
+        self.0.current_revision().await
+    }
+    fn compacted_revision(&self) -> Option<ResourceVersion> {
+        self.0.compacted_revision()
+    }
+}
+
+#[tokio::test]
+async fn a_service_of_which_nobody_knows_whether_it_is_stored_keeps_what_was_taken_for_it() {
+    let world = World::with(RegistryOptions::default(), |resource, storage| match resource.plural {
+        "services" => Arc::new(Mute(storage)),
+        _ => storage,
+    })
+    .await;
+    let asked =
+        json!({"type": "NodePort", "clusterIP": "10.0.0.9", "ports": [{"port": 80, "nodePort": 30009}]});
+    let unknown = world.post("services default", service("mute", asked.clone())).await;
+    assert_eq!(unknown.code, 504);
+    assert_eq!(world.get("services default/mute").await.ok()["spec"]["clusterIP"], "10.0.0.9");
+    assert_eq!(world.post("services default", service("t", asked)).await.code, 422);
+    assert_eq!(world.post("services default", service("t", with_port(30009))).await.code, 422);
+    world.delete("services default/mute").await.ok();
+    made(&world, "t", with_port(30009)).await;
 }

@@ -113,6 +113,96 @@ async fn the_status_of_an_autoscaler_is_written_in_either_form() {
     assert_eq!(world.get(V2).await.ok()["status"]["conditions"], told["status"]["conditions"]);
 }
 
+/// What is noted of an autoscaler, and the metrics, behavior and conditions that it is noted of.
+#[tokio::test]
+async fn an_old_autoscaler_notes_what_it_cannot_say_in_the_words_of_kubernetes() {
+    let labels = json!({"matchLabels": {"a": "b"}, "matchExpressions": [{"key": "c", "operator": "Exists"}]});
+    let (metric, object) =
+        (json!({"name": "m", "selector": labels}), json!({"kind": "Service", "name": "s"}));
+    let labels = r#"{"matchLabels":{"a":"b"},"matchExpressions":[{"key":"c","operator":"Exists"}]}"#;
+    let metrics = [
+        (
+            json!({"type": "Object", "object": {
+                "describedObject": object, "metric": metric, "target": {"type": "Value", "value": "2k"},
+            }}),
+            format!(
+                r#"{{"type":"Object","object":{{"target":{{"kind":"Service","name":"s"}},"metricName":"m","targetValue":"2k","selector":{labels}}}}}"#
+            ),
+        ),
+        (
+            json!({"type": "Object", "object": {
+                "describedObject": object, "metric": {"name": "n"}, "target": {"type": "AverageValue", "averageValue": "3"},
+            }}),
+            r#"{"type":"Object","object":{"target":{"kind":"Service","name":"s"},"metricName":"n","targetValue":"0","averageValue":"3"}}"#
+                .to_owned(),
+        ),
+        (
+            json!({"type": "Pods", "pods": {"metric": metric, "target": {"type": "AverageValue", "averageValue": "5"}}}),
+            format!(r#"{{"type":"Pods","pods":{{"metricName":"m","targetAverageValue":"5","selector":{labels}}}}}"#),
+        ),
+        (
+            memory(60),
+            r#"{"type":"Resource","resource":{"name":"memory","targetAverageUtilization":60}}"#.to_owned(),
+        ),
+        (
+            json!({"type": "ContainerResource", "containerResource": {
+                "name": "cpu", "container": "c", "target": {"type": "AverageValue", "averageValue": "100m"},
+            }}),
+            r#"{"type":"ContainerResource","containerResource":{"name":"cpu","targetAverageValue":"100m","container":"c"}}"#
+                .to_owned(),
+        ),
+        (
+            json!({"type": "External", "external": {"metric": metric, "target": {"type": "Value", "value": "7"}}}),
+            format!(r#"{{"type":"External","external":{{"metricName":"m","metricSelector":{labels},"targetValue":"7"}}}}"#),
+        ),
+    ];
+    let policy = json!({"type": "Pods", "value": 4, "periodSeconds": 60});
+    let behavior = json!({"scaleDown": {
+        "stabilizationWindowSeconds": 300, "selectPolicy": "Min", "policies": [policy], "tolerance": "100m",
+    }});
+    let all: Vec<_> = metrics.iter().map(|(metric, _)| metric.clone()).collect();
+    let world = with(json!({"metrics": all, "behavior": behavior})).await;
+    let condition = json!({"type": "ScalingActive", "status": "True", "lastTransitionTime": "2024-01-01T00:00:00Z", "reason": "R<"});
+    let current = json!([
+        {"type": "Resource", "resource": {"name": "cpu", "current": {"averageUtilization": 40, "averageValue": "40m"}}},
+        {"type": "Pods", "pods": {"metric": {"name": "m"}, "current": {"averageValue": "4"}}},
+        {"type": "External", "external": {"metric": {"name": "m"}, "current": {"value": "6"}}},
+    ]);
+    let sent = json!({"status": {"currentMetrics": current, "conditions": [condition]}});
+    world.merge(&format!("{V2}/status"), sent).await.ok();
+    let before = world.get(V2).await.ok();
+    let old = world.get(V1).await.ok();
+    let noted: Vec<_> = metrics.iter().map(|(_, noted)| noted.as_str()).collect();
+    let note =
+        |name: &str| text(&old, &format!("/metadata/annotations/autoscaling.alpha.kubernetes.io~1{name}"));
+    assert_eq!(note("metrics"), format!("[{}]", noted.join(",")));
+    assert_eq!(
+        note("behavior"),
+        r#"{"ScaleUp":{"StabilizationWindowSeconds":0,"SelectPolicy":"Max","Policies":[{"Type":"Pods","Value":4,"PeriodSeconds":15},{"Type":"Percent","Value":100,"PeriodSeconds":15}],"Tolerance":null},"ScaleDown":{"StabilizationWindowSeconds":300,"SelectPolicy":"Min","Policies":[{"Type":"Pods","Value":4,"PeriodSeconds":60}],"Tolerance":"100m"}}"#
+    );
+    assert_eq!(
+        note("current-metrics"),
+        concat!(
+            r#"[{"type":"Resource","resource":{"name":"cpu","currentAverageUtilization":40,"currentAverageValue":"40m"}},"#,
+            r#"{"type":"Pods","pods":{"metricName":"m","currentAverageValue":"4"}},"#,
+            r#"{"type":"External","external":{"metricName":"m","currentValue":"6"}}]"#
+        )
+    );
+    assert_eq!(old["status"]["currentCPUUtilizationPercentage"], 40);
+    let reason = r#"[{"type":"ScalingActive","status":"True","lastTransitionTime":"2024-01-01T00:00:00Z","reason":"R\u003c"}]"#;
+    assert_eq!(note("conditions"), reason);
+
+    world.put(V1, old.clone()).await.ok();
+    assert_eq!(world.get(V2).await.ok(), before, "writing back what was read changes nothing");
+    let mut plain = old;
+    plain["metadata"].as_object_mut().unwrap().remove("annotations");
+    plain["metadata"].as_object_mut().unwrap().remove("resourceVersion");
+    world.put(V1, plain).await.ok();
+    let after = world.get(V2).await.ok();
+    assert_eq!(after["status"], before["status"], "the status is no part of it");
+    assert_eq!(after["spec"]["metrics"], json!([cpu(80)]), "what was noted of the spec is");
+}
+
 /// Without what is only there because it is always written.
 fn without_zeros(value: &Value) -> Value {
     let empty = |value: &Value| value.is_null() || value == "" || value == "0";
