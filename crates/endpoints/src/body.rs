@@ -57,8 +57,8 @@ impl std::error::Error for CutShort {}
 
 /// Pieces on their way.
 enum Making {
-    /// Cheap ones; whether others had their turn since the last.
-    InTurns { pieces: Pieces, turn: bool },
+    /// Cheap ones, and how many may be made before others have their turn.
+    InTurns { pieces: Pieces, left: usize },
     /// Costly ones, of which none is being made.
     Apart(Pieces),
     /// A costly one is being made.
@@ -75,15 +75,15 @@ impl Making {
     fn poll_next(&mut self, context: &mut Context<'_>) -> Poll<Made> {
         loop {
             match std::mem::replace(self, Making::Done) {
-                Making::InTurns { pieces, turn: false } => {
-                    *self = Making::InTurns { pieces, turn: true };
+                Making::InTurns { pieces, left: 0 } => {
+                    *self = Making::InTurns { pieces, left: PIECES_A_TURN };
                     context.waker().wake_by_ref();
                     return Poll::Pending;
                 }
-                Making::InTurns { mut pieces, turn: true } => {
+                Making::InTurns { mut pieces, left } => {
                     let piece = pieces.next();
                     if piece.is_some() {
-                        *self = Making::InTurns { pieces, turn: false };
+                        *self = Making::InTurns { pieces, left: left - 1 };
                     }
                     return Poll::Ready(piece.map(Ok));
                 }
@@ -148,6 +148,9 @@ impl Drop for Lent {
     }
 }
 
+/// How many cheap pieces are made at a time: they take a fraction of a millisecond, and waking a thread is not free.
+const PIECES_A_TURN: usize = 4;
+
 /// From what size on an answer is compressed for clients that can read that.
 const GZIP_BYTES_MIN: usize = 128 << 10;
 
@@ -164,7 +167,7 @@ impl Body {
 
     /// Pieces that are made by copying.
     pub fn cheap(pieces: Pieces) -> Body {
-        Content::Pieces(Making::InTurns { pieces, turn: true }).into()
+        Content::Pieces(Making::InTurns { pieces, left: PIECES_A_TURN }).into()
     }
 
     /// Pieces that take time to make.

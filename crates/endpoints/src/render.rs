@@ -64,8 +64,9 @@ pub struct Renderer {
     pub include_object: IncludeObject,
 }
 
-/// How many bytes a piece of a list has, about.
-const PIECE_BYTES: usize = 64 << 10;
+/// How many bytes a piece of a list has, about: with an object more and its frames it fits into the 64 KB that TLS takes
+/// at a time.
+const PIECE_BYTES: usize = 56 << 10;
 
 impl Renderer {
     /// One object.
