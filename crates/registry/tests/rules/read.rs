@@ -1,6 +1,9 @@
 //! Get, list and watch: what is selected, and where.
 
 use super::world::{World, bound_pod, map, pod, text};
+use keepwatch_apimachinery::{meta::Qualified, status::Reason};
+use keepwatch_registry::rest;
+use keepwatch_storage::StorageError;
 use serde_json::{Value, json};
 
 async fn maps(world: &World) {
@@ -255,4 +258,29 @@ async fn reads_of_a_version_that_is_not_there_yet_say_so() {
     let causes: Value = late.body["details"]["causes"].clone();
     assert_eq!(text(&causes, "/0/reason"), "ResourceVersionTooLarge");
     assert_eq!(late.body["details"]["retryAfterSeconds"], 1);
+}
+
+/// What to do then depends on whether something may have been written.
+#[test]
+fn storage_that_does_not_answer_is_told_in_the_words_that_clients_know() {
+    let unreachable = || StorageError::Unreachable { doing: "asking", source: "gone".into() };
+    let late = || StorageError::Timeout { doing: "asking" };
+    let retry = |operation: &str| {
+        let message = format!(
+            "The {operation} operation against pods could not be completed at this time, please try again."
+        );
+        (500, Some(Reason::ServerTimeout), message, 2)
+    };
+    let unknown = (500, None, late().to_string(), 0);
+    for (operation, error, expected) in [
+        ("get", unreachable(), retry("get")),
+        ("create", unreachable(), retry("create")),
+        ("list", late(), retry("list")),
+        ("get", late(), unknown.clone()),
+        ("update", late(), unknown),
+    ] {
+        let status = rest::failure(Qualified::core("pods"), "p", operation, error);
+        let seconds = status.details.as_ref().map_or(0, |details| details.retry_after_seconds);
+        assert_eq!((status.code, status.reason, status.message, seconds), expected, "{operation}");
+    }
 }

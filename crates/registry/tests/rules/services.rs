@@ -467,7 +467,7 @@ async fn a_service_of_which_nobody_knows_whether_it_is_stored_keeps_what_was_tak
     let asked =
         json!({"type": "NodePort", "clusterIP": "10.0.0.9", "ports": [{"port": 80, "nodePort": 30009}]});
     let unknown = world.post("services default", service("mute", asked.clone())).await;
-    assert_eq!(unknown.code, 504);
+    assert_eq!(unknown.code, 500);
     assert_eq!(world.get("services default/mute").await.ok()["spec"]["clusterIP"], "10.0.0.9");
     assert_eq!(world.post("services default", service("t", asked)).await.code, 422);
     assert_eq!(world.post("services default", service("t", with_port(30009))).await.code, 422);
