@@ -16,7 +16,7 @@ pub fn encode(out: &mut Vec<u8>, document: &Value, ty: TypeRef) {
 }
 
 fn put_fields(out: &mut Vec<u8>, own: &Map<String, Value>, ty: TypeRef) {
-    for field in &ty.get().fields {
+    for field in ty.get().fields {
         match field.kind {
             Kind::Message(inline) if field.name.is_empty() => {
                 put_nested(out, field.number, |out| put_fields(out, own, inline));

@@ -384,14 +384,9 @@ impl Normalizing<'_> {
                 }
             }
         }
-        for field in ty.json_fields() {
-            let Some(slot) = fields.get_mut(field.name) else {
-                if let Some(value) = absent(field) {
-                    fields.insert(field.name.to_owned(), value);
-                    known += 1;
-                }
-                continue;
-            };
+        let given = ty.places(fields.keys());
+        for field in given.map(|place| ty.json_fields()[place]) {
+            let Some(slot) = fields.get_mut(field.name) else { continue };
             let value = match slot.take() {
                 Value::Null => None,
                 value => self.in_field(field.name, |this| this.field(value, field))?,
@@ -403,6 +398,10 @@ impl Normalizing<'_> {
                 }
                 None => drop(fields.remove(field.name)),
             }
+        }
+        for field in ty.always().without(given).map(|place| ty.json_fields()[place]) {
+            fields.extend(absent(field).map(|value| (field.name.to_owned(), value)));
+            known += 1;
         }
         if known < fields.len() {
             fields.retain(|name, _| self.knows(ty, name));
@@ -624,6 +623,11 @@ impl serde_json::ser::Formatter for Escaping {
         writer: &mut W,
         fragment: &str,
     ) -> io::Result<()> {
+        // Hardly any text has one of these; a look at every byte is cheaper than one at every character.
+        let may_be_special = |any, byte: &u8| any | matches!(byte, b'<' | b'>' | b'&' | 0xe2);
+        if !fragment.as_bytes().iter().fold(false, may_be_special) {
+            return writer.write_all(fragment.as_bytes());
+        }
         let mut rest = fragment;
         while let Some(at) = rest.find(['<', '>', '&', '\u{2028}', '\u{2029}']) {
             let (plain, special) = rest.split_at(at);
@@ -654,7 +658,7 @@ impl Serialize for Written<'_> {
                         }
                     }
                 }
-                for field in ty.json_fields() {
+                for field in ty.places(fields.keys()).map(|place| ty.json_fields()[place]) {
                     if let Some(value) = fields.get(field.name) {
                         map.serialize_entry(field.name, &WrittenField { value, field })?;
                     }

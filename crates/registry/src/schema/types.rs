@@ -19,10 +19,39 @@ pub struct Type {
     /// Whether server-side apply takes it as a whole.
     pub atomic: bool,
     /// As they are declared, in order. What Protobuf sees.
-    pub fields: Vec<Field>,
+    pub fields: &'static [Field],
     /// As they are written in JSON: the fields of an inline field stand in its place.
     flat: Vec<&'static Field>,
-    by_name: HashMap<&'static str, u16>,
+    /// Their places, sorted by name.
+    by_name: Vec<u8>,
+    /// Those that are written whether they are set or not.
+    always: Places,
+}
+
+/// Some of the fields of a type, by their places among its JSON fields: nothing is faster to fill, and to read in order.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Places(u128);
+
+impl Places {
+    /// Those that are in no other.
+    pub fn without(self, other: Places) -> Places {
+        Places(self.0 & !other.0)
+    }
+
+    fn insert(&mut self, place: usize) {
+        self.0 |= 1 << place;
+    }
+}
+
+impl Iterator for Places {
+    type Item = usize;
+
+    fn next(&mut self) -> Option<usize> {
+        let place = self.0.trailing_zeros() as usize;
+        // The lowest one goes.
+        self.0 &= self.0.checked_sub(1)?;
+        Some(place)
+    }
 }
 
 /// One field of a type.
@@ -192,7 +221,24 @@ impl Type {
 
     /// The field of that name in JSON.
     pub fn json_field(&self, name: &str) -> Option<&'static Field> {
-        self.by_name.get(name).map(|at| self.flat[usize::from(*at)])
+        self.place(name).map(|place| self.flat[place])
+    }
+
+    fn place(&self, name: &str) -> Option<usize> {
+        let found = self.by_name.binary_search_by_key(&name, |place| self.flat[usize::from(*place)].name);
+        found.ok().map(|at| usize::from(self.by_name[at]))
+    }
+
+    /// The JSON fields that have these names.
+    pub fn places<'a>(&self, names: impl Iterator<Item = &'a String>) -> Places {
+        let mut places = Places::default();
+        names.filter_map(|name| self.place(name)).for_each(|place| places.insert(place));
+        places
+    }
+
+    /// The JSON fields that are written whether they are set or not.
+    pub fn always(&self) -> Places {
+        self.always
     }
 
     /// The last part of its name: `PodSpec`.
@@ -214,33 +260,44 @@ fn read(table: &'static str) -> Table {
     let names: HashMap<&str, u16> =
         lines().filter(|line| !line.starts_with(' ')).map(first_word).zip(0..).collect();
     let mut types: Vec<Type> = Vec::with_capacity(names.len());
-    let mut values = Vec::new();
+    let (mut declared, mut values) = (Vec::new(), Vec::new());
     for line in lines() {
         if line.starts_with(' ') {
-            let owner = types.last_mut().expect("the table begins with a type");
+            let fields: &mut Vec<Field> = declared.last_mut().expect("the table begins with a type");
             let (line, allowed) = match line.split_once(" enum=") {
                 Some((line, allowed)) => (line, Some(allowed)),
                 None => (line, None),
             };
             let mut field = field(line, &names);
             field.values = allowed.map(|allowed| place(allowed, &mut values));
-            owner.fields.push(field);
+            fields.push(field);
         } else {
             types.push(Type {
                 name: first_word(line),
                 typed: line.contains(" typed"),
                 atomic: line.contains(" map=atomic"),
-                fields: Vec::new(),
+                fields: &[],
                 flat: Vec::new(),
-                by_name: HashMap::new(),
+                by_name: Vec::new(),
+                always: Places::default(),
             });
+            declared.push(Vec::new());
         }
     }
     // The fields live as long as the program, like the table itself; so those of an inline type can be shared.
-    let fields: Vec<&'static [Field]> = types.iter().map(|ty| &*Vec::leak(ty.fields.clone())).collect();
+    let fields: Vec<&'static [Field]> =
+        declared.into_iter().map(|fields| &*Box::leak(fields.into_boxed_slice())).collect();
     for (at, ty) in types.iter_mut().enumerate() {
+        ty.fields = fields[at];
         flatten(at, &fields, &mut ty.flat);
-        ty.by_name = ty.flat.iter().map(|field| field.name).zip(0..).collect();
+        let count = u8::try_from(ty.flat.len()).ok().filter(|count| u32::from(*count) <= u128::BITS);
+        ty.by_name = (0..count.expect("a type has no more fields than a number has bits")).collect();
+        ty.by_name.sort_unstable_by_key(|place| ty.flat[usize::from(*place)].name);
+        for (place, field) in ty.flat.iter().enumerate() {
+            if matches!(field.presence, Presence::OrNull | Presence::Always) {
+                ty.always.insert(place);
+            }
+        }
     }
     Table { types, values }
 }

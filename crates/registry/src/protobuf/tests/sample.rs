@@ -25,7 +25,7 @@ impl Sampler<'_> {
     }
 
     fn fill(&mut self, own: &mut Map<String, Value>, ty: TypeRef, depth: u32) {
-        for field in &ty.get().fields {
+        for field in ty.get().fields {
             match field.kind {
                 Kind::Message(inline) if field.name.is_empty() => self.fill(own, inline, depth),
                 _ => {
