@@ -7,19 +7,23 @@
 //! connection of its own and the certificate of the generated kubeconfig. Writes go to `--storage embedded`, in the
 //! build directory, which should be on a real disk.
 //! CPU is the server's, user and system; memory is what is resident. What is told is the median of several runs, with
-//! the least and the most; only CPU is worth comparing on a machine that does other things. Every answer must be a
-//! success, and every watcher must see every event once and in order, else the program ends.
+//! the least and the most; only CPU is worth comparing on a machine that does other things, and best as a multiple of
+//! what a bare server takes meanwhile, which `fanout` and `idle` tell. Every answer must be a success, and every watcher
+//! must see every event once and in order, else the program ends.
 
 mod client;
 mod objects;
 mod process;
+mod bare;
 
+use bytes::Bytes;
 use client::{Admin, Client, Protocol, text_in, version_in};
 use futures::future::{join_all, try_join_all};
 use http::Method;
 use objects::{CONFIG_BYTES, POD_BYTES};
 use process::{Server, Store};
 use std::{
+    path::Path,
     sync::{
         Arc,
         atomic::{AtomicUsize, Ordering},
@@ -42,17 +46,22 @@ const SETTLING: Duration = Duration::from_millis(1500);
 async fn main() {
     let wanted: Vec<String> =
         std::env::args().skip(1).filter(|argument| !argument.starts_with("--")).collect();
-    const ROWS: [&str; 10] =
-        ["start", "memory", "list", "writes", "pods", "fanout", "stalled", "filtered", "idle", "resume"];
-    if let Some(unknown) = wanted.iter().find(|wanted| !ROWS.contains(&wanted.as_str())) {
-        panic!("there is no row {unknown}; there are {}", ROWS.join(", "));
-    }
     // A task that fails must not leave the others waiting for it.
     let tell_panic = std::panic::take_hook();
     std::panic::set_hook(Box::new(move |panic| {
         tell_panic(panic);
         std::process::exit(1);
     }));
+    if let [mode, directory] = &wanted[..]
+        && mode == bare::MODE
+    {
+        return bare::serve(Path::new(directory)).await;
+    }
+    const ROWS: [&str; 10] =
+        ["start", "memory", "list", "writes", "pods", "fanout", "stalled", "filtered", "idle", "resume"];
+    if let Some(unknown) = wanted.iter().find(|wanted| !ROWS.contains(&wanted.as_str())) {
+        panic!("there is no row {unknown}; there are {}", ROWS.join(", "));
+    }
     println!("{}", process::program().display());
     println!("{:<58} {:>14} {:>14}   least to most", "work", "goal", "median");
     for row in ROWS {
@@ -77,12 +86,22 @@ async fn main() {
 /// Prints one line: the median of what was measured, in `unit`.
 fn tell(work: &str, goal: &str, unit: &str, mut measured: Vec<f64>) {
     measured.sort_by(f64::total_cmp);
-    let number = |value: f64| if value < 100.0 { format!("{value:.1}") } else { format!("{value:.0}") };
+    let number = |value: f64| {
+        let decimals = if unit == "x" { 2 } else { usize::from(value < 100.0) };
+        format!("{value:.decimals$}")
+    };
     let (least, most) = (measured[0], measured[measured.len() - 1]);
     let median = format!("{} {unit}", number(measured[measured.len() / 2]));
     let spread =
         if measured.len() > 1 { format!("{} to {}", number(least), number(most)) } else { String::new() };
     println!("{work:<58} {goal:>14} {median:>14}   {spread}");
+}
+
+/// Prints what a bare server took for the same, in `unit`, and what was measured as a multiple of that.
+fn tell_beside_bare(goal: &str, unit: &str, measured: &[f64], bare: Vec<f64>) {
+    let multiples = measured.iter().zip(&bare).map(|(measured, bare)| measured / bare).collect();
+    tell("  a bare server that only writes the bytes", "", unit, bare);
+    tell("  as a multiple of that", goal, "x", multiples);
 }
 
 fn megabytes(bytes: u64) -> f64 {
@@ -125,10 +144,15 @@ async fn fill(clients: &mut [Client], from: usize, to: usize) {
 
 /// Changes pod `number` to something that it never was, and returns the new version.
 async fn change(client: &mut Client, number: usize) -> u64 {
+    version_in(&changed(client, number).await)
+}
+
+/// The same, and returns the whole pod.
+async fn changed(client: &mut Client, number: usize) -> Bytes {
     static TURNS: AtomicUsize = AtomicUsize::new(1);
     let turn = TURNS.fetch_add(1, Ordering::Relaxed);
     let path = format!("{PODS_PATH}/{}", objects::pod_name(number));
-    version_in(&client.ask(Method::PATCH, &path, objects::turn(turn)).await)
+    client.ask(Method::PATCH, &path, objects::turn(turn)).await
 }
 
 async fn current_version(client: &mut Client) -> u64 {
@@ -211,7 +235,7 @@ async fn list() {
                 read(&mut clients[0]).await;
             }
             cpu.push(meter.cpu_us(LISTS) / 1e3);
-            peak.push(megabytes(server.peak() - before));
+            peak.push(megabytes(server.peak().saturating_sub(before)));
         }
         tell(&format!("LIST {PODS} pods, {name}: CPU"), "45 ms", "ms", cpu);
         tell("  peak memory", "+10 MB", "MB", peak);
@@ -222,7 +246,7 @@ async fn list() {
             let meter = Meter::start(&server);
             join_all(clients.iter_mut().map(read)).await;
             cpu.push(meter.cpu_us(AT_ONCE) / 1e3);
-            peak.push(megabytes(server.peak() - before));
+            peak.push(megabytes(server.peak().saturating_sub(before)));
         }
         tell(&format!("LIST {PODS} pods, {AT_ONCE} at once, {name}: CPU each"), "45 ms", "ms", cpu);
         tell("  peak memory", "+10 MB", "MB", peak);
@@ -392,12 +416,20 @@ impl Audience {
     }
 }
 
+async fn leave_all(audiences: Vec<Audience>) {
+    for audience in audiences {
+        audience.leave().await;
+    }
+}
+
 async fn fanout() {
     const WATCHERS: usize = 1000;
     const UPDATES: usize = 100;
     let server = Server::start(Store::Embedded);
     let mut client = Admin::of(&server, Protocol::Http1).connect().await;
     fill(std::slice::from_mut(&mut client), 0, 100).await;
+    let bare = server.start_bare();
+    let mut bare_client = Admin::of(&bare, Protocol::Http1).connect().await;
     for (name, protocol, per_connection) in [
         ("HTTP/1.1", Protocol::Http1, 1),
         ("HTTP/2", Protocol::Http2, 1),
@@ -405,18 +437,31 @@ async fn fanout() {
     ] {
         let from = current_version(&mut client).await;
         let path = format!("{PODS_PATH}?watch=true&resourceVersion={from}");
-        let paths = std::iter::repeat_n(path, WATCHERS);
-        let audience = Audience::gather(&Admin::of(&server, protocol), paths, per_connection).await;
-        let mut cpu = Vec::new();
+        let gather = async |server: &Server| {
+            let paths = std::iter::repeat_n(path.clone(), WATCHERS);
+            Audience::gather(&Admin::of(server, protocol), paths, per_connection).await
+        };
+        let (audience, bare_audience) = (gather(&server).await, gather(&bare).await);
+        let (mut cpu, mut bare_cpu) = (Vec::new(), Vec::new());
         for _ in 0..RUNS {
+            let mut events = Vec::new();
             let meter = Meter::start(&server);
             for update in 0..UPDATES {
-                audience.sees(WATCHERS, change(&mut client, update)).await;
+                let pod = audience.sees(WATCHERS, changed(&mut client, update)).await;
+                events.push(objects::event(&pod));
             }
             cpu.push(meter.cpu_us(WATCHERS * UPDATES));
+            let meter = Meter::start(&bare);
+            for event in events {
+                bare_audience.sees(WATCHERS, bare_client.ask(Method::POST, PODS_PATH, event)).await;
+            }
+            bare_cpu.push(meter.cpu_us(WATCHERS * UPDATES));
         }
-        tell(&format!("one event to each of {WATCHERS} watchers, {name}: CPU each"), "9 µs", "µs", cpu);
+        let work = format!("one event to each of {WATCHERS} watchers, {name}: CPU each");
+        tell(&work, "9 µs", "µs", cpu.clone());
+        tell_beside_bare("1.32 x", "µs", &cpu, bare_cpu);
         audience.leave().await;
+        bare_audience.leave().await;
     }
 }
 
@@ -431,7 +476,7 @@ async fn stalled() {
             change(&mut client, update).await;
         }
         tokio::time::sleep(SETTLING).await;
-        let unwatched = server.resident() - before.min(server.resident());
+        let unwatched = server.resident().saturating_sub(before);
         let from = current_version(&mut client).await;
         let path = format!("{PODS_PATH}?watch=true&resourceVersion={from}");
         let admin = Admin::of(&server, protocol);
@@ -447,7 +492,7 @@ async fn stalled() {
             versions.push(change(&mut client, update).await);
         }
         tokio::time::sleep(SETTLING).await;
-        let while_stalled = server.peak() - before;
+        let while_stalled = server.peak().saturating_sub(before);
         let meter = Meter::start(&server);
         let versions = Arc::new(versions);
         let readers = watchers.into_iter().map(|mut watcher| {
@@ -463,7 +508,7 @@ async fn stalled() {
             "MB",
             vec![megabytes(while_stalled)],
         );
-        tell("  and once they have read on", "", "MB", vec![megabytes(server.peak() - before)]);
+        tell("  and once they have read on", "", "MB", vec![megabytes(server.peak().saturating_sub(before))]);
         tell("  the same updates if nobody watches", "", "MB", vec![megabytes(unwatched)]);
         tell("  CPU for each event of which they read", "", "µs", vec![cpu]);
     }
@@ -506,27 +551,44 @@ async fn filtered() {
     tell("  as a multiple of the former", "1.1 x", "x", ratios);
 }
 
+/// Three times `count` watchers, and what each of them takes in kilobytes, but for the first: to them belongs what the
+/// server needs once.
+async fn gather_idle(
+    server: &Server,
+    protocol: Protocol,
+    path: &str,
+    count: usize,
+) -> (Vec<Audience>, Vec<f64>) {
+    let admin = Admin::of(server, protocol);
+    let (mut audiences, mut memory) = (Vec::new(), Vec::new());
+    for run in 0..3 {
+        tokio::time::sleep(SETTLING).await;
+        let before = server.resident();
+        audiences.push(Audience::gather(&admin, std::iter::repeat_n(path.to_owned(), count), 1).await);
+        tokio::time::sleep(SETTLING).await;
+        if run > 0 {
+            memory.push(server.resident().saturating_sub(before) as f64 / count as f64 / 1e3);
+        }
+    }
+    (audiences, memory)
+}
+
 async fn idle() {
     const WATCHERS: usize = 2000;
     for protocol in [Protocol::Http1, Protocol::Http2] {
         let server = Server::start(Store::Embedded);
-        let admin = Admin::of(&server, protocol);
-        let mut client = admin.connect().await;
+        let bare = server.start_bare();
+        let (audiences, bare_memory) = gather_idle(&bare, protocol, PODS_PATH, WATCHERS).await;
+        leave_all(audiences).await;
+        drop(bare);
+        let mut client = Admin::of(&server, protocol).connect().await;
         fill(std::slice::from_mut(&mut client), 0, 100).await;
         let from = current_version(&mut client).await;
         let path = format!("{PODS_PATH}?watch=true&resourceVersion={from}");
-        let (mut memory, mut audiences) = (Vec::new(), Vec::new());
-        for run in 0..3 {
-            tokio::time::sleep(SETTLING).await;
-            let before = server.resident();
-            audiences.push(Audience::gather(&admin, std::iter::repeat_n(path.clone(), WATCHERS), 1).await);
-            tokio::time::sleep(SETTLING).await;
-            if run > 0 {
-                memory.push((server.resident() - before) as f64 / WATCHERS as f64 / 1e3);
-            }
-        }
+        let (audiences, memory) = gather_idle(&server, protocol, &path, WATCHERS).await;
         let name = protocol.name();
-        tell(&format!("idle watcher, {name}: memory"), "22 KB", "KB", memory);
+        tell(&format!("idle watcher, {name}: memory"), "22 KB", "KB", memory.clone());
+        tell_beside_bare("1.16 x", "KB", &memory, bare_memory);
         let before = server.resident();
         for audience in &audiences {
             audience.seen.wanted.fetch_add(WATCHERS, Ordering::AcqRel);
@@ -536,7 +598,7 @@ async fn idle() {
             audience.sees(0, async {}).await;
         }
         tokio::time::sleep(SETTLING).await;
-        let after = server.resident() - before.min(server.resident());
+        let after = server.resident().saturating_sub(before);
         let more = after as f64 / (WATCHERS * audiences.len()) as f64 / 1e3;
         tell("  more of it after an event", "", "KB", vec![more]);
         let cpu = Meter::start(&server);
@@ -547,9 +609,7 @@ async fn idle() {
             "µs",
             vec![cpu.cpu_us(5 * WATCHERS * audiences.len() / 1000)],
         );
-        for audience in audiences {
-            audience.leave().await;
-        }
+        leave_all(audiences).await;
     }
 }
 

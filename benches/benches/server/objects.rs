@@ -61,6 +61,11 @@ pub(crate) fn turn(number: usize) -> String {
     format!(r#"{{"metadata":{{"annotations":{{"turn":"{:06}"}}}}}}"#, number % 1_000_000)
 }
 
+/// What a watcher is sent when this has become of an object, to the byte.
+pub(crate) fn event(object: &[u8]) -> Vec<u8> {
+    [br#"{"type":"MODIFIED","object":"#, object.trim_ascii_end(), b"}\n"].concat()
+}
+
 /// A config map; `version` if it is to replace the one of that version.
 pub(crate) fn config(name: &str, turn: usize, version: Option<u64>) -> String {
     const ADDED_BY_SERVER: usize = 158;

@@ -1,7 +1,8 @@
-//! The server that is measured: a process of its own, so that its time and memory are its own.
+//! The servers that are measured: each a process of its own, so that its time and memory are its own.
 //!
-//! Kept true: it ends when it is dropped; its directory is gone then, unless another server is to go on with it.
+//! Kept true: a server ends when it is dropped; its directory is gone then, unless another one has it as well.
 
+use crate::bare;
 use std::{
     fs,
     io::{BufRead, BufReader},
@@ -52,10 +53,21 @@ impl Server {
             .arg(directory.path())
             // Thousands of clients at once are meant.
             .args(["--max-requests-inflight", "0", "--max-mutating-requests-inflight", "0"])
-            .stdout(Stdio::piped())
             .stderr(fs::File::create(directory.path().join("log")).expect("the directory is ours"));
+        Server::run(command, directory)
+    }
+
+    /// Starts a [`bare`] server that has the certificates of this one, and so the same clients.
+    pub(crate) fn start_bare(&self) -> Server {
+        let mut command = Command::new(std::env::current_exe().expect("a program has a path"));
+        command.arg(bare::MODE).arg(self.directory.path());
+        Server::run(command, Arc::clone(&self.directory))
+    }
+
+    /// Starts a server and waits until it has said where it listens.
+    fn run(mut command: Command, directory: Arc<TempDir>) -> Server {
         let began = Instant::now();
-        let mut child = command.spawn().expect("the server starts");
+        let mut child = command.stdout(Stdio::piped()).spawn().expect("the server starts");
         let mut said = BufReader::new(child.stdout.take().expect("it is piped"));
         let mut line = String::new();
         said.read_line(&mut line).expect("the server tells");

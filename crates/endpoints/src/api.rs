@@ -400,7 +400,8 @@ impl Api {
             Ok(timeout) => timeout,
             Err(status) => return pass.refusal(&status),
         };
-        let body = match tokio::time::timeout(timeout, read_body(request)).await {
+        let deadline = tokio::time::Instant::now() + timeout;
+        let body = match tokio::time::timeout_at(deadline, read_body(request)).await {
             Ok(Ok(body)) => body,
             Ok(Err(status)) => return pass.refusal(&status),
             Err(_) => return pass.refusal(&too_slow()),
@@ -412,19 +413,17 @@ impl Api {
         let done = if is_write {
             // A write that was begun is finished, whether its client still listens or not, and has its place until then.
             let task = self.ending.finish(work);
-            tokio::time::timeout(timeout, task).await.map(|joined| {
+            tokio::time::timeout_at(deadline, task).await.map(|joined| {
                 joined.unwrap_or_else(|error| {
                     tracing::error!(%error, "a request failed");
                     (Err(failed().into()), None)
                 })
             })
         } else {
-            tokio::time::timeout(timeout, work).await
+            tokio::time::timeout_at(deadline, work).await
         };
         match done {
-            Ok((Ok(answer), place)) => {
-                pass.response(answer).map(|body| body.lent(place, self.options.request_timeout))
-            }
+            Ok((Ok(answer), place)) => pass.response(answer).map(|body| body.lent(place, deadline)),
             Ok((Err(refused), _)) => pass.refusal_of(refused),
             Err(_) => pass.refusal(&too_slow()),
         }

@@ -6,7 +6,7 @@
 
 use crate::{
     indent::{Indenter, indented},
-    serve::Used,
+    serve::Line,
 };
 use bytes::Bytes;
 use flate2::{Compression, write::GzEncoder};
@@ -19,16 +19,18 @@ use std::{
     io::Write,
     pin::Pin,
     sync::Arc,
-    task::{Context, Poll, ready},
-    time::Duration,
+    task::{Context, Poll, Waker, ready},
 };
-use tokio::task::{AbortHandle, JoinHandle};
+use tokio::{
+    task::{AbortHandle, JoinHandle},
+    time::Instant,
+};
 
 /// The body of an answer.
 pub struct Body {
     content: Content,
-    /// The connection that it is sent on has something to do.
-    _used: Option<Arc<Used>>,
+    /// The connection that it is sent on, which has something to do for as long.
+    line: Option<Arc<Line>>,
 }
 
 enum Content {
@@ -107,10 +109,7 @@ impl Making {
                     }
                 },
                 Making::Lent(lent) => {
-                    let next = match &mut *lent.pieces.lock() {
-                        None => return Poll::Ready(Some(Err(CutShort))),
-                        Some((making, _)) => making.poll_next(context),
-                    };
+                    let next = lent.poll_next(context);
                     *self = Making::Lent(lent);
                     return next;
                 }
@@ -123,22 +122,44 @@ impl Making {
 /// Pieces that are let go of when their time is up: a client that does not read asks for nothing more, so that somebody
 /// else has to look at the clock.
 struct Lent {
-    pieces: Arc<Mutex<Option<(Making, Held)>>>,
+    loan: Arc<Mutex<Option<Loan>>>,
     until: AbortHandle,
 }
 
-/// What is held as long as an answer is being sent.
-type Held = Box<dyn Any + Send>;
+struct Loan {
+    pieces: Making,
+    /// What is held as long as the answer is being sent.
+    _held: Box<dyn Any + Send>,
+    /// Who waits for the next piece, and has to be told that there is none.
+    waiting: Option<Waker>,
+    /// Over which it is sent.
+    line: Option<Arc<Line>>,
+}
 
 impl Lent {
-    fn new(making: Making, held: Held, time: Duration) -> Lent {
-        let pieces = Arc::new(Mutex::new(Some((making, held))));
-        let lent = Arc::clone(&pieces);
+    fn new(pieces: Making, held: Box<dyn Any + Send>, deadline: Instant) -> Lent {
+        let loan = Loan { pieces, _held: held, waiting: None, line: None };
+        let loan = Arc::new(Mutex::new(Some(loan)));
+        let lent = Arc::clone(&loan);
         let until = tokio::spawn(async move {
-            tokio::time::sleep(time).await;
-            lent.lock().take();
+            tokio::time::sleep_until(deadline).await;
+            let Some(loan) = lent.lock().take() else { return };
+            if let Some(waiting) = loan.waiting {
+                waiting.wake();
+            }
+            if let Some(line) = loan.line {
+                line.cut();
+            }
         });
-        Lent { pieces, until: until.abort_handle() }
+        Lent { loan, until: until.abort_handle() }
+    }
+
+    fn poll_next(&self, context: &mut Context<'_>) -> Poll<Made> {
+        let mut loan = self.loan.lock();
+        let Some(loan) = &mut *loan else { return Poll::Ready(Some(Err(CutShort))) };
+        let next = loan.pieces.poll_next(context);
+        loan.waiting = next.is_pending().then(|| context.waker().clone());
+        next
     }
 }
 
@@ -188,18 +209,23 @@ impl Body {
     }
 
     /// The same, but what is still to be sent of it after some time is not sent. Something is held until then.
-    pub(crate) fn lent(self, held: impl Send + 'static, time: Duration) -> Body {
+    pub(crate) fn lent(self, held: impl Send + 'static, deadline: Instant) -> Body {
         match self.content {
             Content::Pieces(making) => {
-                Content::Pieces(Making::Lent(Lent::new(making, Box::new(held), time))).into()
+                Content::Pieces(Making::Lent(Lent::new(making, Box::new(held), deadline))).into()
             }
             other => other.into(),
         }
     }
 
-    /// Tells that the connection is of use until this is sent.
-    pub(crate) fn hold(&mut self, used: Option<Arc<Used>>) {
-        self._used = used;
+    /// Tells on which connection it is sent.
+    pub(crate) fn sent_on(&mut self, line: Arc<Line>) {
+        if let Content::Pieces(Making::Lent(lent)) = &self.content
+            && let Some(loan) = &mut *lent.loan.lock()
+        {
+            loan.line = Some(Arc::clone(&line));
+        }
+        self.line = Some(line);
     }
 
     /// Whether it goes on for as long as somebody listens.
@@ -236,7 +262,7 @@ impl Body {
 
 impl From<Content> for Body {
     fn from(content: Content) -> Body {
-        Body { content, _used: None }
+        Body { content, line: None }
     }
 }
 
@@ -330,7 +356,7 @@ impl Iterator for Gzip {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::io::Read;
+    use std::{io::Read, time::Duration};
 
     fn pieces(count: usize) -> Body {
         Body::cheap(Box::new((0..count).map(|n| Bytes::from(vec![b'a' + (n % 26) as u8; 10_000]))))
@@ -370,7 +396,7 @@ mod tests {
     async fn what_is_not_fetched_in_time_is_let_go_of() {
         for body in [pieces(3), Body::costly(Box::new((0..3_u8).map(|n| Bytes::from(vec![n]))))] {
             let held = Arc::new(());
-            let mut body = body.lent(Arc::clone(&held), Duration::from_secs(60));
+            let mut body = body.lent(Arc::clone(&held), Instant::now() + Duration::from_secs(60));
             let mut next = async || http_body_util::BodyExt::frame(&mut body).await;
             assert!(next().await.unwrap().is_ok());
             tokio::time::sleep(Duration::from_secs(59)).await;
@@ -382,9 +408,21 @@ mod tests {
     }
 
     #[tokio::test]
+    async fn who_waits_for_a_piece_is_told_that_time_is_up() {
+        let (go_on, wait) = std::sync::mpsc::channel::<()>();
+        let slow =
+            Body::costly(Box::new(std::iter::from_fn(move || wait.recv().ok().map(|()| Bytes::new()))));
+        let mut body = slow.lent((), Instant::now() + Duration::from_millis(50));
+        let next = http_body_util::BodyExt::frame(&mut body);
+        let next = tokio::time::timeout(Duration::from_secs(30), next).await;
+        assert!(next.expect("it does not wait for ever").unwrap().is_err());
+        drop(go_on);
+    }
+
+    #[tokio::test]
     async fn what_was_fetched_holds_nothing() {
         let held = Arc::new(());
-        let body = pieces(3).lent(Arc::clone(&held), Duration::from_secs(60));
+        let body = pieces(3).lent(Arc::clone(&held), Instant::now() + Duration::from_secs(60));
         assert_eq!(all(body).await.len(), 30_000);
         while Arc::strong_count(&held) > 1 {
             tokio::task::yield_now().await;

@@ -19,11 +19,13 @@ use std::{
         Arc,
         atomic::{AtomicBool, Ordering},
     },
+    task::{Context, Poll},
     time::Duration,
 };
 use tokio::{
     io::{AsyncRead, AsyncWrite},
     net::{TcpListener, TcpStream},
+    sync::Notify,
     task::JoinHandle,
 };
 use tokio_rustls::{
@@ -286,16 +288,18 @@ impl Connection {
     where
         S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
     {
-        let used = speaks_http2.then(Arc::<Used>::default);
-        let service = service(self.api, certificate, used.clone());
-        if let Some(used) = used {
-            let stream = TokioIo::new(Gather::new(stream));
-            let connection = Box::pin(self.protocols.http2.serve_connection(stream, service));
-            Box::pin(serve_http2(connection, used, self.protocols.limits, self.stopping))
+        let line = Arc::new(Line { shared: speaks_http2, ..Line::default() });
+        let service = service(self.api, certificate, Arc::clone(&line));
+        if speaks_http2 {
+            let gather = Gather::new(stream);
+            let stream = TokioIo::new(gather.clone());
+            let connection = self.protocols.http2.serve_connection(stream, service);
+            let connection = Box::pin(Gathering { connection, gather });
+            Box::pin(serve_http2(connection, line, self.protocols.limits, self.stopping))
         } else {
             let stream = TokioIo::new(stream);
             let connection = Box::pin(self.protocols.http1.serve_connection(stream, service).with_upgrades());
-            Box::pin(serve_http1(connection, self.stopping))
+            Box::pin(serve_http1(connection, line, self.stopping))
         }
     }
 }
@@ -303,13 +307,30 @@ impl Connection {
 type Http1<S, A> = http1::UpgradeableConnection<TokioIo<S>, A>;
 type Http2<S, A> = http2::Connection<TokioIo<Gather<S>>, A, TokioExecutor>;
 
-async fn serve_http1<S, A>(mut connection: Pin<Box<Http1<S, A>>>, stopping: Stopping)
+/// A connection whose bytes are sent when it was polled.
+struct Gathering<C, S> {
+    connection: C,
+    gather: Gather<S>,
+}
+
+impl<C: Future + Unpin, S: AsyncWrite + Unpin> Future for Gathering<C, S> {
+    type Output = C::Output;
+
+    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<C::Output> {
+        let ended = Pin::new(&mut self.connection).poll(context);
+        let _ = self.gather.poll_pass_on(context);
+        ended
+    }
+}
+
+async fn serve_http1<S, A>(mut connection: Pin<Box<Http1<S, A>>>, line: Arc<Line>, stopping: Stopping)
 where
     S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
     A: HttpService<Incoming, ResBody = Body, Error = Infallible>,
 {
     let ended = tokio::select! {
         ended = connection.as_mut() => ended,
+        () = line.is_cut.notified() => return tracing::debug!("a client does not read its answer"),
         () = stopping.wait() => {
             connection.as_mut().graceful_shutdown();
             connection.await
@@ -319,8 +340,8 @@ where
 }
 
 async fn serve_http2<S, A>(
-    mut connection: Pin<Box<Http2<S, A>>>,
-    used: Arc<Used>,
+    mut connection: Pin<Box<Gathering<Http2<S, A>, S>>>,
+    line: Arc<Line>,
     limits: Limits,
     stopping: Stopping,
 ) where
@@ -330,12 +351,14 @@ async fn serve_http2<S, A>(
     tokio::select! {
         ended = connection.as_mut() => return report(ended),
         () = stopping.wait() => {}
-        () = Box::pin(used.no_more(&limits)) => {}
+        () = Box::pin(line.no_more(&limits)) => {}
     }
-    // One that never got as far as a request cannot be said farewell to.
-    if used.asked.load(Ordering::Relaxed) {
-        connection.as_mut().graceful_shutdown();
+    Pin::new(&mut connection.connection).graceful_shutdown();
+    if line.asked.load(Ordering::Relaxed) {
         report(connection.await);
+    } else if let Ok(ended) = tokio::time::timeout(FAREWELL_MAX, connection).await {
+        // One that never got as far as a request may not hear that it ends.
+        report(ended);
     }
 }
 
@@ -345,25 +368,39 @@ fn report(ended: Result<(), hyper::Error>) {
     }
 }
 
-/// Whether an HTTP/2 connection is of use to its client: what it was asked for holds this until it is answered.
+/// What is known of a connection besides its bytes. Whatever is being answered on it holds this.
 #[derive(Default)]
-pub(crate) struct Used {
+pub(crate) struct Line {
+    /// Whether several answers are sent at a time.
+    shared: bool,
     asked: AtomicBool,
     lately: AtomicBool,
+    is_cut: Notify,
 }
 
-impl Used {
+impl Line {
     fn ask(&self) {
         self.asked.store(true, Ordering::Relaxed);
         self.lately.store(true, Ordering::Relaxed);
     }
 
+    /// Ends the connection, on which an answer is not read, unless others are sent on it too.
+    pub(crate) fn cut(&self) {
+        if !self.shared {
+            self.is_cut.notify_one();
+        }
+    }
+
     /// Ends when there was no request, or none for a time and none is being answered.
-    async fn no_more(self: &Arc<Used>, limits: &Limits) {
+    async fn no_more(self: &Arc<Line>, limits: &Limits) {
         /// By whoever waits here, and by whoever hands it out.
         const HELD_ALWAYS: usize = 2;
         tokio::time::sleep(limits.head_wait).await;
-        while self.lately.swap(false, Ordering::Relaxed) || Arc::strong_count(self) > HELD_ALWAYS {
+        loop {
+            let busy = Arc::strong_count(self) > HELD_ALWAYS;
+            if !self.lately.swap(busy, Ordering::Relaxed) && !busy {
+                return;
+            }
             tokio::time::sleep(limits.idle).await;
         }
     }
@@ -375,17 +412,15 @@ type Answering = Pin<Box<dyn Future<Output = Result<Response<Body>, Infallible>>
 fn service(
     api: Arc<Api>,
     certificate: Option<Arc<ClientCertificate>>,
-    used: Option<Arc<Used>>,
+    line: Arc<Line>,
 ) -> impl Service<Request<Incoming>, Response = Response<Body>, Error = Infallible, Future = Answering> {
     service_fn(move |request| -> Answering {
-        let (api, certificate, used) = (Arc::clone(&api), certificate.clone(), used.clone());
-        if let Some(used) = &used {
-            used.ask();
-        }
+        let (api, certificate, line) = (Arc::clone(&api), certificate.clone(), Arc::clone(&line));
+        line.ask();
         // hyper keeps room for an answer under way for as long as the connection lasts: the box is the room.
         Box::pin(async move {
             let mut response = api.handle(request, certificate.as_deref()).await;
-            response.body_mut().hold(used);
+            response.body_mut().sent_on(line);
             Ok(response)
         })
     })
