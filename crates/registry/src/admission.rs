@@ -20,9 +20,17 @@ use serde_json::{Value, json};
 const IMMORTAL: [&str; 3] = ["default", "kube-system", "kube-public"];
 
 /// What is told to whoever writes an object that asks for something this server does not do yet.
-pub(crate) fn not_enforced(ty: &str) -> Option<&'static str> {
+pub(crate) fn not_enforced(ty: &str, document: &Value) -> Option<&'static str> {
     let group = ty.rsplit_once('.').map_or(ty, |(group, _)| group);
+    let is_secured = || {
+        let labels = at(document, &["metadata", "labels"]).and_then(Value::as_object);
+        labels
+            .is_some_and(|labels| labels.keys().any(|label| label.starts_with("pod-security.kubernetes.io/")))
+    };
     match (group, ty) {
+        (_, "core.v1.Namespace") if is_secured() => {
+            Some("levels of pod security are kept but not enforced yet")
+        }
         ("rbac.v1", _) => {
             Some("roles are kept but not enforced yet: every authenticated user may do everything")
         }

@@ -177,6 +177,11 @@ fn autoscaler_from_v1(document: &mut Value) {
     forget_notes(document, &SPEC_NOTES);
     forget_notes(document, &STATUS_NOTES);
 
+    // v1 writes it always, and v2 does not.
+    let status = fields(document, &["status"]);
+    if status.get("currentReplicas").and_then(Value::as_i64) == Some(0) {
+        status.remove("currentReplicas");
+    }
     let spec = fields(document, &["spec"]);
     let metrics = metrics.unwrap_or_default();
     let metrics = metrics.iter().map(autoscaling_v1::read_metric);

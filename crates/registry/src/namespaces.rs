@@ -176,34 +176,50 @@ async fn tell_what_is_left(registry: &Registry, namespace: &str, left: &Left) ->
         left.finalizers.iter().map(|(name, count)| format!("{name} in {count} resource instances")).collect();
     registry
         .change_stored(target, false, |document| {
-            tell(
-                document,
-                "NamespaceContentRemaining",
-                "SomeResourcesRemain",
-                "Some resources are remaining: ",
-                &resources,
-            );
-            tell(
-                document,
-                "NamespaceFinalizersRemaining",
-                "SomeFinalizersRemain",
-                "Some content in the namespace has finalizers remaining: ",
-                &finalizers,
-            );
+            for (kind, reason, message) in NOTHING_FAILED {
+                tell(document, kind, "False", reason, message);
+            }
+            let (kind, words) = ("NamespaceContentRemaining", "Some resources are remaining: ");
+            match resources.join(", ").as_str() {
+                "" => tell(document, kind, "False", "ContentRemoved", "All content successfully removed"),
+                left => tell(document, kind, "True", "SomeResourcesRemain", &format!("{words}{left}")),
+            }
+            let kind = "NamespaceFinalizersRemaining";
+            let words = "Some content in the namespace has finalizers remaining: ";
+            let none = "All content-preserving finalizers finished";
+            match finalizers.join(", ").as_str() {
+                "" => tell(document, kind, "False", "ContentHasNoFinalizers", none),
+                left => tell(document, kind, "True", "SomeFinalizersRemain", &format!("{words}{left}")),
+            }
             Ok(())
         })
         .await
         .map(drop)
 }
 
-fn tell(document: &mut Value, kind: &str, reason: &str, words: &str, what: &[String]) {
+/// What is told of a namespace whose contents do not go at once, besides what is left.
+const NOTHING_FAILED: [(&str, &str, &str); 3] = [
+    ("NamespaceDeletionDiscoveryFailure", "ResourcesDiscovered", "All resources successfully discovered"),
+    (
+        "NamespaceDeletionGroupVersionParsingFailure",
+        "ParsedGroupVersions",
+        "All legacy kube types successfully parsed",
+    ),
+    (
+        "NamespaceDeletionContentFailure",
+        "ContentDeleted",
+        "All content successfully deleted, may be waiting on finalization",
+    ),
+];
+
+fn tell(document: &mut Value, kind: &str, status: &str, reason: &str, message: &str) {
     let known = list(document, &["status", "conditions"]).iter().find(|own| text(own, &["type"]) == kind);
-    let message = format!("{words}{}", what.join(", "));
-    if what.is_empty() || known.is_some_and(|own| text(own, &["message"]) == message) {
+    let is_told = |own: &Value| text(own, &["status"]) == status && text(own, &["message"]) == message;
+    if known.is_some_and(is_told) {
         return;
     }
     let condition = json!({
-        "type": kind, "status": "True", "lastTransitionTime": schema::time(Timestamp::now()),
+        "type": kind, "status": status, "lastTransitionTime": schema::time(Timestamp::now()),
         "reason": reason, "message": message,
     });
     set_condition(document, condition);

@@ -278,7 +278,7 @@ impl Registry {
             match self.store_new(target, &mut document, options.dry_run).await {
                 Ok(shown) => {
                     warnings.extend(validation::warnings(resource, &document, None));
-                    warnings.extend(not_enforced(resource.ty).map(str::to_owned));
+                    warnings.extend(not_enforced(resource.ty, &document).map(str::to_owned));
                     return Ok(Written { shown, created: true, warnings });
                 }
                 Err(status) if generated && status.code == 409 => {
@@ -448,7 +448,7 @@ impl Registry {
         refuse_invalid(resource, &new, causes)?;
         if part == Part::Main {
             warnings.extend(validation::warnings(resource, &new, Some(&old)));
-            warnings.extend(not_enforced(resource.ty).map(str::to_owned));
+            warnings.extend(not_enforced(resource.ty, &new).map(str::to_owned));
         }
         Ok(new)
     }

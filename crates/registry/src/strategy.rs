@@ -9,7 +9,7 @@ use crate::{
     defaults::qos,
     kinds::{Generation, Resource},
     schema::{self, Timestamp},
-    value::{at, fields, finalizers, integer, list, name, set, text},
+    value::{at, fields, finalizers, integer, list, list_mut, name, set, text},
 };
 use serde_json::{Map, Value, json};
 
@@ -443,7 +443,7 @@ fn drop_what_its_type_had(new: &mut Value, old: &Value) {
     if drops_node_ports {
         let had: Vec<Option<i64>> =
             list(old, &["spec", "ports"]).iter().map(|port| integer(port, &["nodePort"])).collect();
-        for port in new["spec"]["ports"].as_array_mut().into_iter().flatten() {
+        for port in list_mut(new, "/spec/ports") {
             if had.contains(&integer(port, &["nodePort"])) {
                 fields(port, &[]).remove("nodePort");
             }
@@ -498,7 +498,7 @@ fn keep_node_ports(new: &mut Value, old: &Value) {
     let old_ports = list(old, &["spec", "ports"]).to_vec();
     let taken: Vec<i64> =
         list(new, &["spec", "ports"]).iter().filter_map(|port| integer(port, &["nodePort"])).collect();
-    let ports = new["spec"]["ports"].as_array_mut().into_iter().flatten();
+    let ports = list_mut(new, "/spec/ports");
     for port in ports.filter(|port| integer(port, &["nodePort"]).unwrap_or(0) == 0) {
         let kept = old_ports.iter().find(|old| same(old, port)).and_then(|old| integer(old, &["nodePort"]));
         if let Some(kept) = kept.filter(|kept| !taken.contains(kept)) {

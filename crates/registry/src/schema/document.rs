@@ -11,7 +11,7 @@ use serde::{
     ser::{SerializeMap, SerializeSeq},
 };
 use serde_json::{Map, Number, Value};
-use std::{fmt, io};
+use std::{fmt, io, ops::Range};
 
 /// What was wrong with a document but did not prevent reading it. Told to the client if it asked for that.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -306,13 +306,13 @@ fn merge(first: &mut Map<String, Value>, second: Map<String, Value>) {
 
 /// Gives a document the form of its type, and tells of fields that the type does not have.
 pub fn normalize(document: Value, ty: TypeRef, problems: &mut Problems) -> Result<Value, TypeError> {
-    let mut normalizing = Normalizing { root: ty, path: Path::default(), problems };
+    let mut normalizing = Normalizing { owner: ty, path: Path::default(), keys: Vec::new(), problems };
     match document {
         Value::Object(mut fields) => {
             normalizing.message(&mut fields, ty)?;
             Ok(Value::Object(fields))
         }
-        other => Err(normalizing.mismatch(&other, "object")),
+        other => Err(normalizing.mismatch(&other, Shape::One, Kind::Message(ty))),
     }
 }
 
@@ -363,8 +363,11 @@ pub(crate) fn double(number: f64) -> Option<Value> {
 }
 
 struct Normalizing<'a> {
-    root: TypeRef,
+    /// The type whose fields are looked at.
+    owner: TypeRef,
     path: Path,
+    /// Where in the path the keys of maps stand.
+    keys: Vec<Range<usize>>,
     problems: &'a mut Problems,
 }
 
@@ -380,7 +383,7 @@ impl Normalizing<'_> {
                     None => {}
                     Some(Value::String(text)) if !text.is_empty() => known += 1,
                     Some(Value::Null | Value::String(_)) => drop(fields.remove(name)),
-                    Some(other) => return Err(self.path_mismatch(name, other, "string")),
+                    Some(other) => return Err(self.path_mismatch(name, other, Kind::String)),
                 }
             }
         }
@@ -429,6 +432,16 @@ impl Normalizing<'_> {
         result
     }
 
+    fn in_entry<T>(&mut self, key: &str, inside: impl FnOnce(&mut Self) -> T) -> T {
+        let length = self.path.0.len();
+        self.in_field(key, |this| {
+            this.keys.push(length..this.path.0.len());
+            let result = inside(this);
+            this.keys.pop();
+            result
+        })
+    }
+
     fn in_item<T>(&mut self, at: usize, inside: impl FnOnce(&mut Self) -> T) -> T {
         let length = self.path.0.len();
         fmt::Write::write_fmt(&mut self.path.0, format_args!("[{at}]"))
@@ -450,12 +463,11 @@ impl Normalizing<'_> {
             (Shape::Map, Value::Object(mut entries)) => {
                 for (name, slot) in &mut entries {
                     let value = slot.take();
-                    *slot = self.in_field(name, |this| this.item(value, field.kind))?;
+                    *slot = self.in_entry(name, |this| this.item(value, field.kind))?;
                 }
                 Value::Object(entries)
             }
-            (Shape::List, other) => return Err(self.mismatch(&other, "array")),
-            (Shape::Map, other) => return Err(self.mismatch(&other, "map")),
+            (shape, other) => return Err(self.mismatch(&other, shape, field.kind)),
         };
         Ok(Some(value).filter(|value| !is_unwritten(value, field.presence)))
     }
@@ -468,8 +480,8 @@ impl Normalizing<'_> {
     fn value(&mut self, value: Value, kind: Kind) -> Normalized {
         match (kind, value) {
             (Kind::String, value @ Value::String(_)) | (Kind::Bool, value @ Value::Bool(_)) => Ok(value),
-            (Kind::Int32, value) => self.integer(value, i64::from(i32::MIN), i64::from(i32::MAX), "int32"),
-            (Kind::Int64, value) => self.integer(value, i64::MIN, i64::MAX, "int64"),
+            (Kind::Int32, value) => self.integer(value, i64::from(i32::MIN), i64::from(i32::MAX), kind),
+            (Kind::Int64, value) => self.integer(value, i64::MIN, i64::MAX, kind),
             (Kind::Double, Value::Number(number)) => {
                 Ok(number.as_f64().and_then(double).unwrap_or(Value::Number(number)))
             }
@@ -485,9 +497,7 @@ impl Normalizing<'_> {
             (Kind::Quantity, Value::String(text)) => quantity(&text),
             (Kind::Quantity, Value::Number(number)) => quantity(&number.to_string()),
             (Kind::IntOrString, value @ Value::String(_)) => Ok(value),
-            (Kind::IntOrString, value) => {
-                self.integer(value, i64::from(i32::MIN), i64::from(i32::MAX), "int32")
-            }
+            (Kind::IntOrString, value) => self.integer(value, i64::from(i32::MIN), i64::from(i32::MAX), kind),
             (Kind::Raw | Kind::Fields, value @ Value::Object(_)) | (Kind::Json, value) => Ok(value),
             (Kind::Strings, Value::Array(items)) => items
                 .into_iter()
@@ -504,21 +514,20 @@ impl Normalizing<'_> {
                 self.value(value, Kind::Message(json_schema()))
             }
             (Kind::Message(ty), Value::Object(mut fields)) => {
+                let owner = std::mem::replace(&mut self.owner, ty);
                 self.message(&mut fields, ty)?;
+                self.owner = owner;
                 Ok(Value::Object(fields))
             }
-            (kind, other) => Err(self.mismatch(&other, name_of(kind))),
+            (kind, other) => Err(self.mismatch(&other, Shape::One, kind)),
         }
     }
 
-    fn integer(&self, value: Value, least: i64, most: i64, name: &str) -> Normalized {
-        let Value::Number(number) = &value else { return Err(self.mismatch(&value, name)) };
+    fn integer(&self, value: Value, least: i64, most: i64, kind: Kind) -> Normalized {
+        let Value::Number(number) = &value else { return Err(self.mismatch(&value, Shape::One, kind)) };
         match number.as_i64() {
             Some(whole) if (least..=most).contains(&whole) => Ok(value),
-            _ => Err(TypeError(format!(
-                "json: cannot unmarshal number {number} into Go struct field {} of type {name}",
-                self.place()
-            ))),
+            _ => Err(self.cannot_unmarshal(&format!("number {number}"), Shape::One, kind)),
         }
     }
 
@@ -534,12 +543,7 @@ impl Normalizing<'_> {
         })
     }
 
-    fn place(&self) -> String {
-        let name = self.root.short_name();
-        if self.path.0.is_empty() { name.to_owned() } else { format!("{name}.{}", self.path.0) }
-    }
-
-    fn mismatch(&self, found: &Value, wanted: &str) -> TypeError {
+    fn mismatch(&self, found: &Value, shape: Shape, kind: Kind) -> TypeError {
         let found = match found {
             Value::Null => "null",
             Value::Bool(_) => "bool",
@@ -548,12 +552,38 @@ impl Normalizing<'_> {
             Value::Array(_) => "array",
             Value::Object(_) => "object",
         };
-        let place = self.place();
-        TypeError(format!("json: cannot unmarshal {found} into Go struct field {place} of type {wanted}"))
+        self.cannot_unmarshal(found, shape, kind)
     }
 
-    fn path_mismatch(&mut self, name: &str, found: &Value, wanted: &str) -> TypeError {
-        self.in_field(name, |this| this.mismatch(found, wanted))
+    /// In the words of Go's decoder, which names the type that has the field, and of the way there only the fields.
+    fn cannot_unmarshal(&self, found: &str, shape: Shape, kind: Kind) -> TypeError {
+        let wanted = match shape {
+            Shape::One => name_of(kind),
+            Shape::List => format!("[]{}", name_of(kind)),
+            Shape::Map => format!("map[string]{}", name_of(kind)),
+        };
+        let mut path = String::new();
+        let mut begin = 0;
+        for key in &self.keys {
+            path.push_str(&self.path.0[begin..key.start]);
+            begin = key.end;
+        }
+        path.push_str(&self.path.0[begin..]);
+        let mut is_index = false;
+        path.retain(|c| {
+            let was_index = is_index;
+            is_index = c == '[' || (is_index && c != ']');
+            !is_index && !was_index
+        });
+        let into = match path.as_str() {
+            "" => format!("Go value of type {wanted}"),
+            path => format!("Go struct field {}.{path} of type {wanted}", self.owner.short_name()),
+        };
+        TypeError(format!("json: cannot unmarshal {found} into {into}"))
+    }
+
+    fn path_mismatch(&mut self, name: &str, found: &Value, kind: Kind) -> TypeError {
+        self.in_field(name, |this| this.mismatch(found, Shape::One, kind))
     }
 }
 
@@ -567,17 +597,20 @@ fn quantity(text: &str) -> Normalized {
     Ok(Value::String(quantity.to_string()))
 }
 
-fn name_of(kind: Kind) -> &'static str {
-    match kind {
+/// What Go calls it.
+fn name_of(kind: Kind) -> String {
+    let name = match kind {
         Kind::String | Kind::Bytes | Kind::Time | Kind::MicroTime | Kind::Quantity => "string",
         Kind::Bool => "bool",
         Kind::Int32 | Kind::IntOrString => "int32",
         Kind::Int64 => "int64",
         Kind::Double => "float64",
         Kind::Strings => "[]string",
-        Kind::Message(ty) => ty.get().name,
+        // Without the group of `core.v1.Pod`.
+        Kind::Message(ty) => ty.get().name.split_once('.').map_or("object", |(_, name)| name),
         _ => "object",
-    }
+    };
+    name.to_owned()
 }
 
 fn is_zero(value: &Value) -> bool {

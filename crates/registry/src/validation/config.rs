@@ -310,6 +310,9 @@ pub(super) fn resource_quota(quota: &Node, _: Option<&Node>, faults: &mut Faults
         if !SCOPES.contains(&scope.text()) {
             faults.invalid(&scopes, scopes.value.clone(), "unsupported scope");
         }
+        for _ in spec.entries("hard").filter(|(name, _)| !may_be_scoped(scope.text(), name)) {
+            faults.invalid(&scopes, scopes.value.clone(), "unsupported scope applied to resource");
+        }
     }
     let listed: BTreeSet<_> = spec.items("scopes").map(|scope| scope.text()).collect();
     conflicting_scopes(&scopes, &listed, faults);
@@ -320,6 +323,10 @@ pub(super) fn resource_quota(quota: &Node, _: Option<&Node>, faults: &mut Faults
         let (scope, operator) = (term.text_of("scopeName"), term.text_of("operator"));
         if !SCOPES.contains(&scope) {
             faults.invalid(&expressions.at("scopeName"), scope, "unsupported scope");
+        }
+        for _ in spec.entries("hard").filter(|(name, _)| !may_be_scoped(scope, name)) {
+            let detail = "unsupported scope applied to resource";
+            faults.invalid(&expressions, selector.at("matchExpressions").value.clone(), detail);
         }
         match operator {
             "In" | "NotIn" if term.len_of("values") == 0 => faults.required(
@@ -344,6 +351,36 @@ fn conflicting_scopes(at: &Node, scopes: &BTreeSet<&str>, faults: &mut Faults) {
         if scopes.contains(one) && scopes.contains(other) {
             faults.invalid(at, at.value.clone(), "conflicting scopes");
         }
+    }
+}
+
+/// Whether a quota of this may be for some scope only: of pods for most, of what only bad neighbours have not for all.
+fn may_be_scoped(scope: &str, resource: &str) -> bool {
+    const OF_PODS: [&str; 6] =
+        ["cpu", "memory", "limits.cpu", "limits.memory", "requests.cpu", "requests.memory"];
+    const OTHERS: [&str; 12] = [
+        "ephemeral-storage",
+        "limits.ephemeral-storage",
+        "requests.ephemeral-storage",
+        "requests.storage",
+        "configmaps",
+        "persistentvolumeclaims",
+        "replicationcontrollers",
+        "resourcequotas",
+        "secrets",
+        "services",
+        "services.loadbalancers",
+        "services.nodeports",
+    ];
+    match scope {
+        "BestEffort" => !OF_PODS.contains(&resource) && !OTHERS.contains(&resource),
+        "VolumeAttributesClass" => {
+            !OF_PODS.contains(&resource)
+                && resource != "pods"
+                && (!OTHERS.contains(&resource)
+                    || matches!(resource, "requests.storage" | "persistentvolumeclaims"))
+        }
+        _ => !OTHERS.contains(&resource),
     }
 }
 

@@ -39,6 +39,7 @@ use self::{
     document::{Faults, Node},
     metadata::Form,
 };
+use crate::defaults::qos::qos_class;
 use crate::kinds::{NameRule, Resource};
 
 /// What is wrong with a new object.
@@ -89,6 +90,11 @@ pub fn resize_containers(resource: &Resource, new: &Value, old: &Value) -> Vec<C
     let (new, old) = (Node::root(new), Node::root(old));
     common_change(resource, &new, &old, &mut faults);
     (rules(resource.ty).own)(&new, Some(&old), &mut faults);
+    let class = |pod: &Node| qos_class(pod.at("spec").value);
+    if class(&new) != class(&old) {
+        let detail = "Pod QOS Class may not change as a result of resizing";
+        faults.invalid(&new.at("spec"), class(&new), detail);
+    }
     faults.0
 }
 

@@ -294,9 +294,12 @@ pub(super) fn replica_counts(new: &Node, _: &Node, faults: &mut Faults) {
         faults.not_negative(&status.at(name));
     }
     let all = status.number_of("replicas");
-    let parts =
-        ["fullyLabeledReplicas", "updatedReplicas", "readyReplicas", "currentReplicas", "availableReplicas"];
-    for name in parts.into_iter().filter(|name| status.number_of(name) > all) {
+    let parts: &[&str] = match new.text_of("kind") {
+        "Deployment" => &["updatedReplicas", "readyReplicas", "availableReplicas"],
+        "StatefulSet" => &["readyReplicas", "currentReplicas", "updatedReplicas", "availableReplicas"],
+        _ => &["fullyLabeledReplicas", "readyReplicas", "availableReplicas"],
+    };
+    for name in parts.iter().filter(|name| status.number_of(name) > all) {
         faults.invalid(&status.at(name), status.number_of(name), "cannot be greater than status.replicas");
     }
     let available = status.number_of("availableReplicas");
