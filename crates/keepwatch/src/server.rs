@@ -366,7 +366,7 @@ impl Starting {
             Some(directory) => Some(pki.write_kubeconfig(directory, address, &trusted)?),
             None => None,
         };
-        let mut tasks = Vec::new();
+        let mut tasks = vec![tokio::spawn(Arc::clone(&registry).keep_own_objects(reachable))];
         if builder.registry.empties_namespaces {
             tasks.push(tokio::spawn(namespaces::empty_deleted_namespaces(Arc::clone(&registry))));
         }

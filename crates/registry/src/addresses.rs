@@ -3,9 +3,13 @@
 //! Kept true: for every address and every port of the nodes that a service has there is an object in storage (an
 //! `IPAddress`; for ports one that no path leads to), made before the service is stored and removed after it is gone.
 //! Since a name can be taken only once, two servers on one store never give out the same. No server remembers any of it.
+//! An `IPAddress` that a client removes while a service has it is made again.
+//!
+//! Within one service a port of the nodes serves each protocol at most once, and the one for health checks nothing else.
 //!
 //! What a server took and then stopped before it stored the service is found to be nobody's when somebody else wants it,
-//! or when a server starts.
+//! when there is nothing else left, or when a server starts. Only the server's own service takes over at once what was
+//! taken for it.
 
 use crate::{
     admission::known,
@@ -13,7 +17,7 @@ use crate::{
     rest::{Registry, Target, document_of, encode, place},
     schema::{self, Timestamp},
     strategy,
-    value::{at, fields, integer, list, name, text},
+    value::{at, fields, integer, list, list_mut, name, text},
 };
 use jiff::SignedDuration;
 use keepwatch_apimachinery::{
@@ -22,9 +26,11 @@ use keepwatch_apimachinery::{
     meta::Qualified,
     status::{Cause, Status},
 };
-use keepwatch_storage::{DeleteOptions, ListRequest, Object, Preconditions, StorageError};
+use keepwatch_storage::{
+    DeleteOptions, ListRequest, Object, Preconditions, Storage, StorageError, Update, UpdateOptions,
+};
 use serde_json::{Value, json};
-use std::{collections::HashSet, net::Ipv4Addr, ops::RangeInclusive};
+use std::{collections::HashSet, net::Ipv4Addr, ops::RangeInclusive, sync::Arc, time::Duration};
 
 /// Where addresses and ports come from.
 pub(crate) struct Addresses {
@@ -65,7 +71,20 @@ const RANDOM_TRIES: usize = 16;
 const CLAIM_GRACE: SignedDuration = SignedDuration::from_mins(10);
 /// How often something is taken anew that was just found to be nobody's.
 const RECLAIMS_MAX: usize = 2;
+/// How often it is looked whether a service is stored of which nobody knows: a write may arrive after its answer is
+/// given up.
+const LOOKS: usize = 3;
+const LOOK_PAUSE: Duration = Duration::from_millis(100);
+/// The service that stands for the server itself: namespace and name.
+const OWN_SERVICE: (&str, &str) = ("default", "kubernetes");
 const MANAGED_BY: (&str, &str) = ("ipaddress.kubernetes.io/managed-by", "ipallocator.k8s.io");
+
+impl Reserved {
+    /// The answer if something could not be taken: the client knows only the service.
+    fn failure(&self, service: Target<'_>, error: StorageError) -> Status {
+        service.failure(if self.before.is_some() { "update" } else { "create" }, error)
+    }
+}
 
 impl Claim {
     /// All that a service has.
@@ -86,6 +105,15 @@ impl Claim {
             Claim::Address(address) => address.to_string(),
             Claim::Port(port) => port.to_string(),
         }
+    }
+
+    fn named(own: &str) -> Option<Claim> {
+        let address = own.parse().ok().map(Claim::Address);
+        address.or_else(|| own.parse().ok().map(Claim::Port))
+    }
+
+    fn key(self) -> String {
+        Target { resource: self.resource(), namespace: "", name: &self.name() }.key()
     }
 
     /// The object that says whose it is.
@@ -137,7 +165,7 @@ impl Addresses {
         (0..tries).map(random).map(|address| Claim::Address(address.into()))
     }
 
-    fn all_addresses(&self) -> impl Iterator<Item = Claim> + Send + '_ {
+    fn all_addresses(&self) -> impl Iterator<Item = Claim> + Clone + Send + '_ {
         let usable = self.count.saturating_sub(2);
         (1..=usable).rev().map(|offset| Claim::Address(Ipv4Addr::from(self.network + offset)))
     }
@@ -147,7 +175,7 @@ impl Addresses {
         (0..tries).map(|_| Claim::Port(rand::random_range(self.node_ports.clone())))
     }
 
-    fn all_ports(&self) -> impl Iterator<Item = Claim> + Send + '_ {
+    fn all_ports(&self) -> impl Iterator<Item = Claim> + Clone + Send + '_ {
         self.node_ports.clone().map(Claim::Port)
     }
 
@@ -162,7 +190,7 @@ impl Addresses {
             return Ok(());
         }
         let needed = needs(document);
-        complete_families(document);
+        complete_families(document)?;
         let given = text(document, &["spec", "clusterIP"]).to_owned();
         if needed.address && given.is_empty() {
             set_address(document, &Ipv4Addr::from(self.network).to_string());
@@ -170,13 +198,16 @@ impl Addresses {
             self.usable(document, &given, &addresses_of(old))?;
             set_address(document, &given);
         }
-        let had = node_ports(old);
-        let mut pretended = PRETENDED_NODE_PORT..;
+        let mut given = GivenPorts::after(old);
         for need in ports_to_find(document, &needed) {
-            let wanted =
-                self.wanted_port(&need, &had).map_err(|fault| self.port_refused(document, &need, fault))?;
-            let shown = wanted.or_else(|| pretended.next()).unwrap_or(PRETENDED_NODE_PORT);
-            need.fill_in(document, shown);
+            let source =
+                self.source(&need, &given).map_err(|fault| self.port_refused(document, &need, fault))?;
+            let port = match source {
+                Source::Own(port) | Source::Wanted(port) => port,
+                Source::Any => (PRETENDED_NODE_PORT..).find(|port| !given.has(*port)).unwrap_or(u16::MAX),
+            };
+            need.fill_in(document, port);
+            given.ports.push((port, need));
         }
         Ok(())
     }
@@ -191,14 +222,20 @@ impl Addresses {
         Err(address_refused(document, given, "the provided network does not match the current range"))
     }
 
-    /// The port that a service asks for, if it is one of the range or one that the service had; none if any will do.
-    fn wanted_port(&self, need: &PortNeed, had: &[u16]) -> Result<Option<u16>, PortFault> {
+    /// Where a port comes from, after those that the service was given before it.
+    fn source(&self, need: &PortNeed, given: &GivenPorts) -> Result<Source, PortFault> {
         if need.wanted == 0 {
-            return Ok(None);
+            return Ok(given.of_same_port(need).map_or(Source::Any, Source::Own));
         }
         let port = u16::try_from(need.wanted).map_err(|_| PortFault::OutOfRange)?;
-        let usable = had.contains(&port) || self.node_ports.contains(&port);
-        if usable { Ok(Some(port)) } else { Err(PortFault::OutOfRange) }
+        let had = given.had.contains(&port);
+        if !had && !self.node_ports.contains(&port) {
+            return Err(PortFault::OutOfRange);
+        }
+        if !given.may_share(port, need) {
+            return Err(PortFault::Taken);
+        }
+        Ok(if had || given.has(port) { Source::Own(port) } else { Source::Wanted(port) })
     }
 
     fn port_refused(&self, document: &Value, need: &PortNeed, fault: PortFault) -> Status {
@@ -221,25 +258,76 @@ enum PortFault {
     Taken,
 }
 
+/// Where a port of the nodes comes from.
+enum Source {
+    /// The service has it.
+    Own(u16),
+    /// It must be this one, which the service does not have.
+    Wanted(u16),
+    Any,
+}
+
 /// A port that a service must get.
 struct PortNeed {
     /// Which of the service's ports it is for; none if it is for health checks.
-    index: Option<usize>,
+    entry: Option<Entry>,
     /// The one that is asked for; zero if any will do.
     wanted: i64,
 }
 
+/// One of the ports of a service.
+struct Entry {
+    index: usize,
+    port: i64,
+    protocol: String,
+}
+
+/// The ports of the nodes that a service was given so far, and what for.
+struct GivenPorts {
+    /// Those of the version that is replaced.
+    had: Vec<u16>,
+    ports: Vec<(u16, PortNeed)>,
+    is_new: bool,
+}
+
+impl GivenPorts {
+    fn after(old: &Value) -> GivenPorts {
+        GivenPorts { had: node_ports(old), ports: Vec::new(), is_new: old.is_null() }
+    }
+
+    fn has(&self, port: u16) -> bool {
+        self.ports.iter().any(|(given, _)| *given == port)
+    }
+
+    /// Whether nothing that this port was given for is in the way: one port may serve several protocols.
+    fn may_share(&self, port: u16, need: &PortNeed) -> bool {
+        self.ports.iter().filter(|(given, _)| *given == port).all(|(_, other)| {
+            let (Some(entry), Some(other)) = (&need.entry, &other.entry) else { return false };
+            // That a new service may not share it between different ports is how Kubernetes does it.
+            entry.protocol != other.protocol && (!self.is_new || entry.port == other.port)
+        })
+    }
+
+    /// What the same port of a new service was given for another protocol.
+    fn of_same_port(&self, need: &PortNeed) -> Option<u16> {
+        let entry = need.entry.as_ref().filter(|_| self.is_new)?;
+        let is_same = |other: &PortNeed| other.entry.as_ref().is_some_and(|other| other.port == entry.port);
+        let mut same = self.ports.iter().filter(|(_, other)| is_same(other)).map(|(port, _)| *port);
+        same.find(|port| self.may_share(*port, need))
+    }
+}
+
 impl PortNeed {
     fn field(&self) -> String {
-        match self.index {
-            Some(index) => format!("spec.ports[{index}].nodePort"),
+        match self.entry {
+            Some(Entry { index, .. }) => format!("spec.ports[{index}].nodePort"),
             None => "spec.healthCheckNodePort".to_owned(),
         }
     }
 
     fn fill_in(&self, service: &mut Value, port: u16) {
-        match self.index {
-            Some(index) => service["spec"]["ports"][index]["nodePort"] = port.into(),
+        match self.entry {
+            Some(Entry { index, .. }) => service["spec"]["ports"][index]["nodePort"] = port.into(),
             None => service["spec"]["healthCheckNodePort"] = port.into(),
         }
     }
@@ -273,14 +361,14 @@ fn set_address(service: &mut Value, address: &str) {
     spec.insert("clusterIPs".to_owned(), json!([address]));
 }
 
-/// Which kinds of addresses a service has, if it does not say.
-fn complete_families(service: &mut Value) {
+/// Which kinds of addresses a service has, if it does not say. Only IPv4 is given out, so nothing else can be asked for.
+fn complete_families(service: &mut Value) -> Result<(), Status> {
     if !needs(service).address {
         let spec = fields(service, &["spec"]);
         for gone in ["clusterIP", "clusterIPs", "ipFamilies", "ipFamilyPolicy"] {
             spec.remove(gone);
         }
-        return;
+        return Ok(());
     }
     let headless = text(service, &["spec", "clusterIP"]) == "None";
     let anywhere = headless && at(service, &["spec", "selector"]).is_none();
@@ -299,25 +387,48 @@ fn complete_families(service: &mut Value) {
     if spec.get("ipFamilies").and_then(Value::as_array).is_none_or(Vec::is_empty) {
         spec.insert("ipFamilies".to_owned(), families);
     }
+    if anywhere { Ok(()) } else { refuse_other_families(service) }
 }
 
-/// The ports that a service needs. Those that it may not have are removed from it.
+fn refuse_other_families(service: &Value) -> Result<(), Status> {
+    let mut causes = Vec::new();
+    if text(service, &["spec", "ipFamilyPolicy"]) == "RequireDualStack" {
+        let why = "this cluster is not configured for dual-stack services";
+        causes.push(Cause::invalid("spec.ipFamilyPolicy", &"RequireDualStack".into(), why));
+    }
+    for (at, family) in list(service, &["spec", "ipFamilies"]).iter().enumerate() {
+        if family != "IPv4" {
+            let path = format!("spec.ipFamilies[{at}]");
+            causes.push(Cause::invalid(&path, family, "not configured on this cluster"));
+        }
+    }
+    if causes.is_empty() {
+        return Ok(());
+    }
+    Err(Status::invalid(Qualified::core("Service"), name(service), causes))
+}
+
+/// The ports that a service needs, those that are asked for first, so that none of them is given to another. Those that
+/// it may not have are removed from it.
 fn ports_to_find(service: &mut Value, needed: &Needs) -> Vec<PortNeed> {
     let mut needs = Vec::new();
-    for (index, port) in service["spec"]["ports"].as_array_mut().into_iter().flatten().enumerate() {
+    for (index, port) in list_mut(service, "/spec/ports").enumerate() {
         let wanted = integer(port, &["nodePort"]).unwrap_or(0);
         if needed.all_ports || (needed.ports && wanted != 0) {
-            needs.push(PortNeed { index: Some(index), wanted });
+            let number = integer(port, &["port"]).unwrap_or(0);
+            let entry = Entry { index, port: number, protocol: text(port, &["protocol"]).to_owned() };
+            needs.push(PortNeed { entry: Some(entry), wanted });
         } else {
             fields(port, &[]).remove("nodePort");
         }
     }
     if needed.health {
         let wanted = integer(service, &["spec", "healthCheckNodePort"]).unwrap_or(0);
-        needs.push(PortNeed { index: None, wanted });
+        needs.push(PortNeed { entry: None, wanted });
     } else {
         fields(service, &["spec"]).remove("healthCheckNodePort");
     }
+    needs.sort_by_key(|need| need.wanted == 0);
     needs
 }
 
@@ -365,14 +476,16 @@ impl Registry {
         old: &Value,
         reserved: &mut Reserved,
     ) -> Result<(), Status> {
-        complete_families(document);
+        complete_families(document)?;
         let needed = needs(document);
         if needed.address {
             self.fill_in_address(target, document, &addresses_of(old), reserved).await?;
         }
+        let mut given = GivenPorts::after(old);
         for need in ports_to_find(document, &needed) {
-            let port = self.find_port(target, document, &need, &node_ports(old), reserved).await?;
+            let port = self.find_port(target, document, &need, &given, reserved).await?;
             need.fill_in(document, port);
+            given.ports.push((port, need));
         }
         let has = Claim::of(document);
         reserved.left = Claim::of(old).into_iter().filter(|claim| !has.contains(claim)).collect();
@@ -392,7 +505,8 @@ impl Registry {
         }
         if given.is_empty() {
             let (some, all) = (self.addresses.some_addresses(), self.addresses.all_addresses());
-            let Some(taken) = self.take_any(target, some, all).await? else {
+            let taken = self.take_any(target, some, all).await;
+            let Some(taken) = taken.map_err(|error| reserved.failure(target, error))? else {
                 return Err(Status::internal_error("failed to allocate a serviceIP: range is full"));
             };
             reserved.taken.push(taken);
@@ -401,13 +515,29 @@ impl Registry {
         }
         let address = self.addresses.usable(document, &given, had)?;
         if !had.contains(&address) {
-            let Some(taken) = self.take_wanted(target, Claim::Address(address)).await? else {
+            let taken = self.take_address(target, address, reserved).await;
+            if !taken.map_err(|error| reserved.failure(target, error))? {
                 return Err(address_refused(document, &given, "provided IP is already allocated"));
-            };
-            reserved.taken.push(taken);
+            }
         }
         set_address(document, &given);
         Ok(())
+    }
+
+    /// Takes this address, unless another service has it. Returns whether the service has it.
+    async fn take_address(
+        &self,
+        service: Target<'_>,
+        address: Ipv4Addr,
+        reserved: &mut Reserved,
+    ) -> Result<bool, StorageError> {
+        let claim = Claim::Address(address);
+        if let Some(taken) = self.take_wanted(service, claim).await? {
+            reserved.taken.push(taken);
+            return Ok(true);
+        }
+        let is_own = (service.namespace, service.name) == OWN_SERVICE && address == self.addresses.first();
+        Ok(is_own && self.adopt(service, claim).await?)
     }
 
     async fn find_port(
@@ -415,48 +545,52 @@ impl Registry {
         target: Target<'_>,
         document: &Value,
         need: &PortNeed,
-        had: &[u16],
+        given: &GivenPorts,
         reserved: &mut Reserved,
     ) -> Result<u16, Status> {
         let refused = |fault| self.addresses.port_refused(document, need, fault);
-        let Some(port) = self.addresses.wanted_port(need, had).map_err(refused)? else {
-            let (some, all) = (self.addresses.some_ports(), self.addresses.all_ports());
-            let taken = self.take_any(target, some, all).await?;
-            let Some(taken @ Taken { claim: Claim::Port(port), .. }) = taken else {
-                return Err(Status::internal_error("failed to allocate a nodePort: range is full"));
-            };
-            reserved.taken.push(taken);
-            return Ok(port);
+        let (taken, full) = match self.addresses.source(need, given).map_err(refused)? {
+            Source::Own(port) => return Ok(port),
+            Source::Wanted(port) => {
+                (self.take_wanted(target, Claim::Port(port)).await, refused(PortFault::Taken))
+            }
+            Source::Any => {
+                let (some, all) = (self.addresses.some_ports(), self.addresses.all_ports());
+                let full = Status::internal_error("failed to allocate a nodePort: range is full");
+                (self.take_any(target, some, all).await, full)
+            }
         };
-        let claim = Claim::Port(port);
-        // One port may serve several protocols.
-        let is_own = had.contains(&port) || reserved.taken.iter().any(|taken| taken.claim == claim);
-        if !is_own {
-            let taken = self.take_wanted(target, claim).await?;
-            reserved.taken.push(taken.ok_or_else(|| refused(PortFault::Taken))?);
-        }
+        let taken = taken.map_err(|error| reserved.failure(target, error))?;
+        let Some(taken @ Taken { claim: Claim::Port(port), .. }) = taken else { return Err(full) };
+        reserved.taken.push(taken);
         Ok(port)
     }
 
-    /// Takes any one that is free: one of some, or of all that are not known to be taken.
+    /// Takes any one that is free: one of some, or of all that are not known to be taken, or one that was left behind.
     async fn take_any(
         &self,
         service: Target<'_>,
         some: impl Iterator<Item = Claim> + Send,
-        all: impl Iterator<Item = Claim> + Send,
-    ) -> Result<Option<Taken>, Status> {
+        all: impl Iterator<Item = Claim> + Clone + Send,
+    ) -> Result<Option<Taken>, StorageError> {
         let now = Timestamp::now();
         for claim in some {
             if let Some(taken) = self.take(service, claim, now).await? {
                 return Ok(Some(taken));
             }
         }
-        let mut all = all.peekable();
-        let Some(resource) = all.peek().map(|claim| claim.resource()) else { return Ok(None) };
-        let claimed = self.listed(resource).await?;
-        let claimed: HashSet<&str> = claimed.iter().map(|object| place(resource, object).1).collect();
-        for claim in all.filter(|claim| !claimed.contains(claim.name().as_str())) {
+        let Some(resource) = all.clone().next().map(Claim::resource) else { return Ok(None) };
+        let claimed = self.claimed(resource).await?;
+        for claim in all.clone().filter(|claim| !claimed.contains(claim)) {
             if let Some(taken) = self.take(service, claim, now).await? {
+                return Ok(Some(taken));
+            }
+        }
+        let had = self.had().await?;
+        for claim in all.filter(|claim| claimed.contains(claim) && !had.contains(claim)) {
+            if self.reclaim(claim).await?
+                && let Some(taken) = self.take(service, claim, now).await?
+            {
                 return Ok(Some(taken));
             }
         }
@@ -464,7 +598,7 @@ impl Registry {
     }
 
     /// Takes this one, unless another service has it.
-    async fn take_wanted(&self, service: Target<'_>, claim: Claim) -> Result<Option<Taken>, Status> {
+    async fn take_wanted(&self, service: Target<'_>, claim: Claim) -> Result<Option<Taken>, StorageError> {
         for _ in 0..RECLAIMS_MAX {
             if let Some(taken) = self.take(service, claim, Timestamp::now()).await? {
                 return Ok(Some(taken));
@@ -482,46 +616,55 @@ impl Registry {
         service: Target<'_>,
         claim: Claim,
         made: Timestamp,
-    ) -> Result<Option<Taken>, Status> {
-        let (resource, own) = (claim.resource(), claim.name());
-        let target = Target { resource, namespace: "", name: &own };
+    ) -> Result<Option<Taken>, StorageError> {
         let document = claim.document(service.namespace, service.name, made);
-        let storage = self.storage(resource).ok_or_else(Status::method_not_allowed)?;
-        match storage.create(&target.key(), encode(resource, &document), None).await {
+        let value = encode(claim.resource(), &document);
+        match self.claims(claim.resource()).create(&claim.key(), value, None).await {
             Ok(object) => Ok(Some(Taken { claim, at: object.revision })),
             Err(StorageError::KeyExists { .. }) => Ok(None),
-            Err(error) => Err(target.failure("create", error)),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Takes over what was taken for this very service. Returns whether it was.
+    ///
+    /// The object is written anew, so that whoever made it does not remove it; and it is not given back if the service
+    /// is not stored, as then somebody else stored it.
+    async fn adopt(&self, service: Target<'_>, claim: Claim) -> Result<bool, StorageError> {
+        let document = claim.document(service.namespace, service.name, Timestamp::now());
+        let update = Update { value: encode(claim.resource(), &document), ttl: None };
+        let mut take_over = |object: Option<&Object>| {
+            let found = object.map(|object| document_of(&object.value, None)).unwrap_or_default();
+            let is_for_it = at(&found, &["spec"]) == at(&document, &["spec"]);
+            if is_ours(&found) && is_for_it { Ok(update.clone()) } else { Err("it is another's".into()) }
+        };
+        let options =
+            UpdateOptions { ignore_not_found: false, preconditions: Preconditions::default(), hint: None };
+        let storage = self.claims(claim.resource());
+        match storage.guaranteed_update(&claim.key(), options, &mut take_over).await {
+            Ok(_) => Ok(true),
+            Err(StorageError::Rejected(_) | StorageError::NotFound { .. }) => Ok(false),
+            Err(error) => Err(error),
         }
     }
 
     /// Frees what was taken for a service that does not have it and, after so long, will not. Returns whether it is free.
-    async fn reclaim(&self, claim: Claim) -> Result<bool, Status> {
-        let (resource, own) = (claim.resource(), claim.name());
-        let target = Target { resource, namespace: "", name: &own };
-        let object = match self.get(target, Position::MostRecent).await {
-            Err(status) if status.code == 404 => return Ok(true),
-            found => found?,
-        };
+    async fn reclaim(&self, claim: Claim) -> Result<bool, StorageError> {
+        let storage = self.claims(claim.resource());
+        let Some(object) = storage.get(&claim.key(), Position::MostRecent).await? else { return Ok(true) };
         let document = document_of(&object.value, None);
-        let made = schema::parse_time(text(&document, &["metadata", "creationTimestamp"]));
-        let is_old = made.is_some_and(|made| Timestamp::now().duration_since(made) > CLAIM_GRACE);
-        let is_ours = text(&document, &["metadata", "labels", MANAGED_BY.0]) == MANAGED_BY.1;
-        if !is_old || !is_ours || self.is_had(claim, &document).await? {
+        let is_old = made(&document).is_some_and(|made| Timestamp::now().duration_since(made) > CLAIM_GRACE);
+        if !is_old || !is_ours(&document) || self.is_had(claim, &document).await? {
             return Ok(false);
         }
         self.remove(claim, Preconditions { uid: None, revision: Some(object.revision) }, None).await
     }
 
     /// Whether the service that something was taken for has it.
-    async fn is_had(&self, claim: Claim, document: &Value) -> Result<bool, Status> {
-        let parent = |field| text(document, &["spec", "parentRef", field]);
-        let target =
-            Target { resource: known("", "services"), namespace: parent("namespace"), name: parent("name") };
-        match self.get(target, Position::MostRecent).await {
-            Ok(service) => Ok(Claim::of(&document_of(&service.value, None)).contains(&claim)),
-            Err(status) if status.code == 404 => Ok(false),
-            Err(status) => Err(status),
-        }
+    async fn is_had(&self, claim: Claim, document: &Value) -> Result<bool, StorageError> {
+        let service = parent(document);
+        let stored = self.claims(service.resource).get(&service.key(), Position::MostRecent).await?;
+        Ok(stored.is_some_and(|service| Claim::of(&document_of(&service.value, None)).contains(&claim)))
     }
 
     /// Removes the object of something, if it is not newer than `newest`. Returns whether it is gone.
@@ -530,19 +673,16 @@ impl Registry {
         claim: Claim,
         preconditions: Preconditions,
         newest: Option<ResourceVersion>,
-    ) -> Result<bool, Status> {
-        let (resource, own) = (claim.resource(), claim.name());
-        let target = Target { resource, namespace: "", name: &own };
-        let storage = self.storage(resource).ok_or_else(Status::method_not_allowed)?;
+    ) -> Result<bool, StorageError> {
         let options = DeleteOptions { preconditions, hint: None };
         let mut is_older = |object: &Object| match newest {
             Some(newest) if object.revision > newest => Err("it was taken again".into()),
             _ => Ok(()),
         };
-        match storage.delete(&target.key(), options, &mut is_older).await {
+        match self.claims(claim.resource()).delete(&claim.key(), options, &mut is_older).await {
             Ok(_) | Err(StorageError::NotFound { .. }) => Ok(true),
             Err(StorageError::InvalidObject { .. } | StorageError::Rejected(_)) => Ok(false),
-            Err(error) => Err(target.failure("delete", error)),
+            Err(error) => Err(error),
         }
     }
 
@@ -561,15 +701,34 @@ impl Registry {
         }
     }
 
-    /// The service was not stored for this reason. If it may be stored all the same, it keeps what was taken for it.
-    pub(crate) async fn return_addresses_after(&self, reserved: Reserved, error: &StorageError) {
+    /// The service was not stored for this reason. If it is or may be stored all the same, it keeps what was taken for it.
+    pub(crate) async fn return_addresses_after(
+        &self,
+        service: Target<'_>,
+        reserved: Reserved,
+        error: &StorageError,
+    ) {
         let is_unknown = matches!(
             error,
             StorageError::Unreachable { .. } | StorageError::Timeout { .. } | StorageError::Backend { .. }
         );
-        if !is_unknown {
-            self.return_addresses(reserved).await;
+        if reserved.taken.is_empty() || (is_unknown && self.may_be_stored(service).await) {
+            return;
         }
+        self.return_addresses(reserved).await;
+    }
+
+    /// Whether a service is there, or will be for all that is known.
+    async fn may_be_stored(&self, service: Target<'_>) -> bool {
+        let mut is_absent = false;
+        for _ in 0..LOOKS {
+            tokio::time::sleep(LOOK_PAUSE).await;
+            match self.claims(service.resource).get(&service.key(), Position::MostRecent).await {
+                Ok(Some(_)) => return true,
+                found => is_absent = found.is_ok(),
+            }
+        }
+        !is_absent
     }
 
     /// Frees what a service had that was at this version: it was taken before, and whoever took it since keeps it.
@@ -584,35 +743,55 @@ impl Registry {
         }
     }
 
-    /// An object is gone: what the server kept for it goes too.
+    /// An object is gone: what the server kept for it goes too, and what a service still has is made again.
     pub(crate) async fn after_deletion(&self, target: Target<'_>, last: &Object) {
-        if target.resource.ty == "core.v1.Service" {
-            self.free(Claim::of(&document_of(&last.value, None)), last.revision).await;
+        match target.resource.plural {
+            "services" if target.resource.group.is_empty() => {
+                self.free(Claim::of(&document_of(&last.value, None)), last.revision).await;
+            }
+            "ipaddresses" => self.restore_address(target.name, &document_of(&last.value, None)).await,
+            _ => {}
+        }
+    }
+
+    /// An address that a service has stays taken for it, whoever removes the object that says so.
+    async fn restore_address(&self, address: &str, last: &Value) {
+        let Ok(address) = address.parse() else { return };
+        let claim = Claim::Address(address);
+        let restored = match self.is_had(claim, last).await {
+            Ok(true) => self.take(parent(last), claim, long_ago(last)).await.map(drop),
+            found => found.map(drop),
+        };
+        if let Err(error) = restored {
+            let error = &error as &dyn std::error::Error;
+            tracing::warn!(
+                what = claim.name(),
+                error,
+                "an address that a service may have could not be taken"
+            );
         }
     }
 
     /// Takes what the stored services have and is not taken, and frees what is taken and nobody has.
     pub(crate) async fn settle_claims(&self) -> Result<(), Status> {
+        let all = Target { resource: known("", "services"), namespace: "", name: "" };
+        self.settle().await.map_err(|error| all.failure("list", error))
+    }
+
+    async fn settle(&self) -> Result<(), StorageError> {
         let (mut claimed, mut had) = (HashSet::new(), HashSet::new());
         for resource in [known("networking.k8s.io", "ipaddresses"), &NODE_PORTS] {
-            let names = self.listed(resource).await?;
-            let names = names.iter().map(|object| place(resource, object).1);
-            claimed.extend(names.filter_map(|own| {
-                let address = own.parse().ok().map(Claim::Address);
-                address.or_else(|| own.parse().ok().map(Claim::Port))
-            }));
+            claimed.extend(self.claimed(resource).await?);
         }
         let services = known("", "services");
         for service in self.listed(services).await? {
             let (namespace, own) = place(services, &service);
             let target = Target { resource: services, namespace, name: own };
             let document = document_of(&service.value, None);
-            let made = schema::parse_time(text(&document, &["metadata", "creationTimestamp"]));
             for claim in Claim::of(&document) {
                 had.insert(claim);
                 if claimed.insert(claim) {
-                    // As old as the service, so that it counts as left behind once the service is gone.
-                    self.take(target, claim, made.unwrap_or(Timestamp::UNIX_EPOCH)).await?;
+                    self.take(target, claim, long_ago(&document)).await?;
                 }
             }
         }
@@ -622,22 +801,56 @@ impl Registry {
         Ok(())
     }
 
-    async fn listed(&self, resource: &'static Resource) -> Result<Vec<Object>, Status> {
+    /// All that is taken.
+    async fn claimed(&self, resource: &'static Resource) -> Result<HashSet<Claim>, StorageError> {
+        let objects = self.listed(resource).await?;
+        let names = objects.iter().map(|object| place(resource, object).1);
+        Ok(names.filter_map(Claim::named).collect())
+    }
+
+    /// All that the stored services have.
+    async fn had(&self) -> Result<HashSet<Claim>, StorageError> {
+        let services = self.listed(known("", "services")).await?;
+        Ok(services.iter().flat_map(|service| Claim::of(&document_of(&service.value, None))).collect())
+    }
+
+    async fn listed(&self, resource: &'static Resource) -> Result<Vec<Object>, StorageError> {
         let target = Target { resource, namespace: "", name: "" };
-        let storage = self.storage(resource).ok_or_else(Status::method_not_allowed)?;
         let request = ListRequest { at: ListAt::MostRecent, ..ListRequest::all() };
-        let listed = storage.get_list(&target.key(), request).await;
-        Ok(listed.map_err(|error| target.failure("list", error))?.items)
+        Ok(self.claims(resource).get_list(&target.key(), request).await?.items)
+    }
+
+    /// Where services and what is taken for them are stored.
+    fn claims(&self, resource: &Resource) -> &Arc<dyn Storage> {
+        self.storage(resource).expect("every registry stores services and what is taken for them")
     }
 }
 
-fn told(claim: Claim, freed: Result<bool, Status>) {
-    if let Err(status) = freed {
-        tracing::warn!(
-            what = claim.name(),
-            why = status.message,
-            "what a service had could not be given back"
-        );
+fn is_ours(claim: &Value) -> bool {
+    text(claim, &["metadata", "labels", MANAGED_BY.0]) == MANAGED_BY.1
+}
+
+fn made(document: &Value) -> Option<Timestamp> {
+    schema::parse_time(text(document, &["metadata", "creationTimestamp"]))
+}
+
+/// When something is said to be taken that is taken again for a service that is stored: with the document, and so long
+/// ago that it counts as left behind once that service is gone.
+fn long_ago(document: &Value) -> Timestamp {
+    let before_grace = Timestamp::now() - CLAIM_GRACE - SignedDuration::from_secs(1);
+    made(document).unwrap_or(Timestamp::UNIX_EPOCH).min(before_grace)
+}
+
+/// The service that something was taken for.
+fn parent(claim: &Value) -> Target<'_> {
+    let of = |field| text(claim, &["spec", "parentRef", field]);
+    Target { resource: known("", "services"), namespace: of("namespace"), name: of("name") }
+}
+
+fn told(claim: Claim, freed: Result<bool, StorageError>) {
+    if let Err(error) = freed {
+        let error = &error as &dyn std::error::Error;
+        tracing::warn!(what = claim.name(), error, "what a service had could not be given back");
     }
 }
 

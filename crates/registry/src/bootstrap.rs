@@ -1,29 +1,79 @@
 //! The objects that a server makes for itself when it starts and they are not there.
+//!
+//! A server starts without those that are refused: whoever could set that right needs a server.
 
 use crate::{
     admission::known,
     codec::{Decoded, Expected, finish},
     options::WriteOptions,
-    rest::{Registry, Target},
-    schema::{Problems, normalize},
+    rest::{Registry, Target, document_of},
+    schema::{self, Problems, Timestamp, normalize},
     strategy::Requester,
+    subresource::set_condition,
+    value::list,
 };
 use futures::future::try_join_all;
 use keepwatch_apimachinery::{list_options::Position, status::Status};
+use keepwatch_storage::Object;
 use serde_json::{Value, json};
-use std::net::IpAddr;
+use std::{net::IpAddr, sync::Arc, time::Duration};
 
 /// The namespaces that every server has.
 const NAMESPACES: [&str; 4] = ["default", "kube-node-lease", "kube-public", "kube-system"];
+
+/// How often an object is made that is refused: another server may be about to make it.
+const TRIES: usize = 4;
+const TRY_PAUSE: Duration = Duration::from_millis(100);
+/// How often is looked whether they are all there.
+const LOOK_PAUSE: Duration = Duration::from_secs(10);
 
 impl Registry {
     /// Makes what is missing of the server's own objects. `address` is where it can be reached.
     pub async fn bootstrap(&self, address: (IpAddr, u16)) -> Result<(), Status> {
         self.settle_claims().await?;
+        self.make_own_objects(address).await
+    }
+
+    /// Makes what is missing of them again and again: clients may delete them.
+    pub async fn keep_own_objects(self: Arc<Self>, address: (IpAddr, u16)) {
+        loop {
+            tokio::time::sleep(LOOK_PAUSE).await;
+            if let Err(status) = self.make_own_objects(address).await {
+                tracing::debug!(message = status.message, "the server's own objects cannot be made");
+            }
+        }
+    }
+
+    async fn make_own_objects(&self, address: (IpAddr, u16)) -> Result<(), Status> {
         let namespaces = NAMESPACES.map(|own| ("", "namespaces", "", json!({"metadata": {"name": own}})));
         try_join_all(namespaces.map(|object| self.make(object))).await?;
         try_join_all(self.own_objects(address).into_iter().map(|object| self.make(object))).await?;
-        Ok(())
+        self.tell_range_ready().await
+    }
+
+    /// Nobody else looks after the range of addresses, so it is as ready as the server is.
+    async fn tell_range_ready(&self) -> Result<(), Status> {
+        let target = Target {
+            resource: known("networking.k8s.io", "servicecidrs"),
+            namespace: "",
+            name: "kubernetes",
+        };
+        let is_told =
+            |range: &Object| !list(&document_of(&range.value, None), &["status", "conditions"]).is_empty();
+        match self.get(target, Position::Any).await {
+            Ok(range) if is_told(&range) => return Ok(()),
+            Err(status) if status.code == 404 => return Ok(()),
+            other => other.map(drop)?,
+        }
+        let condition = json!({
+            "type": "Ready", "status": "True", "lastTransitionTime": schema::time(Timestamp::now()),
+            "reason": "", "message": "Kubernetes default Service CIDR is ready",
+        });
+        let told = self.change_stored(target, false, |range| {
+            set_condition(range, condition.clone());
+            Ok(())
+        });
+        told.await.map(drop)
     }
 
     fn own_objects(&self, (ip, port): (IpAddr, u16)) -> Vec<Own> {
@@ -76,24 +126,47 @@ impl Registry {
         objects
     }
 
-    /// Makes an object unless it is there.
+    /// Makes an object unless it is there. Whatever refuses it, it may be there a moment later.
     async fn make(&self, (group, plural, namespace, document): Own) -> Result<(), Status> {
         let resource = known(group, plural);
         let own = crate::value::name(&document).to_owned();
         let target = Target { resource, namespace, name: &own };
-        match self.get(target, Position::MostRecent).await {
-            Err(status) if status.code == 404 => {}
-            other => return other.map(drop),
-        }
         let expected = Expected::of(resource);
         let mut document = normalize(document, expected.ty, &mut Problems::default())
             .map_err(|error| Status::internal_error(&error.to_string()))?;
         finish(&mut document, &expected);
-        let decoded = Decoded { document, warnings: Vec::new() };
-        let target = Target { name: "", ..target };
-        let made = self.create_own(target, decoded).await;
-        // Another server on the same store may have been faster.
-        made.or_else(|status| if status.code == 409 { Ok(()) } else { Err(status) })
+        for tried in 1..=TRIES {
+            let Err(status) = self.make_once(target, &document).await else { break };
+            if tried < TRIES {
+                tokio::time::sleep(TRY_PAUSE).await;
+                continue;
+            }
+            let (resource, why) = (resource.plural, status.message);
+            tracing::warn!(
+                resource,
+                namespace,
+                name = own,
+                why,
+                "the server starts without an object of its own"
+            );
+        }
+        Ok(())
+    }
+
+    async fn make_once(&self, target: Target<'_>, document: &Value) -> Result<(), Status> {
+        if self.is_there(target).await? {
+            return Ok(());
+        }
+        let decoded = Decoded { document: document.clone(), warnings: Vec::new() };
+        self.create_own(Target { name: "", ..target }, decoded).await
+    }
+
+    async fn is_there(&self, target: Target<'_>) -> Result<bool, Status> {
+        match self.get(target, Position::MostRecent).await {
+            Ok(_) => Ok(true),
+            Err(status) if status.code == 404 => Ok(false),
+            Err(status) => Err(status),
+        }
     }
 
     async fn create_own(&self, target: Target<'_>, decoded: Decoded) -> Result<(), Status> {

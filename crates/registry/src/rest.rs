@@ -330,7 +330,7 @@ impl Registry {
                 Ok(Shown::from(&object))
             }
             Err(error) => {
-                self.return_addresses_after(reserved, &error).await;
+                self.return_addresses_after(target, reserved, &error).await;
                 if matches!(error, StorageError::KeyExists { .. }) {
                     let there = shelf.storage.get(&key, Position::MostRecent).await;
                     return Err(match there {
@@ -491,7 +491,7 @@ impl Registry {
                 Ok(Shown::from(&object))
             }
             Err(error) => {
-                self.return_addresses_after(reserved, &error).await;
+                self.return_addresses_after(target, reserved, &error).await;
                 Err(target.lost("update", error))
             }
         }

@@ -297,3 +297,63 @@ async fn a_node_is_tainted_until_it_is_ready_and_a_pod_tolerates_that_for_a_whil
         json!([tolerated("node.kubernetes.io/not-ready"), tolerated("node.kubernetes.io/unreachable")]);
     assert_eq!(made["spec"]["tolerations"], both);
 }
+
+/// Go's decoder names the innermost type, and of the way there the fields alone.
+#[tokio::test]
+async fn a_value_of_the_wrong_type_is_told_in_gos_words() {
+    let world = World::new().await;
+    let container =
+        |field: &str, value: Value| json!({"spec": {"containers": [{"name": "c", field: value}]}});
+    for (place, sent, what) in [
+        (
+            "pods",
+            container("env", json!([{"name": "A", "value": 1}])),
+            "number into Go struct field EnvVar.spec.containers.env.value of type string",
+        ),
+        (
+            "pods",
+            container("args", json!([true])),
+            "bool into Go struct field Container.spec.containers.args of type string",
+        ),
+        (
+            "pods",
+            json!({"spec": {"containers": "x"}}),
+            "string into Go struct field PodSpec.spec.containers of type []v1.Container",
+        ),
+        ("pods", json!({"spec": []}), "array into Go struct field Pod.spec of type v1.PodSpec"),
+        (
+            "configmaps",
+            json!({"data": {"a.b[0]": 1}}),
+            "number into Go struct field ConfigMap.data of type string",
+        ),
+        (
+            "configmaps",
+            json!({"data": [1]}),
+            "array into Go struct field ConfigMap.data of type map[string]string",
+        ),
+        (
+            "replicationcontrollers",
+            json!({"spec": {"replicas": "3"}}),
+            "string into Go struct field ReplicationControllerSpec.spec.replicas of type int32",
+        ),
+    ] {
+        let refused = world.post(&format!("{place} default"), sent).await;
+        let text = refused.line();
+        assert!(text.ends_with(&format!("json: cannot unmarshal {what}")), "{text}");
+    }
+}
+
+#[tokio::test]
+async fn a_quota_has_only_scopes_that_go_with_what_it_counts() {
+    let world = World::new().await;
+    for (scope, counted, faults) in [
+        ("BestEffort", json!({"pods": "1", "cpu": "1", "memory": "1Gi"}), 2),
+        ("NotBestEffort", json!({"pods": "1", "cpu": "1"}), 0),
+        ("Terminating", json!({"secrets": "1"}), 1),
+    ] {
+        let spec = json!({"hard": counted, "scopes": [scope]});
+        let sent = json!({"metadata": {"generateName": "q-"}, "spec": spec});
+        let told = world.post("resourcequotas default", sent).await;
+        assert_eq!(told.causes(), vec!["FieldValueInvalid spec.scopes"; faults], "{scope}");
+    }
+}

@@ -302,7 +302,9 @@ async fn containers_that_were_added_to_a_running_pod_stay_as_they_are() {
 #[tokio::test]
 async fn the_resources_of_containers_can_be_changed_and_nothing_else_is() {
     let world = World::new().await;
-    world.post("pods default", bound_pod("p")).await.ok();
+    let mut pod = bound_pod("p");
+    pod["spec"]["containers"][0]["resources"] = json!({"requests": {"cpu": "50m"}});
+    world.post("pods default", pod).await.ok();
     let sent = json!({"spec": {
         "activeDeadlineSeconds": 5,
         "containers": [{"name": "c", "image": "other", "resources": {"requests": {"cpu": "100m"}}}],
@@ -332,4 +334,14 @@ async fn the_status_of_a_pod_does_not_change_its_owners() {
     world.post("nodes", map("n")).await.ok();
     let told = json!({"metadata": {"ownerReferences": owner("b")}});
     assert_eq!(world.merge("nodes n/status", told).await.ok()["metadata"]["ownerReferences"], owner("b"));
+}
+
+#[tokio::test]
+async fn a_pod_that_is_resized_stays_in_its_class() {
+    let world = World::new().await;
+    world.post("pods default", bound_pod("p")).await.ok();
+    let sent =
+        json!({"spec": {"containers": [{"name": "c", "resources": {"requests": {"memory": "40Mi"}}}]}});
+    let why = "422 Invalid: Pod \"p\" is invalid: spec: Invalid value: \"Burstable\": Pod QOS Class may not change as a result of resizing";
+    assert_eq!(world.strategic("pods default/p/resize", sent).await.line(), why);
 }

@@ -1,6 +1,6 @@
 //! The objects that a server makes for itself.
 
-use super::world::{World, text};
+use super::world::{World, resource, text};
 use keepwatch_registry::RegistryOptions;
 use serde_json::json;
 use std::net::Ipv4Addr;
@@ -49,6 +49,58 @@ async fn servers_that_start_at_once_over_one_store_all_start() {
     futures::future::join_all((0..8).map(|_| world.again(RegistryOptions::default()))).await;
     assert_eq!(world.get("services default/kubernetes").await.code, 200);
     assert_eq!(world.get("ipaddresses 10.0.0.1").await.code, 200);
+}
+
+/// A store on which a server stopped after it took the address of its own service.
+async fn without_own_service(parent: &str) -> World {
+    let world = World::new().await;
+    let mut claim = world.get("ipaddresses 10.0.0.1").await.ok();
+    world.delete("services default/kubernetes").await.ok();
+    claim["metadata"].as_object_mut().unwrap().remove("resourceVersion");
+    claim["spec"]["parentRef"]["name"] = parent.into();
+    let storage = world.registry.storage(resource("ipaddresses")).unwrap();
+    storage.create("/ipaddresses/10.0.0.1", claim.to_string().into(), None).await.unwrap();
+    world
+}
+
+#[tokio::test]
+async fn a_server_takes_over_the_address_that_was_taken_for_its_own_service() {
+    let world = without_own_service("kubernetes").await;
+    let claim = world.get("ipaddresses 10.0.0.1").await.ok();
+    let again = world.again(RegistryOptions::default()).await;
+    assert_eq!(again.get("services default/kubernetes").await.ok()["spec"]["clusterIP"], "10.0.0.1");
+    let taken = again.get("ipaddresses 10.0.0.1").await.ok();
+    assert_eq!(taken["spec"], claim["spec"]);
+    assert_ne!(
+        taken["metadata"]["resourceVersion"], claim["metadata"]["resourceVersion"],
+        "whoever took it first does not give it back"
+    );
+}
+
+#[tokio::test]
+async fn a_server_starts_without_an_object_that_it_cannot_make() {
+    let world = without_own_service("other").await;
+    world.delete("priorityclasses system-node-critical").await.ok();
+    let again = world.again(RegistryOptions::default()).await;
+    assert_eq!(again.get("services default/kubernetes").await.code, 404);
+    assert_eq!(again.get("ipaddresses 10.0.0.1").await.ok()["spec"]["parentRef"]["name"], "other");
+    assert_eq!(again.get("priorityclasses system-node-critical").await.code, 200, "but with all others");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn servers_that_start_at_once_over_an_empty_store_all_start() {
+    for _ in 0..10 {
+        let world = World::empty();
+        let starts = (0..8).map(|_| {
+            let world = world.clone();
+            tokio::spawn(async move { world.again(RegistryOptions::default()).await })
+        });
+        for started in futures::future::join_all(starts).await {
+            started.unwrap();
+        }
+        assert_eq!(world.get("services default/kubernetes").await.code, 200);
+        assert_eq!(world.get("ipaddresses 10.0.0.1").await.code, 200);
+    }
 }
 
 #[tokio::test]

@@ -313,6 +313,74 @@ async fn the_status_of_a_service_is_written_without_touching_its_addresses() {
     assert_eq!(world.keys("/registry/ipaddresses/").await, before);
 }
 
+/// A port that any would have done for took one that another asked for.
+#[tokio::test]
+async fn a_service_gets_no_port_twice_for_one_protocol() {
+    let options = RegistryOptions { node_ports: 30000..=30002, ..RegistryOptions::default() };
+    let world = World::with(options, |_, storage| storage).await;
+    let ports = json!([{"name": "a", "port": 80}, {"name": "b", "port": 81, "nodePort": 30000}]);
+    let local = json!({
+        "type": "LoadBalancer", "externalTrafficPolicy": "Local", "healthCheckNodePort": 30002, "ports": ports,
+    });
+    for _ in 0..8 {
+        let spec = made(&world, "s", local.clone()).await;
+        assert_eq!([node_port(&spec, 0), node_port(&spec, 1)], [30001, 30000]);
+        world.delete("services default/s").await.ok();
+        assert!(world.keys(PORTS).await.is_empty());
+    }
+}
+
+#[tokio::test]
+async fn the_port_for_health_checks_serves_nothing_else() {
+    let world = World::new().await;
+    let local = json!({
+        "type": "LoadBalancer", "externalTrafficPolicy": "Local", "healthCheckNodePort": 30100,
+        "ports": [{"port": 80, "nodePort": 30100}],
+    });
+    for at in ["services default", "services default?dryRun=All"] {
+        let refused = world.post(at, service("s", local.clone())).await;
+        let why = "spec.healthCheckNodePort: Invalid value: 30100: provided port is already allocated";
+        assert_eq!(refused.line(), format!("422 Invalid: Service \"s\" is invalid: {why}"));
+    }
+    assert!(world.keys(PORTS).await.is_empty(), "what was refused took nothing");
+    let local = json!({"type": "LoadBalancer", "externalTrafficPolicy": "Local"});
+    let health = made(&world, "s", local).await["healthCheckNodePort"].clone();
+    let patch = json!({"spec": {"ports": [{"port": 80, "nodePort": health}]}});
+    assert_eq!(world.merge("services default/s", patch).await.code, 422);
+}
+
+#[tokio::test]
+async fn one_port_in_several_protocols_gets_one_node_port() {
+    let world = World::new().await;
+    let dns = |given: Option<u64>| {
+        json!({"type": "NodePort", "ports": [
+            {"name": "t", "port": 53, "protocol": "TCP"},
+            {"name": "u", "port": 53, "protocol": "UDP", "nodePort": given.unwrap_or(0)},
+            {"name": "w", "port": 80, "protocol": "UDP"},
+        ]})
+    };
+    for at in ["services default?dryRun=All", "services default"] {
+        let spec = world.post(at, service("any", dns(None))).await.ok()["spec"].clone();
+        assert_eq!(node_port(&spec, 0), node_port(&spec, 1));
+        assert_ne!(node_port(&spec, 0), node_port(&spec, 2));
+        let spec = world.post(at, service("given", dns(Some(30053)))).await.ok()["spec"].clone();
+        assert_eq!([node_port(&spec, 0), node_port(&spec, 1)], [30053, 30053]);
+        assert_ne!(node_port(&spec, 2), 30053);
+    }
+    assert_eq!(world.keys(PORTS).await.len(), 4);
+    let ports = json!([
+        {"name": "t", "port": 53, "protocol": "TCP", "nodePort": 30054},
+        {"name": "u", "port": 54, "protocol": "UDP", "nodePort": 30054},
+    ]);
+    let refused =
+        world.post("services default", service("other", json!({"type": "NodePort", "ports": ports}))).await;
+    assert_eq!(refused.causes(), ["FieldValueInvalid spec.ports[1].nodePort"], "nor two ports one");
+    for name in ["any", "given"] {
+        world.delete(&format!("services default/{name}")).await.ok();
+    }
+    assert!(world.keys(PORTS).await.is_empty());
+}
+
 const PORTS: &str = "/registry/servicenodeports/";
 
 fn with_port(port: u64) -> Value {
@@ -407,7 +475,46 @@ async fn what_a_server_took_before_it_stopped_is_free_after_a_while() {
     }
 }
 
-/// Stores what it is given, and says that it does not know.
+#[tokio::test]
+async fn what_was_left_behind_is_given_out_when_nothing_else_is_left() {
+    let options =
+        RegistryOptions { service_range: (Ipv4Addr::new(10, 9, 8, 0), 29), ..RegistryOptions::default() };
+    let world = World::with(options, |_, storage| storage).await;
+    let ours = json!({"ipaddress.kubernetes.io/managed-by": "ipallocator.k8s.io"});
+    left_behind(&world, "10.9.8.4", "never", ours).await;
+    left_behind(&world, "10.9.8.5", "never", json!({})).await;
+    let mut given = BTreeSet::new();
+    for number in 0..4 {
+        given.insert(made(&world, &format!("s{number}"), json!({})).await["clusterIP"].to_string());
+        assert_eq!(given.contains("\"10.9.8.4\""), number == 3, "only when nothing else is left: {given:?}");
+    }
+    assert_eq!(given.len(), 4);
+    assert_eq!(world.post("services default", service("more", json!({}))).await.code, 500);
+}
+
+#[tokio::test]
+async fn an_address_that_a_service_has_stays_taken_when_its_object_is_deleted() {
+    let world = World::new().await;
+    made(&world, "s", json!({"clusterIP": "10.0.0.9"})).await;
+    let before = world.get("ipaddresses 10.0.0.9").await.ok();
+    assert!(world.delete("ipaddresses 10.0.0.9").await.gone);
+    let again = world.get("ipaddresses 10.0.0.9").await.ok();
+    assert_eq!(
+        [&again["spec"], &again["metadata"]["labels"]],
+        [&before["spec"], &before["metadata"]["labels"]]
+    );
+    assert_ne!(again["metadata"]["uid"], before["metadata"]["uid"]);
+    world.delete_collection("ipaddresses", Value::Null).await.ok();
+    let taken = world.post("services default", service("t", json!({"clusterIP": "10.0.0.9"}))).await;
+    assert_eq!(taken.code, 422);
+    world.delete("services default/s").await.ok();
+    assert_eq!(world.get("ipaddresses 10.0.0.9").await.code, 404, "and it goes with the service");
+    left_behind(&world, "10.0.0.9", "s", json!({})).await;
+    world.delete("ipaddresses 10.0.0.9").await.ok();
+    assert_eq!(world.get("ipaddresses 10.0.0.9").await.code, 404, "what no service has is not made again");
+}
+
+/// Says of some objects that it does not know whether they are stored, and does not store others.
 struct Mute(Arc<dyn Storage>);
 
 #[async_trait::async_trait]
@@ -418,6 +525,12 @@ impl Storage for Mute {
         value: bytes::Bytes,
         ttl: Option<Duration>,
     ) -> Result<Object, StorageError> {
+        if key.ends_with("/deaf") {
+            return Err(StorageError::Timeout { doing: "create" });
+        }
+        if key.ends_with("/10.0.0.66") || key.ends_with("/30066") {
+            return Err(StorageError::Unreachable { doing: "create", source: "nobody there".into() });
+        }
         let stored = self.0.create(key, value, ttl).await?;
         if key.ends_with("/mute") { Err(StorageError::Timeout { doing: "create" }) } else { Ok(stored) }
     }
@@ -473,4 +586,64 @@ async fn a_service_of_which_nobody_knows_whether_it_is_stored_keeps_what_was_tak
     assert_eq!(world.post("services default", service("t", with_port(30009))).await.code, 422);
     world.delete("services default/mute").await.ok();
     made(&world, "t", with_port(30009)).await;
+}
+
+#[tokio::test]
+async fn a_service_that_turns_out_not_to_be_stored_gives_back_what_was_taken_for_it() {
+    let world = World::with(RegistryOptions::default(), |resource, storage| match resource.plural {
+        "services" => Arc::new(Mute(storage)),
+        _ => storage,
+    })
+    .await;
+    let mut asked = with_port(30009);
+    asked["clusterIP"] = "10.0.0.9".into();
+    for _ in 0..2 {
+        let unknown = world.post("services default", service("deaf", asked.clone())).await;
+        assert_eq!(unknown.code, 500, "not that it is taken: {}", unknown.line());
+    }
+    assert!(world.keys(PORTS).await.is_empty());
+    made(&world, "t", asked).await;
+}
+
+#[tokio::test]
+async fn storage_that_does_not_take_an_address_or_a_port_fails_the_service() {
+    let world = World::with(RegistryOptions::default(), |_, storage| Arc::new(Mute(storage))).await;
+    for asked in [json!({"clusterIP": "10.0.0.66"}), with_port(30066)] {
+        let failed = world.post("services default", service("s", asked)).await;
+        let why =
+            "The create operation against services could not be completed at this time, please try again.";
+        assert_eq!(failed.line(), format!("500 ServerTimeout: {why}"));
+    }
+    made(&world, "s", json!({"type": "NodePort"})).await;
+    let changed = world.put("services default/s", service("s", with_port(30066))).await;
+    assert!(changed.line().contains("The update operation against services"), "{}", changed.line());
+}
+
+#[tokio::test]
+async fn families_that_are_not_served_are_refused() {
+    let world = World::new().await;
+    for (spec, why) in [
+        (
+            json!({"ipFamilies": ["IPv6"]}),
+            "spec.ipFamilies[0]: Invalid value: \"IPv6\": not configured on this cluster",
+        ),
+        (
+            json!({"ipFamilyPolicy": "RequireDualStack"}),
+            "spec.ipFamilyPolicy: Invalid value: \"RequireDualStack\": this cluster is not configured for dual-stack services",
+        ),
+    ] {
+        let refused = world.post("services default", service("s", spec)).await.line();
+        assert!(refused.starts_with("422") && refused.contains(why), "{refused}");
+    }
+    made(&world, "prefers", json!({"ipFamilyPolicy": "PreferDualStack"})).await;
+    made(&world, "anywhere", json!({"clusterIP": "None", "ipFamilyPolicy": "RequireDualStack"})).await;
+}
+
+#[tokio::test]
+async fn a_service_without_ports_has_none() {
+    let world = World::new().await;
+    let sent =
+        json!({"metadata": {"name": "e"}, "spec": {"type": "ExternalName", "externalName": "example.com"}});
+    let made = world.post("services default", sent).await.ok();
+    assert_eq!(made["spec"].get("ports"), None);
 }

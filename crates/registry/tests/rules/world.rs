@@ -179,6 +179,12 @@ impl World {
         world
     }
 
+    /// Over a store on which no server has started yet.
+    pub(crate) fn empty() -> World {
+        let backend = Arc::new(Embedded::memory(EmbeddedOptions::default()));
+        World::over(backend, RegistryOptions::default(), |_, storage, _| storage)
+    }
+
     /// Over the store of another world: a second server, or the same one after a restart.
     pub(crate) async fn again(&self, options: RegistryOptions) -> World {
         let world = World::over(Arc::clone(&self.backend), options, |_, storage, _| storage);
