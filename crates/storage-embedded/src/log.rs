@@ -30,7 +30,7 @@ use std::{
 };
 
 /// How much of what was written lately fjall keeps in memory before it writes it out in order.
-const MEMTABLE_BYTES: u64 = 4 << 20;
+const MEMTABLE_BYTES: u64 = 3 << 20;
 /// How much fjall keeps in memory of what it reads. Only old versions are ever read back.
 const CACHE_BYTES: u64 = 256 << 10;
 /// Journals beyond this are made superfluous by writing memtables out.
