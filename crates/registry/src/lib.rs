@@ -18,6 +18,8 @@ mod value;
 pub mod strategy;
 mod admission;
 mod addresses;
+mod target;
+mod deletion;
 pub mod rest;
 pub mod subresource;
 pub mod namespaces;

@@ -3,19 +3,22 @@
 //! Kept true: nothing is stored that was not normalised, defaulted, prepared and validated; a refused request changes
 //! nothing; a write that lost a race is made anew from what won it, unless the client said which version it meant.
 
+pub use crate::target::{Target, failure, is_path_segment};
 use crate::{
     addresses::Addresses,
     admission::not_enforced,
     codec::{self, Decoded, Expected},
     convert, defaults,
+    deletion::{Deletion, must_meet, plan_deletion},
     inspect::ResourceInspector,
     kinds::{self, RESOURCES, Resource},
-    options::{DeleteOptions, FieldValidation, Propagation, WriteOptions},
+    options::{DeleteOptions, FieldValidation, WriteOptions},
     patch::{self, PatchError},
     schema::{self, Problems, Timestamp},
     strategy::{self, Part, Requester},
+    target::Lost,
     validation,
-    value::{at, fields, finalizers, integer, is_deleting, list, name, set, text},
+    value::{fields, name, text},
 };
 use bytes::Bytes;
 use keepwatch_apimachinery::{
@@ -71,17 +74,6 @@ struct Shelf {
     storage: Arc<dyn Storage>,
     /// The row of the version in which they are stored.
     resource: &'static Resource,
-}
-
-/// What a request is about.
-#[derive(Clone, Copy, Debug)]
-pub struct Target<'a> {
-    /// The resource, in the version that the client speaks.
-    pub resource: &'static Resource,
-    /// The namespace; empty for resources outside namespaces and for all namespaces at once.
-    pub namespace: &'a str,
-    /// The object's name; empty for collections.
-    pub name: &'a str,
 }
 
 /// An object as it is to be shown: in the version in which it is stored.
@@ -614,20 +606,6 @@ pub(crate) fn place<'a>(resource: &Resource, object: &'a Object) -> (&'a str, &'
     (namespace, name)
 }
 
-/// Why a write did not go through.
-pub(crate) enum Lost {
-    /// Somebody else came first.
-    Race,
-    /// It will never go through.
-    Refused(Box<Status>),
-}
-
-impl From<Status> for Lost {
-    fn from(status: Status) -> Lost {
-        Lost::Refused(Box::new(status))
-    }
-}
-
 impl Shelf {
     /// What would be shown of a document if it were stored.
     fn unstored(&self, resource: &Resource, document: &Value, revision: Option<ResourceVersion>) -> Shown {
@@ -701,141 +679,6 @@ fn field_of(resource: &Resource, field: String) -> Result<String, Status> {
             )
         }
     }))
-}
-
-/// Whether a name can stand in a path.
-pub fn is_path_segment(name: &str) -> bool {
-    !name.is_empty() && name != "." && name != ".." && !name.contains(['/', '%'])
-}
-
-impl<'a> Target<'a> {
-    /// The key of the object, or of the collection, as storage wants it.
-    pub fn key(&self) -> String {
-        let mut key = format!("/{}", self.resource.storage.unwrap_or(self.resource.plural));
-        for part in [self.namespace, self.name] {
-            if !part.is_empty() {
-                key.push('/');
-                key.push_str(part);
-            }
-        }
-        key
-    }
-
-    /// The resource with its group.
-    pub fn qualified(&self) -> Qualified<'static> {
-        Qualified::new(self.resource.group, self.resource.plural)
-    }
-
-    /// That there is no such object.
-    pub fn not_found(&self) -> Status {
-        Status::not_found(self.qualified(), self.name)
-    }
-
-    fn exists(&self, object: &Object) -> Status {
-        let mut status = Status::already_exists(self.qualified(), self.name);
-        let document: Value = serde_json::from_slice(&object.value).unwrap_or_default();
-        if is_deleting(&document) {
-            status.message = format!("object is being deleted: {}", status.message);
-        }
-        status
-    }
-
-    /// Refuses another name or namespace than the path has.
-    pub(crate) fn must_be_of(&self, document: &Value) -> Result<(), Status> {
-        let given = text(document, &["metadata", "namespace"]);
-        if self.resource.namespaced && !given.is_empty() && given != self.namespace {
-            let message =
-                "the namespace of the provided object does not match the namespace sent on the request";
-            return Err(Status::bad_request(message));
-        }
-        let given = name(document);
-        if !given.is_empty() && !self.name.is_empty() && given != self.name {
-            let message = format!(
-                "the name of the object ({given}) does not match the name on the URL ({})",
-                self.name
-            );
-            return Err(Status::bad_request(message));
-        }
-        Ok(())
-    }
-
-    /// Fills in the name and namespace of the path, and refuses others.
-    pub(crate) fn must_match(&self, document: &mut Value) -> Result<(), Status> {
-        self.must_be_of(document)?;
-        let metadata = fields(document, &["metadata"]);
-        if !self.resource.namespaced {
-            metadata.remove("namespace");
-        } else if !self.namespace.is_empty() {
-            metadata.insert("namespace".to_owned(), self.namespace.into());
-        }
-        if !self.name.is_empty() {
-            metadata.insert("name".to_owned(), self.name.into());
-        }
-        Ok(())
-    }
-
-    fn lost(&self, operation: &str, error: StorageError) -> Lost {
-        match error {
-            StorageError::InvalidObject { .. } => Lost::Race,
-            other => self.failure(operation, other).into(),
-        }
-    }
-
-    /// The answer to a failure of storage.
-    pub fn failure(&self, operation: &str, error: StorageError) -> Status {
-        failure(self.qualified(), self.name, operation, error)
-    }
-}
-
-/// When to try again what storage could not do.
-const STORAGE_RETRY_SECONDS: u32 = 2;
-
-/// The answer to a failure of storage in an operation on a resource, and perhaps on one object of it.
-pub fn failure(what: Qualified<'_>, name: &str, operation: &str, error: StorageError) -> Status {
-    use keepwatch_storage::ExpiredRead;
-    let unavailable = |error: &StorageError| {
-        tracing::error!(error = error as &dyn std::error::Error, resource = %what, "storage failed");
-    };
-    match error {
-        StorageError::NotFound { .. } => Status::not_found(what, name),
-        StorageError::KeyExists { .. } => Status::already_exists(what, name),
-        StorageError::InvalidObject { .. } => Status::conflict(what, name, &error.to_string()),
-        StorageError::VersionSet => Status::unexplained(error.to_string()),
-        StorageError::TooLarge { requested, current, retry_after_seconds } => {
-            Status::too_large_resource_version(requested, current, retry_after_seconds.unwrap_or(1))
-        }
-        StorageError::Expired(ExpiredRead::List) => Status::expired_list(),
-        StorageError::Expired(ExpiredRead::Continue(fresh)) => Status::expired_continue(&fresh),
-        StorageError::Expired(ExpiredRead::Watch) => Status::expired_watch(),
-        StorageError::Expired(ExpiredRead::WatchAfter { requested, oldest }) => {
-            Status::too_old_resource_version(requested, oldest)
-        }
-        StorageError::Unready { message, retry_after_seconds } => {
-            Status::too_many_requests(message, retry_after_seconds)
-        }
-        StorageError::InvalidKey(_) => Status::bad_request(error.to_string()),
-        StorageError::Timeout { .. } => {
-            unavailable(&error);
-            match operation {
-                "list" => Status::server_timeout(what, operation, STORAGE_RETRY_SECONDS),
-                // Nothing is known of a write that was under way: whether to try again is for the client to decide.
-                _ => Status::unexplained(error.to_string()),
-            }
-        }
-        StorageError::Unreachable { .. } => {
-            unavailable(&error);
-            Status::server_timeout(what, operation, STORAGE_RETRY_SECONDS)
-        }
-        StorageError::Full { .. } => {
-            unavailable(&error);
-            Status::internal_error(&error.to_string())
-        }
-        StorageError::Rejected(source) => Status::internal_error(&source.to_string()),
-        other => {
-            unavailable(&other);
-            Status::internal_error(&other.to_string())
-        }
-    }
 }
 
 /// The stored document of an object, with its version.
@@ -974,162 +817,4 @@ pub(crate) fn must_be_based_on(target: Target<'_>, new: &Value, current: &Object
             Err(Status::invalid(target.qualified(), target.name, vec![cause]))
         }
     }
-}
-
-/// A deletion that says which object or version it means is for no other.
-pub(crate) fn must_meet(target: Target<'_>, options: &DeleteOptions, document: &Value) -> Result<(), Status> {
-    let what = Qualified::new(target.resource.group, target.resource.kind);
-    if let Some(wanted) = &options.uid {
-        let found = text(document, &["metadata", "uid"]);
-        if wanted != found {
-            let why = format!(
-                "the UID in the precondition ({wanted}) does not match the UID in record ({found}). The object might have been deleted and then recreated"
-            );
-            return Err(Status::conflict(what, target.name, &why));
-        }
-    }
-    if let Some(wanted) = &options.resource_version {
-        let found = text(document, &["metadata", "resourceVersion"]);
-        if wanted != found {
-            let why = format!(
-                "the ResourceVersion in the precondition ({wanted}) does not match the ResourceVersion in record ({found}). The object might have been modified"
-            );
-            return Err(Status::conflict(what, target.name, &why));
-        }
-    }
-    Ok(())
-}
-
-/// How an object is deleted.
-struct Deletion {
-    /// What is stored first, if anything.
-    marked: Option<Value>,
-    /// Whether the object goes then.
-    removes: bool,
-}
-
-fn plan_deletion(resource: &Resource, options: &DeleteOptions, document: &Value, now: Timestamp) -> Deletion {
-    if resource.ty == "core.v1.Namespace" {
-        return plan_namespace_deletion(resource, options, document, now);
-    }
-    let mut marked = document.clone();
-    let finalizers_changed = set_dependents_finalizer(resource, options.propagation, &mut marked);
-    let held = !finalizers(&marked).is_empty();
-    if resource.ty == "core.v1.Pod" {
-        return plan_pod_deletion(options, document, marked, finalizers_changed, held, now);
-    }
-    if !held {
-        return Deletion { marked: finalizers_changed.then_some(marked), removes: true };
-    }
-    if !is_deleting(document) {
-        mark(&mut marked, now, 0);
-        return Deletion { marked: Some(marked), removes: false };
-    }
-    Deletion { marked: finalizers_changed.then_some(marked), removes: false }
-}
-
-fn mark(document: &mut Value, at: Timestamp, grace_seconds: i64) {
-    let generation = integer(document, &["metadata", "generation"]).unwrap_or(0);
-    let metadata = fields(document, &["metadata"]);
-    metadata.insert("deletionTimestamp".to_owned(), schema::time(at).into());
-    metadata.insert("deletionGracePeriodSeconds".to_owned(), grace_seconds.into());
-    if generation > 0 {
-        metadata.insert("generation".to_owned(), (generation + 1).into());
-    }
-}
-
-fn plan_namespace_deletion(
-    resource: &Resource,
-    options: &DeleteOptions,
-    document: &Value,
-    now: Timestamp,
-) -> Deletion {
-    let held = |document: &Value| {
-        !finalizers(document).is_empty() || !list(document, &["spec", "finalizers"]).is_empty()
-    };
-    if is_deleting(document) {
-        return Deletion { marked: None, removes: !held(document) };
-    }
-    let mut marked = document.clone();
-    set_dependents_finalizer(resource, options.propagation, &mut marked);
-    if !held(&marked) {
-        return Deletion { marked: None, removes: true };
-    }
-    fields(&mut marked, &["metadata"]).insert("deletionTimestamp".to_owned(), schema::time(now).into());
-    fields(&mut marked, &["status"]).insert("phase".to_owned(), "Terminating".into());
-    Deletion { marked: Some(marked), removes: false }
-}
-
-const FOREGROUND: &str = "foregroundDeletion";
-const ORPHAN: &str = "orphan";
-
-/// What becomes of dependents is told to whoever collects them by a finalizer. Returns whether that changed.
-fn set_dependents_finalizer(resource: &Resource, wanted: Option<Propagation>, document: &mut Value) -> bool {
-    if resource.storage == Some("events") {
-        return false;
-    }
-    let before: Vec<String> =
-        finalizers(document).iter().filter_map(Value::as_str).map(str::to_owned).collect();
-    let has = |name: &str| before.iter().any(|own| own == name);
-    let by_default = if resource.orphans_by_default { Propagation::Orphan } else { Propagation::Background };
-    let policy = wanted.unwrap_or_else(|| {
-        if has(ORPHAN) {
-            Propagation::Orphan
-        } else if has(FOREGROUND) {
-            Propagation::Foreground
-        } else {
-            by_default
-        }
-    });
-    let own = match policy {
-        Propagation::Foreground => Some(FOREGROUND),
-        Propagation::Orphan => Some(ORPHAN),
-        Propagation::Background => None,
-    };
-    let others = before.iter().map(String::as_str).filter(|name| ![FOREGROUND, ORPHAN].contains(name));
-    let after: Vec<&str> = others.chain(own).collect();
-    if after == before || (own.is_some_and(has) && after.len() == before.len()) {
-        return false;
-    }
-    let after = (!after.is_empty()).then(|| json!(after));
-    set(fields(document, &["metadata"]), "finalizers", after);
-    true
-}
-
-fn plan_pod_deletion(
-    options: &DeleteOptions,
-    document: &Value,
-    mut marked: Value,
-    finalizers_changed: bool,
-    held: bool,
-    now: Timestamp,
-) -> Deletion {
-    let asked = options.grace_period_seconds;
-    if let Some(until) = at(document, &["metadata", "deletionTimestamp"]).and_then(Value::as_str) {
-        let left = integer(document, &["metadata", "deletionGracePeriodSeconds"]).unwrap_or(0);
-        let shorter = asked.filter(|asked| *asked < left);
-        let Some(shorter) = shorter else {
-            let removes = !held && left == 0;
-            // What becomes of dependents is settled while the pod still has time.
-            return Deletion { marked: (finalizers_changed && left == 0).then_some(marked), removes };
-        };
-        let asked_first = schema::parse_time(until).and_then(|until| until.checked_sub(seconds(left)).ok());
-        let ends = asked_first.and_then(|at| at.checked_add(seconds(shorter)).ok()).unwrap_or(now);
-        // Never in the past: whoever ends the pod is to have a moment.
-        let (ends, shorter) = if shorter > 0 && ends < now { (now + seconds(1), 1) } else { (ends, shorter) };
-        let metadata = fields(&mut marked, &["metadata"]);
-        metadata.insert("deletionTimestamp".to_owned(), schema::time(ends).into());
-        metadata.insert("deletionGracePeriodSeconds".to_owned(), shorter.into());
-        return Deletion { marked: Some(marked), removes: shorter == 0 && !held };
-    }
-    let own = integer(document, &["spec", "terminationGracePeriodSeconds"]).unwrap_or(30);
-    let ended = matches!(text(document, &["status", "phase"]), "Succeeded" | "Failed");
-    let unscheduled = text(document, &["spec", "nodeName"]).is_empty();
-    let grace = if ended || unscheduled { 0 } else { asked.unwrap_or(own).max(0) };
-    mark(&mut marked, now.checked_add(seconds(grace)).unwrap_or(now), grace);
-    Deletion { marked: Some(marked), removes: grace == 0 && !held }
-}
-
-fn seconds(count: i64) -> jiff::SignedDuration {
-    jiff::SignedDuration::from_secs(count)
 }

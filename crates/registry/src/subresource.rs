@@ -3,11 +3,12 @@
 use crate::{
     admission::known,
     codec::Expected,
+    deletion::must_meet,
     kinds::Resource,
     options::{DeleteOptions, FieldValidation, WriteOptions},
     rest::{
         Change, Handled, Patch, Registry, Target, apply_patch, convert_from_stored, document_of,
-        must_be_based_on, must_have_uid, must_meet,
+        must_be_based_on, must_have_uid,
     },
     schema::{self, Timestamp},
     strategy::{Part, Requester},
