@@ -354,7 +354,7 @@ fn conflicting_scopes(at: &Node, scopes: &BTreeSet<&str>, faults: &mut Faults) {
     }
 }
 
-/// Whether a quota of this may be for some scope only: of pods for most, of what only bad neighbours have not for all.
+/// Whether what a quota counts can be told apart by a scope: most scopes tell pods apart, so only what pods have.
 fn may_be_scoped(scope: &str, resource: &str) -> bool {
     const OF_PODS: [&str; 6] =
         ["cpu", "memory", "limits.cpu", "limits.memory", "requests.cpu", "requests.memory"];
