@@ -226,7 +226,7 @@ fn is_ending(namespace: &Object) -> bool {
 
 /// Whether a text stands anywhere in an object as it is stored. Cheaper than reading it.
 fn mentions(object: &Object, text: &str) -> bool {
-    object.value.windows(text.len()).any(|window| window == text.as_bytes())
+    memchr::memmem::find(&object.value, text.as_bytes()).is_some()
 }
 
 /// The name of the newest object that an annotation makes the default.

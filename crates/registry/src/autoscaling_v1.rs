@@ -7,7 +7,6 @@ use crate::{
     schema,
     value::{at, fields, text},
 };
-use serde::{Serialize, Serializer, ser::SerializeMap};
 use serde_json::{Map, Value};
 
 /// A field, as the annotation has it and as version 2 does.
@@ -196,44 +195,35 @@ const POLICY: &[Row] =
     &[named("Type", &["type"]), optional("Value", &["value"]), optional("PeriodSeconds", &["periodSeconds"])];
 
 /// Values of version 2, as they are noted.
-pub(crate) fn note(value: &Value, rows: &'static [Row]) -> String {
+pub(crate) fn note(value: &Value, rows: &[Row]) -> String {
+    let mut out = Vec::new();
     match value {
-        Value::Array(items) => {
-            schema::text_of(&items.iter().map(|value| Noted { value, rows }).collect::<Vec<_>>())
-        }
-        value => schema::text_of(&Noted { value, rows }),
+        Value::Array(items) => schema::write_list(&mut out, items, |out, item| write(out, item, rows)),
+        value => write(&mut out, value, rows),
     }
+    String::from_utf8(out).expect("JSON is text")
 }
 
-struct Noted<'a> {
-    value: &'a Value,
-    rows: &'static [Row],
-}
-
-impl Serialize for Noted<'_> {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let mut map = serializer.serialize_map(None)?;
-        for row in self.rows {
-            match (at(self.value, row.path), row.form, row.absent) {
-                (None, _, Absent::Nothing) => {}
-                (None, _, Absent::Null) => map.serialize_entry(row.noted, &())?,
-                (None, _, Absent::Text(text)) => map.serialize_entry(row.noted, text)?,
-                (Some(value), Form::Same, _) => map.serialize_entry(row.noted, value)?,
-                (Some(value), Form::Typed(ty), _) => {
-                    map.serialize_entry(row.noted, &schema::ordered(value, ty))?
-                }
-                (Some(value), Form::Object(rows), _) => {
-                    map.serialize_entry(row.noted, &Noted { value, rows })?
-                }
-                (Some(value), Form::List(rows), _) => {
-                    let items = value.as_array().map(Vec::as_slice).unwrap_or_default();
-                    let items: Vec<_> = items.iter().map(|value| Noted { value, rows }).collect();
-                    map.serialize_entry(row.noted, &items)?
-                }
+fn write(out: &mut Vec<u8>, value: &Value, rows: &[Row]) {
+    let mut object = schema::ObjectWriter::begin(out);
+    for row in rows {
+        match (at(value, row.path), row.form, row.absent) {
+            (None, _, Absent::Nothing) => {}
+            (None, _, Absent::Null) => schema::write_any(object.field(row.noted), &Value::Null),
+            (None, _, Absent::Text(text)) => schema::write_text(object.field(row.noted), text),
+            (Some(value), Form::Same, _) => schema::write_any(object.field(row.noted), value),
+            (Some(value), Form::Typed(ty), _) => {
+                let ty = schema::lookup(ty).expect("the table of types has what the rows name");
+                schema::write(object.field(row.noted), value, ty);
+            }
+            (Some(value), Form::Object(rows), _) => write(object.field(row.noted), value, rows),
+            (Some(value), Form::List(rows), _) => {
+                let items = value.as_array().map(Vec::as_slice).unwrap_or_default();
+                schema::write_list(object.field(row.noted), items, |out, item| write(out, item, rows));
             }
         }
-        map.end()
     }
+    object.end();
 }
 
 /// What is noted, as version 2 has it. Anything can stand in an annotation, so it may be no value of any type.

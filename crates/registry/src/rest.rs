@@ -146,6 +146,19 @@ pub enum Patch {
     Strategic(Value),
 }
 
+impl Patch {
+    /// Whether it may change a field at the top of a document.
+    fn may_change(&self, field: &str) -> bool {
+        match self {
+            Patch::Json(_) => true,
+            Patch::Merge(patch) | Patch::Strategic(patch) => patch.as_object().is_none_or(|fields| {
+                // Directives can be about any field.
+                fields.contains_key(field) || fields.keys().any(|name| name.starts_with('$'))
+            }),
+        }
+    }
+}
+
 /// What a write led to: the object, whether it is new, and what the client is to be told.
 #[derive(Debug)]
 pub struct Written {
@@ -771,7 +784,8 @@ pub(crate) fn apply_patch(
         return Err(codec::too_many_values());
     }
     let mut problems = Problems::default();
-    let result = schema::normalize(document, expected.ty, &mut problems);
+    let result =
+        schema::normalize_some(document, expected.ty, &mut problems, |field| patch.may_change(field));
     // Told with what the patch made, which is made again: hardly any patch comes to this.
     let undecodable = |why: &str| {
         let shown = patched().map(|document| document.to_string()).unwrap_or_default();

@@ -6,6 +6,7 @@
 //!
 //! Not here: how anything is stored (`backend`), who may ask (`registry`).
 
+mod inspected;
 mod list;
 mod watch;
 
@@ -17,12 +18,13 @@ use crate::{
         Version, Watch, WatchRequest,
     },
     key::{Key, ResourcePrefix},
-    predicate::Inspector,
+    predicate::{Attributes, Inspector},
     transform::{Identity, Transformer},
 };
 use async_trait::async_trait;
 use bytes::Bytes;
 use futures::StreamExt;
+use inspected::Inspected;
 use keepwatch_apimachinery::{ResourceVersion, list_options::Position};
 use std::{future, sync::Arc, task::Poll, time::Duration};
 
@@ -54,7 +56,8 @@ impl StoreOptions {
 impl Store {
     /// One resource in `backend`.
     pub fn new(backend: Arc<dyn Backend>, options: StoreOptions) -> Self {
-        let values = Values { inspector: options.inspector, transformer: options.transformer };
+        let StoreOptions { inspector, transformer, .. } = options;
+        let values = Values { inspector, transformer, inspected: Arc::default() };
         Self { backend, prefix: options.prefix, values }
     }
 
@@ -93,14 +96,32 @@ impl Current {
 struct Values {
     inspector: Arc<dyn Inspector>,
     transformer: Arc<dyn Transformer>,
+    inspected: Arc<Inspected>,
 }
 
 impl Values {
     /// The object a stored version stands for, and whether its stored form is outdated.
     fn decode(&self, item: KeyValue) -> Result<(Object, bool), StorageError> {
+        self.decode_with(item, None)
+    }
+
+    /// The same for a version that may just have been written.
+    fn decode_new(&self, item: KeyValue) -> Result<(Object, bool), StorageError> {
+        let inspected = self.inspected.take(&item.value);
+        self.decode_with(item, inspected)
+    }
+
+    fn decode_with(
+        &self,
+        item: KeyValue,
+        inspected: Option<Attributes>,
+    ) -> Result<(Object, bool), StorageError> {
         let corrupt = |source| StorageError::Corrupt { key: item.key.clone(), source };
         let plain = self.transformer.unseal(&item.key, item.value.clone()).map_err(corrupt)?;
-        let attributes = self.inspector.inspect(&item.key, &plain.value).map_err(|e| corrupt(e.into()))?;
+        let attributes = match inspected {
+            Some(attributes) => attributes,
+            None => self.inspector.inspect(&item.key, &plain.value).map_err(|e| corrupt(e.into()))?,
+        };
         let version = Version { key: item.key, value: plain.value, revision: item.modified, attributes };
         Ok((version.into(), plain.stale))
     }
@@ -118,6 +139,7 @@ impl Values {
             .transformer
             .seal(key, value.clone())
             .map_err(|source| StorageError::backend("transforming a value for storage", source))?;
+        self.inspected.put(&stored, &attributes);
         let written = move |key: Key, revision| Version { key, value, revision, attributes }.into();
         Ok((stored, Box::new(written)))
     }

@@ -1,17 +1,19 @@
-//! Documents: JSON as clients send it, as the server works on it, and as it is stored.
+//! Documents: JSON as clients send it, and as the server works on it.
 //!
-//! Kept true by [`normalize`]: what it returns has only fields of its type, none that Kubernetes would not write and all
+//! Kept true by [`normalize`]: what it leaves has only fields of its type, none that Kubernetes would not write and all
 //! that it always writes; so a field that may be missing is absent or, if it is always written, null.
 
-use super::{Field, Kind, Presence, Quantity, Shape, TypeRef, time};
+use super::{
+    Field, Kind, Presence, Quantity, Shape, TypeRef, time,
+    types::{FIELDS_MAX, Places},
+};
 use base64::{Engine, prelude::BASE64_STANDARD};
 use serde::{
-    Deserializer, Serialize, Serializer,
+    Deserializer,
     de::{self, DeserializeSeed, MapAccess, SeqAccess, Visitor},
-    ser::{SerializeMap, SerializeSeq},
 };
-use serde_json::{Map, Number, Value};
-use std::{fmt, io, ops::Range};
+use serde_json::{Map, Number, Value, map::Entry};
+use std::{fmt, ops::RangeInclusive};
 
 /// What was wrong with a document but did not prevent reading it. Told to the client if it asked for that.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -107,10 +109,9 @@ pub(crate) fn read_some(
     problems: &mut Problems,
     values: &mut usize,
 ) -> Result<Value, ReadError> {
-    let (mut path, levels) = (Path::default(), LEVELS_MAX);
     let mut room = Room { values, bytes: usize::MAX, is_full: false };
     let mut deserializer = serde_json::Deserializer::from_slice(text);
-    let value = Reading { path: &mut path, problems, room: &mut room, levels }
+    let value = Reading { path: &Path::Top, problems, room: &mut room, levels: LEVELS_MAX }
         .deserialize(&mut deserializer)
         .and_then(|value| deserializer.end().map(|()| value));
     value.map_err(|error| room.fault(error.to_string()))
@@ -139,37 +140,47 @@ pub fn read_yaml(text: &str, problems: &mut Problems) -> Result<Value, ReadError
         alias_limits: serde_saphyr::alias_limits! { max_total_replayed_events: ALIASED_MAX },
         with_snippet: false,
     };
-    let (mut path, levels) = (Path::default(), YAML_LEVELS_MAX);
     let mut room = Room { values: &mut { VALUES_MAX }, bytes: YAML_BYTES_MAX, is_full: false };
-    let reading = Reading { path: &mut path, problems, room: &mut room, levels };
+    let reading = Reading { path: &Path::Top, problems, room: &mut room, levels: YAML_LEVELS_MAX };
     let read = serde_saphyr::with_deserializer_from_str_with_options(text, options, |yaml| {
         reading.deserialize(yaml)
     });
     read.map_err(|error| room.fault(error.to_string().replace('\n', " ")))
 }
 
-/// Where in a document something is: `spec.containers[0].name`.
-#[derive(Default)]
-struct Path(String);
+/// Where in a document something is. A chain of borrowed steps, which costs nothing until it is told.
+#[derive(Clone, Copy)]
+enum Path<'a> {
+    Top,
+    Field(&'a Path<'a>, &'a str),
+    /// What a map has under a key.
+    Entry(&'a Path<'a>, &'a str),
+    Item(&'a Path<'a>, usize),
+}
 
-impl Path {
-    fn within<T>(&mut self, step: fmt::Arguments<'_>, dot: bool, inside: impl FnOnce(&mut Path) -> T) -> T {
-        let length = self.0.len();
-        if dot && length > 0 {
-            self.0.push('.');
+/// As `spec.containers[0].name`.
+impl fmt::Display for Path<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Path::Top => Ok(()),
+            Path::Field(Path::Top, name) | Path::Entry(Path::Top, name) => f.write_str(name),
+            Path::Field(parent, name) | Path::Entry(parent, name) => write!(f, "{parent}.{name}"),
+            Path::Item(parent, at) => write!(f, "{parent}[{at}]"),
         }
-        fmt::Write::write_fmt(&mut self.0, step).expect("writing to a string does not fail");
-        let result = inside(self);
-        self.0.truncate(length);
-        result
     }
+}
 
-    fn in_field<T>(&mut self, name: &str, inside: impl FnOnce(&mut Path) -> T) -> T {
-        self.within(format_args!("{name}"), true, inside)
-    }
-
-    fn in_item<T>(&mut self, at: usize, inside: impl FnOnce(&mut Path) -> T) -> T {
-        self.within(format_args!("[{at}]"), false, inside)
+impl Path<'_> {
+    /// Only the fields on the way, as `spec.containers.name`.
+    fn fields(&self) -> String {
+        match self {
+            Path::Top => String::new(),
+            Path::Entry(parent, _) | Path::Item(parent, _) => parent.fields(),
+            Path::Field(parent, name) => match parent.fields() {
+                way if way.is_empty() => (*name).to_owned(),
+                way => format!("{way}.{name}"),
+            },
+        }
     }
 }
 
@@ -200,7 +211,7 @@ impl Room<'_> {
 }
 
 struct Reading<'a, 'r> {
-    path: &'a mut Path,
+    path: &'a Path<'a>,
     problems: &'a mut Problems,
     room: &'a mut Room<'r>,
     /// How many more levels there may be.
@@ -261,30 +272,37 @@ impl<'de> Visitor<'de> for Reading<'_, '_> {
         let levels = self.enter(LIST_VALUES)?;
         let mut list = Vec::new();
         let Reading { path, problems, room, .. } = self;
-        while let Some(item) = path.in_item(list.len(), |path| {
-            items.next_element_seed(Reading { path, problems: &mut *problems, room: &mut *room, levels })
-        })? {
-            list.push(item);
+        loop {
+            let path = &Path::Item(path, list.len());
+            let item = Reading { path, problems: &mut *problems, room: &mut *room, levels };
+            match items.next_element_seed(item)? {
+                Some(item) => list.push(item),
+                None => return Ok(Value::Array(list)),
+            }
         }
-        Ok(Value::Array(list))
     }
 
     fn visit_map<A: MapAccess<'de>>(mut self, mut fields: A) -> Result<Value, A::Error> {
         let levels = self.enter(OBJECT_VALUES)?;
         let mut map = Map::new();
+        let Reading { path, problems, room, .. } = self;
         while let Some(name) = fields.next_key::<String>()? {
-            self.room.take(1, name.len())?;
-            let (problems, room) = (&mut *self.problems, &mut *self.room);
-            let value = self.path.in_field(&name, |path| {
-                if map.contains_key(&name) {
-                    problems.tell(format!("duplicate field \"{}\"", path.0));
+            room.take(1, name.len())?;
+            let mut read = |path: Path<'_>, problems: &mut Problems| {
+                fields.next_value_seed(Reading { path: &path, problems, room: &mut *room, levels })
+            };
+            match map.entry(name) {
+                Entry::Vacant(slot) => {
+                    let value = read(Path::Field(path, slot.key()), problems)?;
+                    slot.insert(value);
                 }
-                fields.next_value_seed(Reading { path, problems, room, levels })
-            })?;
-            match (map.get_mut(&name), value) {
-                (Some(Value::Object(first)), Value::Object(second)) => merge(first, second),
-                (_, value) => {
-                    map.insert(name, value);
+                Entry::Occupied(mut slot) => {
+                    let path = Path::Field(path, slot.key());
+                    problems.tell(format!("duplicate field \"{path}\""));
+                    match (read(path, problems)?, slot.get_mut()) {
+                        (Value::Object(second), Value::Object(first)) => merge(first, second),
+                        (value, slot) => *slot = value,
+                    }
                 }
             }
         }
@@ -306,14 +324,22 @@ fn merge(first: &mut Map<String, Value>, second: Map<String, Value>) {
 
 /// Gives a document the form of its type, and tells of fields that the type does not have.
 pub fn normalize(document: Value, ty: TypeRef, problems: &mut Problems) -> Result<Value, TypeError> {
-    let mut normalizing = Normalizing { owner: ty, path: Path::default(), keys: Vec::new(), problems };
-    match document {
-        Value::Object(mut fields) => {
-            normalizing.message(&mut fields, ty)?;
-            Ok(Value::Object(fields))
-        }
-        other => Err(normalizing.mismatch(&other, Shape::One, Kind::Message(ty))),
+    normalize_some(document, ty, problems, |_| true)
+}
+
+/// The same for a document of which only these fields may have another form.
+pub(crate) fn normalize_some(
+    mut document: Value,
+    ty: TypeRef,
+    problems: &mut Problems,
+    may_differ: impl Fn(&str) -> bool,
+) -> Result<Value, TypeError> {
+    let place = Place { owner: ty, path: &Path::Top };
+    match &mut document {
+        Value::Object(fields) => Normalizing { problems }.message(fields, ty, place, &may_differ)?,
+        other => return Err(place.mismatch(other, Shape::One, Kind::Message(ty))),
     }
+    Ok(document)
 }
 
 /// A document of a type in which nothing is set.
@@ -362,185 +388,171 @@ pub(crate) fn double(number: f64) -> Option<Value> {
     whole.ok().or_else(|| Number::from_f64(number).map(Value::Number))
 }
 
-struct Normalizing<'a> {
-    /// The type whose fields are looked at.
+/// What is looked at: the type that has the field, and the way there.
+#[derive(Clone, Copy)]
+struct Place<'a> {
     owner: TypeRef,
-    path: Path,
-    /// Where in the path the keys of maps stand.
-    keys: Vec<Range<usize>>,
+    path: &'a Path<'a>,
+}
+
+/// In place: most values are as they should be, and making them anew would take most of the time.
+struct Normalizing<'a> {
     problems: &'a mut Problems,
 }
 
-type Normalized = Result<Value, TypeError>;
+type Normalized = Result<(), TypeError>;
 
 impl Normalizing<'_> {
-    /// In place: most fields are as they should be, and making the map anew would take most of the time.
-    fn message(&mut self, fields: &mut Map<String, Value>, ty: TypeRef) -> Result<(), TypeError> {
-        let mut known = 0;
-        if ty.typed {
-            for name in ["kind", "apiVersion"] {
-                match fields.get(name) {
-                    None => {}
-                    Some(Value::String(text)) if !text.is_empty() => known += 1,
-                    Some(Value::Null | Value::String(_)) => drop(fields.remove(name)),
-                    Some(other) => return Err(self.path_mismatch(name, other, Kind::String)),
+    fn message(
+        &mut self,
+        fields: &mut Map<String, Value>,
+        ty: TypeRef,
+        place: Place<'_>,
+        may_differ: &dyn Fn(&str) -> bool,
+    ) -> Normalized {
+        let (mut given, mut all_stay) = (Places::default(), true);
+        let mut slots = [const { None }; FIELDS_MAX];
+        for (name, slot) in fields.iter_mut() {
+            match ty.place(name) {
+                Some(number) => {
+                    given.insert(number);
+                    slots[number] = Some(slot);
                 }
+                None => all_stay &= is_said(name, slot, ty, place)?,
             }
         }
-        let given = ty.places(fields.keys());
-        for field in given.map(|place| ty.json_fields()[place]) {
-            let Some(slot) = fields.get_mut(field.name) else { continue };
-            let value = match slot.take() {
-                Value::Null => None,
-                value => self.in_field(field.name, |this| this.field(value, field))?,
-            };
-            match value.or_else(|| absent(field)) {
-                Some(value) => {
-                    *slot = value;
-                    known += 1;
-                }
-                None => drop(fields.remove(field.name)),
+        for number in given {
+            let field = ty.json_fields()[number];
+            let Some(slot) = slots[number].take().filter(|_| may_differ(field.name)) else { continue };
+            let path = &Path::Field(place.path, field.name);
+            let is_written = !slot.is_null() && self.field(slot, field, Place { path, ..place })?;
+            if !is_written {
+                *slot = absent(field).unwrap_or_default();
+                all_stay &= ty.always().contains(number);
             }
         }
-        for field in ty.always().without(given).map(|place| ty.json_fields()[place]) {
+        if !all_stay {
+            fields.retain(|name, value| match ty.place(name) {
+                Some(number) => !value.is_null() || ty.always().contains(number),
+                None if is_type_meta(name, ty) => !value.is_null(),
+                None => {
+                    let path = Path::Field(place.path, name);
+                    self.problems.tell(format!("unknown field \"{path}\""));
+                    false
+                }
+            });
+        }
+        for field in ty.always().without(given).map(|number| ty.json_fields()[number]) {
             fields.extend(absent(field).map(|value| (field.name.to_owned(), value)));
-            known += 1;
-        }
-        if known < fields.len() {
-            fields.retain(|name, _| self.knows(ty, name));
         }
         Ok(())
     }
 
-    /// Whether a type has a field of that name; if not, that is told.
-    fn knows(&mut self, ty: TypeRef, name: &str) -> bool {
-        let is_known = ty.json_field(name).is_some() || (ty.typed && matches!(name, "kind" | "apiVersion"));
-        if !is_known {
-            self.path.in_field(name, |path| self.problems.tell(format!("unknown field \"{}\"", path.0)));
-        }
-        is_known
-    }
-
-    fn in_field<T>(&mut self, name: &str, inside: impl FnOnce(&mut Self) -> T) -> T {
-        let length = self.path.0.len();
-        if length > 0 {
-            self.path.0.push('.');
-        }
-        self.path.0.push_str(name);
-        let result = inside(self);
-        self.path.0.truncate(length);
-        result
-    }
-
-    fn in_entry<T>(&mut self, key: &str, inside: impl FnOnce(&mut Self) -> T) -> T {
-        let length = self.path.0.len();
-        self.in_field(key, |this| {
-            this.keys.push(length..this.path.0.len());
-            let result = inside(this);
-            this.keys.pop();
-            result
-        })
-    }
-
-    fn in_item<T>(&mut self, at: usize, inside: impl FnOnce(&mut Self) -> T) -> T {
-        let length = self.path.0.len();
-        fmt::Write::write_fmt(&mut self.path.0, format_args!("[{at}]"))
-            .expect("writing to a string does not fail");
-        let result = inside(self);
-        self.path.0.truncate(length);
-        result
-    }
-
-    /// The value of a field as it is written; absent if it is not written at all.
-    fn field(&mut self, value: Value, field: &Field) -> Result<Option<Value>, TypeError> {
-        let value = match (field.shape, value) {
-            (Shape::One, value) => self.value(value, field.kind)?,
-            (Shape::List, Value::Array(items)) => {
-                let items = items.into_iter().enumerate();
-                let items = items.map(|(at, item)| self.in_item(at, |this| this.item(item, field.kind)));
-                Value::Array(items.collect::<Result<_, _>>()?)
-            }
-            (Shape::Map, Value::Object(mut entries)) => {
-                for (name, slot) in &mut entries {
-                    let value = slot.take();
-                    *slot = self.in_entry(name, |this| this.item(value, field.kind))?;
+    /// The value of a field; returns whether it is written at all.
+    fn field(&mut self, value: &mut Value, field: &Field, place: Place<'_>) -> Result<bool, TypeError> {
+        match (field.shape, &mut *value) {
+            (Shape::One, value) => self.value(value, field.kind, place)?,
+            (Shape::List, Value::Array(items)) => self.items(items, field.kind, place)?,
+            (Shape::Map, Value::Object(entries)) => {
+                for (name, value) in entries.iter_mut() {
+                    let path = &Path::Entry(place.path, name);
+                    self.item(value, field.kind, Place { path, ..place })?;
                 }
-                Value::Object(entries)
             }
-            (shape, other) => return Err(self.mismatch(&other, shape, field.kind)),
-        };
-        Ok(Some(value).filter(|value| !is_unwritten(value, field.presence)))
+            (shape, other) => return Err(place.mismatch(other, shape, field.kind)),
+        }
+        Ok(!is_unwritten(value, field.presence))
+    }
+
+    fn items(&mut self, items: &mut [Value], kind: Kind, place: Place<'_>) -> Normalized {
+        items.iter_mut().enumerate().try_for_each(|(at, item)| {
+            let path = &Path::Item(place.path, at);
+            self.item(item, kind, Place { path, ..place })
+        })
     }
 
     /// A value in a list or map, where null stands for zero.
-    fn item(&mut self, value: Value, kind: Kind) -> Normalized {
-        if value.is_null() { Ok(zero_value(kind)) } else { self.value(value, kind) }
+    fn item(&mut self, value: &mut Value, kind: Kind, place: Place<'_>) -> Normalized {
+        if value.is_null() {
+            *value = zero_value(kind);
+            return Ok(());
+        }
+        self.value(value, kind, place)
     }
 
-    fn value(&mut self, value: Value, kind: Kind) -> Normalized {
-        match (kind, value) {
-            (Kind::String, value @ Value::String(_)) | (Kind::Bool, value @ Value::Bool(_)) => Ok(value),
-            (Kind::Int32, value) => self.integer(value, i64::from(i32::MIN), i64::from(i32::MAX), kind),
-            (Kind::Int64, value) => self.integer(value, i64::MIN, i64::MAX, kind),
+    fn value(&mut self, value: &mut Value, kind: Kind, place: Place<'_>) -> Normalized {
+        match (kind, &mut *value) {
+            (Kind::Message(ty), Value::Object(fields)) => {
+                self.message(fields, ty, Place { owner: ty, ..place }, &|_| true)
+            }
+            (Kind::String | Kind::IntOrString, Value::String(_))
+            | (Kind::Bool | Kind::SchemaOrBool, Value::Bool(_))
+            | (Kind::Raw | Kind::Fields, Value::Object(_))
+            | (Kind::Json, _) => Ok(()),
+            (Kind::Int32 | Kind::IntOrString, Value::Number(number)) => {
+                place.must_be_within(number, i64::from(i32::MIN)..=i64::from(i32::MAX), kind)
+            }
+            (Kind::Int64, Value::Number(number)) => place.must_be_within(number, i64::MIN..=i64::MAX, kind),
             (Kind::Double, Value::Number(number)) => {
-                Ok(number.as_f64().and_then(double).unwrap_or(Value::Number(number)))
+                if let Some(spelled) = number.as_f64().and_then(double) {
+                    *value = spelled;
+                }
+                Ok(())
             }
             (Kind::Bytes, Value::String(text)) => {
-                let text = text.replace(['\r', '\n'], "");
-                match BASE64_STANDARD.decode(&text) {
-                    Ok(_) => Ok(Value::String(text)),
+                text.retain(|c| !matches!(c, '\r' | '\n'));
+                match BASE64_STANDARD.decode(text) {
+                    Ok(_) => Ok(()),
                     Err(_) => Err(TypeError("illegal base64 data at input byte 0".to_owned())),
                 }
             }
-            (Kind::Time, Value::String(text)) => self.time(text, time::time),
-            (Kind::MicroTime, Value::String(text)) => self.time(text, time::micro_time),
-            (Kind::Quantity, Value::String(text)) => quantity(&text),
-            (Kind::Quantity, Value::Number(number)) => quantity(&number.to_string()),
-            (Kind::IntOrString, value @ Value::String(_)) => Ok(value),
-            (Kind::IntOrString, value) => self.integer(value, i64::from(i32::MIN), i64::from(i32::MAX), kind),
-            (Kind::Raw | Kind::Fields, value @ Value::Object(_)) | (Kind::Json, value) => Ok(value),
-            (Kind::Strings, Value::Array(items)) => items
-                .into_iter()
-                .map(|item| self.item(item, Kind::String))
-                .collect::<Result<_, _>>()
-                .map(Value::Array),
-            (Kind::SchemaOrBool, value @ Value::Bool(_)) => Ok(value),
-            (Kind::SchemaOrStrings, Value::Array(items)) => self.value(Value::Array(items), Kind::Strings),
+            (Kind::Time, Value::String(text)) => spell_time(text, time::time).map(|at| *value = at),
+            (Kind::MicroTime, Value::String(text)) => {
+                spell_time(text, time::micro_time).map(|at| *value = at)
+            }
+            (Kind::Quantity, Value::String(text)) => quantity(text).map(|amount| *value = amount),
+            (Kind::Quantity, Value::Number(number)) => {
+                quantity(&number.to_string()).map(|amount| *value = amount)
+            }
+            (Kind::Strings | Kind::SchemaOrStrings, Value::Array(items)) => {
+                items.iter_mut().try_for_each(|item| self.item(item, Kind::String, place))
+            }
             (Kind::SchemaOrArray, Value::Array(items)) => {
-                let schemas = items.into_iter().map(|item| self.value(item, Kind::Message(json_schema())));
-                schemas.collect::<Result<_, _>>().map(Value::Array)
+                items.iter_mut().try_for_each(|item| self.value(item, Kind::Message(json_schema()), place))
             }
-            (Kind::SchemaOrArray | Kind::SchemaOrBool | Kind::SchemaOrStrings, value @ Value::Object(_)) => {
-                self.value(value, Kind::Message(json_schema()))
+            (Kind::SchemaOrArray | Kind::SchemaOrBool | Kind::SchemaOrStrings, Value::Object(_)) => {
+                self.value(value, Kind::Message(json_schema()), place)
             }
-            (Kind::Message(ty), Value::Object(mut fields)) => {
-                let owner = std::mem::replace(&mut self.owner, ty);
-                self.message(&mut fields, ty)?;
-                self.owner = owner;
-                Ok(Value::Object(fields))
-            }
-            (kind, other) => Err(self.mismatch(&other, Shape::One, kind)),
+            (kind, other) => Err(place.mismatch(other, Shape::One, kind)),
         }
     }
+}
 
-    fn integer(&self, value: Value, least: i64, most: i64, kind: Kind) -> Normalized {
-        let Value::Number(number) = &value else { return Err(self.mismatch(&value, Shape::One, kind)) };
+/// Whether a name is one under which objects of a type say what they are.
+fn is_type_meta(name: &str, ty: TypeRef) -> bool {
+    ty.typed && matches!(name, "kind" | "apiVersion")
+}
+
+/// Whether an object says its kind or version here; what is empty becomes null, and what is another field is not said.
+fn is_said(name: &str, value: &mut Value, ty: TypeRef, place: Place<'_>) -> Result<bool, TypeError> {
+    match value {
+        _ if !is_type_meta(name, ty) => return Ok(false),
+        Value::String(text) if !text.is_empty() => return Ok(true),
+        Value::Null | Value::String(_) => *value = Value::Null,
+        other => {
+            let path = &Path::Field(place.path, name);
+            return Err(Place { path, ..place }.mismatch(other, Shape::One, Kind::String));
+        }
+    }
+    Ok(false)
+}
+
+impl Place<'_> {
+    fn must_be_within(&self, number: &Number, range: RangeInclusive<i64>, kind: Kind) -> Normalized {
         match number.as_i64() {
-            Some(whole) if (least..=most).contains(&whole) => Ok(value),
+            Some(whole) if range.contains(&whole) => Ok(()),
             _ => Err(self.cannot_unmarshal(&format!("number {number}"), Shape::One, kind)),
         }
-    }
-
-    fn time(&self, text: String, spell: fn(time::Timestamp) -> String) -> Normalized {
-        if text.is_empty() {
-            return Ok(Value::Null);
-        }
-        let at = time::parse_time(&text);
-        at.map(|at| Value::String(spell(at))).ok_or_else(|| {
-            TypeError(format!(
-                "parsing time \"{text}\" as \"2006-01-02T15:04:05Z07:00\": cannot parse \"{text}\" as \"2006\""
-            ))
-        })
     }
 
     fn mismatch(&self, found: &Value, shape: Shape, kind: Kind) -> TypeError {
@@ -562,29 +574,24 @@ impl Normalizing<'_> {
             Shape::List => format!("[]{}", name_of(kind)),
             Shape::Map => format!("map[string]{}", name_of(kind)),
         };
-        let mut path = String::new();
-        let mut begin = 0;
-        for key in &self.keys {
-            path.push_str(&self.path.0[begin..key.start]);
-            begin = key.end;
-        }
-        path.push_str(&self.path.0[begin..]);
-        let mut is_index = false;
-        path.retain(|c| {
-            let was_index = is_index;
-            is_index = c == '[' || (is_index && c != ']');
-            !is_index && !was_index
-        });
-        let into = match path.as_str() {
+        let into = match self.path.fields().as_str() {
             "" => format!("Go value of type {wanted}"),
-            path => format!("Go struct field {}.{path} of type {wanted}", self.owner.short_name()),
+            way => format!("Go struct field {}.{way} of type {wanted}", self.owner.short_name()),
         };
         TypeError(format!("json: cannot unmarshal {found} into {into}"))
     }
+}
 
-    fn path_mismatch(&mut self, name: &str, found: &Value, kind: Kind) -> TypeError {
-        self.in_field(name, |this| this.mismatch(found, Shape::One, kind))
+fn spell_time(text: &str, spell: fn(time::Timestamp) -> String) -> Result<Value, TypeError> {
+    if text.is_empty() {
+        return Ok(Value::Null);
     }
+    let at = time::parse_time(text);
+    at.map(|at| Value::String(spell(at))).ok_or_else(|| {
+        TypeError(format!(
+            "parsing time \"{text}\" as \"2006-01-02T15:04:05Z07:00\": cannot parse \"{text}\" as \"2006\""
+        ))
+    })
 }
 
 /// The type of JSON schemas, which some values are besides something else.
@@ -592,7 +599,7 @@ pub(crate) fn json_schema() -> TypeRef {
     super::lookup("apiextensions.v1.JSONSchemaProps").expect("the table has the type of JSON schemas")
 }
 
-fn quantity(text: &str) -> Normalized {
+fn quantity(text: &str) -> Result<Value, TypeError> {
     let quantity: Quantity = text.parse().map_err(|error| TypeError(format!("{error}")))?;
     Ok(Value::String(quantity.to_string()))
 }
@@ -621,112 +628,5 @@ fn is_zero(value: &Value) -> bool {
         Value::String(text) => text.is_empty(),
         Value::Array(items) => items.is_empty(),
         Value::Object(fields) => fields.is_empty(),
-    }
-}
-
-/// Appends a document as Kubernetes writes it: fields in the order of its type, without blanks.
-pub fn write(out: &mut Vec<u8>, document: &Value, ty: TypeRef) {
-    let mut serializer = serde_json::Serializer::with_formatter(out, Escaping);
-    Written { value: document, kind: Kind::Message(ty) }
-        .serialize(&mut serializer)
-        .expect("writing to memory does not fail, and the keys of a document are text");
-}
-
-/// A value as a type has it, to be written with its fields in the order of the type.
-pub(crate) fn ordered<'a>(value: &'a Value, ty: &str) -> impl Serialize + use<'a> {
-    let ty = super::lookup(ty).expect("whoever asks for a type knows that it is in the table");
-    Written { value, kind: Kind::Message(ty) }
-}
-
-/// A value as JSON, as Go writes it.
-pub(crate) fn text_of(value: &impl Serialize) -> String {
-    let mut out = Vec::new();
-    value
-        .serialize(&mut serde_json::Serializer::with_formatter(&mut out, Escaping))
-        .expect("writing to memory does not fail, and the keys of a document are text");
-    String::from_utf8(out).expect("JSON is text")
-}
-
-/// Writes what could end a script in a page as Go does, so that the bytes are the same.
-struct Escaping;
-
-impl serde_json::ser::Formatter for Escaping {
-    fn write_string_fragment<W: ?Sized + io::Write>(
-        &mut self,
-        writer: &mut W,
-        fragment: &str,
-    ) -> io::Result<()> {
-        // Hardly any text has one of these; a look at every byte is cheaper than one at every character.
-        let may_be_special = |any, byte: &u8| any | matches!(byte, b'<' | b'>' | b'&' | 0xe2);
-        if !fragment.as_bytes().iter().fold(false, may_be_special) {
-            return writer.write_all(fragment.as_bytes());
-        }
-        let mut rest = fragment;
-        while let Some(at) = rest.find(['<', '>', '&', '\u{2028}', '\u{2029}']) {
-            let (plain, special) = rest.split_at(at);
-            let special = special.chars().next().unwrap_or_default();
-            writer.write_all(plain.as_bytes())?;
-            write!(writer, "\\u{:04x}", u32::from(special))?;
-            rest = &rest[at + special.len_utf8()..];
-        }
-        writer.write_all(rest.as_bytes())
-    }
-}
-
-/// A value on its way out.
-struct Written<'a> {
-    value: &'a Value,
-    kind: Kind,
-}
-
-impl Serialize for Written<'_> {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        match (self.value, self.kind) {
-            (Value::Object(fields), Kind::Message(ty)) => {
-                let mut map = serializer.serialize_map(None)?;
-                if ty.typed {
-                    for name in ["kind", "apiVersion"] {
-                        if let Some(value) = fields.get(name) {
-                            map.serialize_entry(name, value)?;
-                        }
-                    }
-                }
-                for field in ty.places(fields.keys()).map(|place| ty.json_fields()[place]) {
-                    if let Some(value) = fields.get(field.name) {
-                        map.serialize_entry(field.name, &WrittenField { value, field })?;
-                    }
-                }
-                map.end()
-            }
-            (value, _) => value.serialize(serializer),
-        }
-    }
-}
-
-struct WrittenField<'a> {
-    value: &'a Value,
-    field: &'a Field,
-}
-
-impl Serialize for WrittenField<'_> {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let kind = self.field.kind;
-        match (self.field.shape, self.value, kind) {
-            (Shape::List, Value::Array(items), Kind::Message(_)) => {
-                let mut list = serializer.serialize_seq(Some(items.len()))?;
-                for value in items {
-                    list.serialize_element(&Written { value, kind })?;
-                }
-                list.end()
-            }
-            (Shape::Map, Value::Object(entries), Kind::Message(_)) => {
-                let mut map = serializer.serialize_map(Some(entries.len()))?;
-                for (name, value) in entries {
-                    map.serialize_entry(name, &Written { value, kind })?;
-                }
-                map.end()
-            }
-            (_, value, kind) => Written { value, kind }.serialize(serializer),
-        }
     }
 }

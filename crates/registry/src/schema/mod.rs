@@ -7,14 +7,17 @@
 
 mod types;
 mod document;
+mod write;
 mod quantity;
 mod time;
 
 pub(crate) use document::{
-    OBJECT_VALUES, absent, count_values, double, is_unwritten, json_schema, ordered, read_some, text_of,
+    OBJECT_VALUES, absent, count_values, double, is_unwritten, json_schema, normalize_some, read_some,
     zero_value,
 };
-pub use document::{Problems, ReadError, TypeError, VALUES_MAX, normalize, read, read_yaml, write, zero};
+pub use document::{Problems, ReadError, TypeError, VALUES_MAX, normalize, read, read_yaml, zero};
 pub use quantity::{InvalidQuantity, Quantity};
 pub use time::{Timestamp, micro_time, parse_time, time};
 pub use types::{Field, Kind, ListType, Merge, Presence, Shape, Type, TypeRef, all, lookup};
+pub use write::write;
+pub(crate) use write::{ObjectWriter, write_any, write_list, write_text};

@@ -22,11 +22,16 @@ pub struct Type {
     pub fields: &'static [Field],
     /// As they are written in JSON: the fields of an inline field stand in its place.
     flat: Vec<&'static Field>,
-    /// Their places, sorted by name.
-    by_name: Vec<u8>,
+    /// Their places, the shortest names first.
+    by_length: Vec<u8>,
+    /// Where among those the names of each length begin, and where the last end.
+    lengths: Vec<u8>,
     /// Those that are written whether they are set or not.
     always: Places,
 }
+
+/// How many fields a type may have.
+pub(super) const FIELDS_MAX: usize = u128::BITS as usize;
 
 /// Some of the fields of a type, by their places among its JSON fields: nothing is faster to fill, and to read in order.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -38,7 +43,13 @@ impl Places {
         Places(self.0 & !other.0)
     }
 
-    fn insert(&mut self, place: usize) {
+    /// Whether a place is among them.
+    pub fn contains(self, place: usize) -> bool {
+        self.0 & 1 << place != 0
+    }
+
+    /// One more.
+    pub fn insert(&mut self, place: usize) {
         self.0 |= 1 << place;
     }
 }
@@ -224,16 +235,11 @@ impl Type {
         self.place(name).map(|place| self.flat[place])
     }
 
-    fn place(&self, name: &str) -> Option<usize> {
-        let found = self.by_name.binary_search_by_key(&name, |place| self.flat[usize::from(*place)].name);
-        found.ok().map(|at| usize::from(self.by_name[at]))
-    }
-
-    /// The JSON fields that have these names.
-    pub fn places<'a>(&self, names: impl Iterator<Item = &'a String>) -> Places {
-        let mut places = Places::default();
-        names.filter_map(|name| self.place(name)).for_each(|place| places.insert(place));
-        places
+    /// Where among the JSON fields the one of that name is. Few have names of the same length.
+    pub fn place(&self, name: &str) -> Option<usize> {
+        let [from, to] = *self.lengths.get(name.len()..name.len() + 2)? else { return None };
+        let alike = &self.by_length[usize::from(from)..usize::from(to)];
+        alike.iter().map(|place| usize::from(*place)).find(|place| self.flat[*place].name == name)
     }
 
     /// The JSON fields that are written whether they are set or not.
@@ -278,7 +284,8 @@ fn read(table: &'static str) -> Table {
                 atomic: line.contains(" map=atomic"),
                 fields: &[],
                 flat: Vec::new(),
-                by_name: Vec::new(),
+                by_length: Vec::new(),
+                lengths: Vec::new(),
                 always: Places::default(),
             });
             declared.push(Vec::new());
@@ -290,9 +297,12 @@ fn read(table: &'static str) -> Table {
     for (at, ty) in types.iter_mut().enumerate() {
         ty.fields = fields[at];
         flatten(at, &fields, &mut ty.flat);
-        let count = u8::try_from(ty.flat.len()).ok().filter(|count| u32::from(*count) <= u128::BITS);
-        ty.by_name = (0..count.expect("a type has no more fields than a number has bits")).collect();
-        ty.by_name.sort_unstable_by_key(|place| ty.flat[usize::from(*place)].name);
+        assert!(ty.flat.len() <= FIELDS_MAX, "{} has too many fields", ty.name);
+        ty.by_length = (0..ty.flat.len() as u8).collect();
+        ty.by_length.sort_unstable_by_key(|place| ty.flat[usize::from(*place)].name.len());
+        let longest = ty.by_length.last().map_or(0, |place| ty.flat[usize::from(*place)].name.len());
+        let shorter = |length| ty.flat.iter().filter(|field| field.name.len() < length).count() as u8;
+        ty.lengths = (0..longest + 2).map(shorter).collect();
         for (place, field) in ty.flat.iter().enumerate() {
             if matches!(field.presence, Presence::OrNull | Presence::Always) {
                 ty.always.insert(place);

@@ -64,7 +64,13 @@ impl<'d, 'p> Node<'d, 'p> {
 
     /// The field of that name; dots lead further down.
     pub(super) fn at<'q>(&'q self, names: &'q str) -> Node<'d, 'q> {
-        let value = names.split('.').fold(self.value, |value, name| value.get(name).unwrap_or(&NOTHING));
+        let get = |value: &'d Value, name: &str| value.get(name).unwrap_or(&NOTHING);
+        // Nearly all are single names, which are not worth a search.
+        let value = if names.as_bytes().contains(&b'.') {
+            names.split('.').fold(self.value, get)
+        } else {
+            get(self.value, names)
+        };
         self.step(value, Step::Field(names))
     }
 

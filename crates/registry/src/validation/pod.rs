@@ -1,6 +1,6 @@
 //! Pods, and the templates from which controllers make them.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, HashMap, HashSet};
 
 use serde_json::Value;
 
@@ -26,6 +26,11 @@ const CANNOT_BE_WINDOWS: &str = "cannot be set for a windows pod";
 pub(super) fn pod(pod: &Node, old: Option<&Node>, faults: &mut Faults) {
     let spec = pod.at("spec");
     pod_annotations(&pod.at("metadata.annotations"), &spec, faults);
+    if old.is_some_and(|old| same_spec(pod, old)) {
+        // It was looked at when it was stored, with a name that cannot change. Only what a binding has made of it was
+        // not, and that is no fault of who changes something else.
+        return;
+    }
     pod_spec(&spec, Some(pod.at("metadata").text_of("name")), Vec::new(), faults);
     if spec.text_of("serviceAccountName").is_empty() {
         no_tokens(&spec, faults);
@@ -43,6 +48,16 @@ pub(super) fn pod(pod: &Node, old: Option<&Node>, faults: &mut Faults) {
     }
     if !spec.text_of("nodeName").is_empty() && spec.len_of("schedulingGates") > 0 {
         faults.forbidden(&spec.at("nodeName"), "cannot be set until all schedulingGates have been cleared");
+    }
+}
+
+/// Whether a pod is to be what it was. Its generation tells, which counts the changes of that and which clients cannot
+/// set; looking through all of it takes longer.
+fn same_spec(pod: &Node, old: &Node) -> bool {
+    let generation = |pod: &Node| pod.at("metadata.generation").number();
+    match generation(pod).zip(generation(old)) {
+        Some((now, before)) => now == before,
+        None => pod.at("spec").value == old.at("spec").value,
     }
 }
 
@@ -416,8 +431,9 @@ fn affinity_term(term: &Node, faults: &mut Faults) {
             faults.texts(&key, names::qualified(key.text()));
         }
     }
+    let mismatched: HashSet<&str> = term.items("mismatchLabelKeys").map(|key| key.text()).collect();
     for key in term.items("matchLabelKeys") {
-        if term.items("mismatchLabelKeys").any(|other| other.text() == key.text()) {
+        if mismatched.contains(key.text()) {
             faults.invalid(&key, key.text(), "exists in both matchLabelKeys and mismatchLabelKeys");
         }
     }
@@ -484,11 +500,17 @@ fn scheduling_gates(spec: &Node, faults: &mut Faults) {
     }
 }
 
+/// What no two constraints may have in common.
+fn topology_pair<'d>(constraint: &Node<'d, '_>) -> (&'d str, &'d str) {
+    (constraint.text_of("topologyKey"), constraint.text_of("whenUnsatisfiable"))
+}
+
 fn topology_spread(spec: &Node, faults: &mut Faults) {
-    let pair = |constraint: &Node| -> (String, String) {
-        (constraint.text_of("topologyKey").to_owned(), constraint.text_of("whenUnsatisfiable").to_owned())
-    };
-    for (at, constraint) in spec.items("topologySpreadConstraints").enumerate() {
+    let mut left: HashMap<(&str, &str), usize> = HashMap::new();
+    for constraint in spec.items("topologySpreadConstraints") {
+        *left.entry(topology_pair(&constraint)).or_default() += 1;
+    }
+    for constraint in spec.items("topologySpreadConstraints") {
         let skew = constraint.number_of("maxSkew");
         if skew <= 0 {
             faults.invalid(&constraint.at("maxSkew"), skew, "must be greater than zero");
@@ -500,8 +522,10 @@ fn topology_spread(spec: &Node, faults: &mut Faults) {
         if !matches!(action.text(), "DoNotSchedule" | "ScheduleAnyway") {
             faults.not_supported(&action, action.text(), &["DoNotSchedule", "ScheduleAnyway"]);
         }
-        let own = pair(&constraint);
-        if spec.items("topologySpreadConstraints").skip(at + 1).any(|other| pair(&other) == own) {
+        let own = topology_pair(&constraint);
+        let left = left.entry(own).or_default();
+        *left = left.saturating_sub(1);
+        if *left > 0 {
             let shown = format!("{{{}, {}}}", own.0, own.1);
             faults.duplicate(&constraint.at("{topologyKey, whenUnsatisfiable}"), &shown);
         }
@@ -649,6 +673,9 @@ const CHANGEABLE: &str = "pod updates may not change fields other than \
 pub(super) fn pod_change(pod: &Node, old: &Node, faults: &mut Faults) {
     annotation_changes(pod, old, faults);
     let (spec, before) = (pod.at("spec"), old.at("spec"));
+    if same_spec(pod, old) {
+        return;
+    }
     for list in ["containers", "initContainers"] {
         if spec.len_of(list) != before.len_of(list) {
             faults.forbidden(&spec.at(list), "pod updates may not add or remove containers");

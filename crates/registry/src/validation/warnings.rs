@@ -1,6 +1,6 @@
 //! What works but is old, ambiguous, or likely to be a mistake.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashSet};
 
 use serde_json::Value;
 
@@ -206,18 +206,20 @@ fn annotations(meta: &Node, warnings: &mut Warnings) {
 }
 
 fn repeated(spec: &Node, list: &str, field: &str, warnings: &mut Warnings) {
-    for (at, item) in spec.items(list).enumerate() {
+    let mut seen = HashSet::new();
+    for item in spec.items(list) {
         let text = item.text_of(field);
-        if !text.is_empty() && spec.items(list).take(at).any(|other| other.text_of(field) == text) {
+        if !text.is_empty() && !seen.insert(text) {
             warnings.tell(&item.at(field), &format!("duplicate {field} \"{text}\""));
         }
     }
 }
 
 fn hidden_variables(container: &Node, warnings: &mut Warnings) {
-    for (at, variable) in container.items("env").enumerate() {
+    let mut seen = HashSet::new();
+    for variable in container.items("env") {
         let name = variable.text_of("name");
-        if container.items("env").take(at).any(|other| other.text_of("name") == name) {
+        if !seen.insert(name) {
             let text =
                 format!("hides previous definition of \"{name}\", which may be dropped when using apply");
             warnings.tell(&variable, &text);

@@ -137,3 +137,27 @@ async fn a_patched_object_gets_its_defaults_again() {
     assert_eq!(patched["spec"]["ports"], json!([{"port": 81, "protocol": "TCP", "targetPort": 81}]));
     assert_eq!(patched["spec"]["sessionAffinity"], "None");
 }
+
+/// Only what a patch may have changed is given its form again; that includes what it names and does not change.
+#[tokio::test]
+async fn what_a_patch_brings_is_given_its_form() {
+    let world = World::new().await;
+    let made = world.post("pods default", pod("p")).await.ok();
+    let at = "pods default/p";
+    let labelled = world.merge(at, json!({"metadata": {"labels": {"a": null, "b": "1"}}})).await.ok();
+    assert_eq!((&labelled["spec"], &labelled["metadata"]["labels"]), (&made["spec"], &json!({"b": "1"})));
+    let unknown = json!({"metadata": {"labels": {"b": "2"}}, "nonsense": 1});
+    for patched in [world.merge(at, unknown.clone()).await, world.strategic(at, unknown).await] {
+        let patched = patched.ok();
+        assert!(patched.get("nonsense").is_none() && patched["metadata"]["labels"]["b"] == "2", "{patched}");
+    }
+    for (patch, field) in [
+        (json!({"spec": {"activeDeadlineSeconds": "5"}}), "activeDeadlineSeconds"),
+        (json!({"metadata": {"labels": {"a": 1}}}), "labels"),
+    ] {
+        let refused = world.merge(at, patch).await;
+        assert!(refused.code == 422 && refused.line().contains(field), "{}", refused.line());
+    }
+    let replaced = json!({"$retainKeys": ["metadata", "spec"], "metadata": {"labels": {"c": "1"}}});
+    assert_eq!(world.strategic(at, replaced).await.ok()["spec"], made["spec"]);
+}

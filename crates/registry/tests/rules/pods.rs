@@ -345,3 +345,27 @@ async fn a_pod_that_is_resized_stays_in_its_class() {
     let why = "422 Invalid: Pod \"p\" is invalid: spec: Invalid value: \"Burstable\": Pod QOS Class may not change as a result of resizing";
     assert_eq!(world.strategic("pods default/p/resize", sent).await.line(), why);
 }
+
+/// What a pod is to be is not looked at again as long as it stays; whether it stays is not the client's to say.
+#[tokio::test]
+async fn no_change_of_a_pod_goes_unseen() {
+    let world = World::new().await;
+    world.post("pods default", pod("p")).await.ok();
+    let at = "pods default/p";
+    let made = world.get(at).await.ok();
+    for generation in [json!(null), json!(0), json!(1), json!(2), json!(7)] {
+        for (pointer, value) in [("/spec/containers/0/image", json!("")), ("/spec/restartPolicy", json!("x"))]
+        {
+            let mut changed = made.clone();
+            changed["metadata"]["generation"] = generation.clone();
+            *changed.pointer_mut(pointer).unwrap() = value;
+            let patch = json!({"metadata": {"generation": generation}, "spec": changed["spec"]});
+            for refused in [world.put(at, changed).await, world.merge(at, patch).await] {
+                assert_eq!(refused.code, 422, "{generation} {pointer}");
+            }
+        }
+    }
+    assert_eq!(world.get(at).await.ok(), made);
+    let annotated = json!({"metadata": {"annotations": {"kubernetes.io/config.mirror": "x"}}});
+    assert_eq!(world.merge(at, annotated).await.code, 422, "annotations have rules of their own");
+}

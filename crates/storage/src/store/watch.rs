@@ -182,7 +182,7 @@ impl View {
     }
 
     fn decode(&self, item: KeyValue) -> Result<Object, StorageError> {
-        Ok(self.store.values.decode(item)?.0)
+        Ok(self.store.values.decode_new(item)?.0)
     }
 }
 
