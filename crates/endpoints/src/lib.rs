@@ -10,6 +10,7 @@ pub mod origins;
 pub mod indent;
 pub mod body;
 mod gather;
+mod together;
 pub mod render;
 pub mod stopping;
 pub mod watch;

@@ -3,14 +3,21 @@
 //! Kept true: a connection that says nothing, or says it too slowly, is closed; when the server stops no connection takes
 //! a new request, and what was begun is finished, but for clients that do not listen, who are not waited for forever.
 
-use crate::{api::Api, auth::ClientCertificate, body::Body, gather::Gather, stopping::Stopping};
+use crate::{
+    api::Api,
+    auth::ClientCertificate,
+    body::Body,
+    gather::{Gather, Taking},
+    stopping::Stopping,
+    together::{Begun, Together},
+};
 use hyper::{
     Request, Response,
     body::Incoming,
     server::conn::{http1, http2},
     service::{HttpService, Service, service_fn},
 };
-use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
+use hyper_util::rt::{TokioIo, TokioTimer};
 use socket2::{SockRef, TcpKeepalive};
 use std::{
     convert::Infallible,
@@ -19,11 +26,9 @@ use std::{
         Arc,
         atomic::{AtomicBool, Ordering},
     },
-    task::{Context, Poll},
     time::Duration,
 };
 use tokio::{
-    io::{AsyncRead, AsyncWrite},
     net::{TcpListener, TcpStream},
     sync::Notify,
     task::JoinHandle,
@@ -76,6 +81,8 @@ const FAREWELL_MAX: Duration = Duration::from_secs(1);
 const KEEPALIVE: Duration = Duration::from_secs(30);
 /// How a client begins that speaks HTTP/2 without having agreed on it: no method has this name.
 const HTTP2_BEGINS: &[u8; 4] = b"PRI ";
+/// How many bytes of an HTTP/2 answer wait for a client that does not take them, before no more are made.
+const UNSENT_BYTES_MAX: usize = 64 << 10;
 /// How long to wait when no connection can be accepted, as when too many files are open.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
 
@@ -186,7 +193,6 @@ impl Listening {
 struct Protocols {
     tls: Option<(TlsAcceptor, Option<Arc<dyn ClientCertVerifier>>)>,
     http1: http1::Builder,
-    http2: http2::Builder<TokioExecutor>,
     limits: Limits,
 }
 
@@ -199,15 +205,21 @@ impl Protocols {
             .max_headers(limits.headers)
             .max_buf_size(limits.head_bytes as usize)
             .half_close(false);
-        let mut http2 = http2::Builder::new(TokioExecutor::new());
+        let tls = tls.map(|tls| (TlsAcceptor::from(tls.config), tls.verifier));
+        Protocols { tls, http1, limits }
+    }
+
+    fn http2(&self, begun: Begun) -> http2::Builder<Begun> {
+        let limits = self.limits;
+        let mut http2 = http2::Builder::new(begun);
         http2
             .timer(TokioTimer::new())
             .max_concurrent_streams(limits.streams)
             .max_header_list_size(limits.head_bytes)
+            .max_send_buf_size(UNSENT_BYTES_MAX)
             .keep_alive_interval(limits.ping_interval)
             .keep_alive_timeout(limits.ping_answer);
-        let tls = tls.map(|tls| (TlsAcceptor::from(tls.config), tls.verifier));
-        Protocols { tls, http1, http2, limits }
+        http2
     }
 }
 
@@ -286,15 +298,15 @@ impl Connection {
         certificate: Option<Arc<ClientCertificate>>,
     ) -> Serving
     where
-        S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
+        S: Taking,
     {
         let line = Arc::new(Line { shared: speaks_http2, ..Line::default() });
         let service = service(self.api, certificate, Arc::clone(&line));
         if speaks_http2 {
-            let gather = Gather::new(stream);
+            let (gather, begun) = (Gather::new(stream), Begun::default());
             let stream = TokioIo::new(gather.clone());
-            let connection = self.protocols.http2.serve_connection(stream, service);
-            let connection = Box::pin(Gathering { connection, gather });
+            let connection = self.protocols.http2(begun.clone()).serve_connection(stream, service);
+            let connection = Box::pin(Together::new(connection, begun, gather));
             Box::pin(serve_http2(connection, line, self.protocols.limits, self.stopping))
         } else {
             let stream = TokioIo::new(stream);
@@ -305,27 +317,11 @@ impl Connection {
 }
 
 type Http1<S, A> = http1::UpgradeableConnection<TokioIo<S>, A>;
-type Http2<S, A> = http2::Connection<TokioIo<Gather<S>>, A, TokioExecutor>;
-
-/// A connection whose bytes are sent when it was polled.
-struct Gathering<C, S> {
-    connection: C,
-    gather: Gather<S>,
-}
-
-impl<C: Future + Unpin, S: AsyncWrite + Unpin> Future for Gathering<C, S> {
-    type Output = C::Output;
-
-    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<C::Output> {
-        let ended = Pin::new(&mut self.connection).poll(context);
-        let _ = self.gather.poll_pass_on(context);
-        ended
-    }
-}
+type Http2<S, A> = http2::Connection<TokioIo<Gather<S>>, A, Begun>;
 
 async fn serve_http1<S, A>(mut connection: Pin<Box<Http1<S, A>>>, line: Arc<Line>, stopping: Stopping)
 where
-    S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
+    S: Taking,
     A: HttpService<Incoming, ResBody = Body, Error = Infallible>,
 {
     let ended = tokio::select! {
@@ -340,12 +336,12 @@ where
 }
 
 async fn serve_http2<S, A>(
-    mut connection: Pin<Box<Gathering<Http2<S, A>, S>>>,
+    mut connection: Pin<Box<Together<Http2<S, A>, S>>>,
     line: Arc<Line>,
     limits: Limits,
     stopping: Stopping,
 ) where
-    S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
+    S: Taking,
     A: HttpService<Incoming, ResBody = Body, Error = Infallible, Future = Answering>,
 {
     tokio::select! {
