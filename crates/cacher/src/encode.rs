@@ -2,7 +2,8 @@
 //!
 //! Kept true: as long as the cache has room for it, one form of one event of one object is made once, even if many ask
 //! at the same time, and all get the same bytes, whether they watch live, resume or begin with the state. What was not
-//! asked for lately is forgotten when the bytes kept reach the limit.
+//! asked for lately is forgotten when the bytes kept reach the limit. Lines of JSON are made in no time, so that only
+//! those of the last events are kept, for all who watch live.
 //!
 //! Not here: forms other than JSON. Who knows them (tables, protobuf) names them by a [`Format`] and makes them.
 
@@ -32,9 +33,13 @@ impl Format {
 
 /// The forms of recent events. One serves all resources of a server.
 pub struct Encodings {
-    cache: Cache<Form, Bytes, Bytewise>,
+    cache: Forms,
+    /// Of objects that are not large.
+    lines: Forms,
     made: AtomicU64,
 }
+
+type Forms = Cache<Form, Bytes, Bytewise>;
 
 /// What was made. It holds its object, so that no other can be mistaken for it.
 #[derive(Clone)]
@@ -72,28 +77,21 @@ impl Weighter<Form, Bytes> for Bytewise {
 /// How many bytes each part of the cache has at the least: enough for an event of the largest object there may be (1.5
 /// MB), with its value.
 pub(crate) const PART_BYTES_MIN: usize = 8 << 20;
+/// How many bytes of lines of JSON are kept at the most.
+const LINES_BYTES_MAX: usize = 2 << 20;
+/// From how many bytes on a line of JSON is a form like any other.
+const LARGE_BYTES: usize = 64 << 10;
 /// What a form costs beside its bytes and its object's value.
 const FORM_BYTES: usize = 128;
 /// What an event of an ordinary object takes, to guess how many there will be.
 const EVENT_BYTES_USUAL: usize = 4096;
 
 impl Encodings {
-    /// Keeps up to `bytes_max` bytes, the values of the objects included. What does not fit into a part of them, of which
-    /// each has 8 MiB unless all together have less, is made for each who asks.
+    /// Keeps up to `bytes_max` bytes, the values of the objects included, and 2 MiB of JSON beside that. What does not fit
+    /// into a part of them, of which each has 8 MiB unless all together have less, is made for each who asks.
     pub fn new(bytes_max: usize) -> Self {
-        let options = OptionsBuilder::new()
-            .estimated_items_capacity((bytes_max / EVENT_BYTES_USUAL).max(1))
-            .weight_capacity(bytes_max as u64)
-            .shards(1 << (bytes_max / PART_BYTES_MIN).max(1).ilog2())
-            .build()
-            .expect("all that is needed is set");
-        let cache = Cache::with_options(
-            options,
-            Bytewise,
-            DefaultHashBuilder::default(),
-            DefaultLifecycle::default(),
-        );
-        Self { cache, made: AtomicU64::new(0) }
+        let lines = forms(bytes_max.min(LINES_BYTES_MAX));
+        Self { cache: forms(bytes_max), lines, made: AtomicU64::new(0) }
     }
 
     /// An event of an object in some form. `make` is called if it is not at hand; if it fails, the next who asks tries
@@ -106,7 +104,9 @@ impl Encodings {
         make: impl FnOnce(&Object) -> Result<Bytes, E>,
     ) -> Result<Bytes, E> {
         let form = Form { object: object.clone(), event, format };
-        self.cache.get_or_insert_with(&form, || {
+        let is_line = format == Format::JSON && object.value.len() < LARGE_BYTES;
+        let cache = if is_line { &self.lines } else { &self.cache };
+        cache.get_or_insert_with(&form, || {
             self.made.fetch_add(1, Ordering::Relaxed);
             make(object)
         })
@@ -126,6 +126,16 @@ impl Encodings {
     pub fn made(&self) -> u64 {
         self.made.load(Ordering::Relaxed)
     }
+}
+
+fn forms(bytes_max: usize) -> Forms {
+    let options = OptionsBuilder::new()
+        .estimated_items_capacity((bytes_max / EVENT_BYTES_USUAL).max(1))
+        .weight_capacity(bytes_max as u64)
+        .shards(1 << (bytes_max / PART_BYTES_MIN).max(1).ilog2())
+        .build()
+        .expect("all that is needed is set");
+    Cache::with_options(options, Bytewise, DefaultHashBuilder::default(), DefaultLifecycle::default())
 }
 
 /// Appends an object's JSON, its version in place.

@@ -1,19 +1,17 @@
 //! Recent events of one resource, oldest first, so that a watch resumes without listing again.
 //!
-//! Kept true by [`History::push`] and [`History::reset`] alone: revisions never fall (and rise, but for what etcd
+//! Kept true by [`History::record`] and [`History::reset`] alone: revisions never fall (and rise, but for what etcd
 //! deletes together); an event leaves only at the old end; at most `capacity` events are kept, and at most
 //! `bytes_max` bytes of values that nobody else needs, the newest event aside.
 //!
 //! Resuming after `r` needs every event after `r`; once one of them is gone the answer is [`TooOld`].
 //! Not here: current objects (`store`), who is listening (`interest`).
 
+use crate::kept::Kept;
 use keepwatch_apimachinery::ResourceVersion;
-use keepwatch_storage::{Object, Predicate, WatchEvent};
-use std::{
-    collections::VecDeque,
-    sync::{Arc, OnceLock},
-    time::Duration,
-};
+use keepwatch_storage::{Key, Object, Predicate, WatchEvent, WeakObject};
+use parking_lot::Mutex;
+use std::{collections::VecDeque, sync::Arc, time::Duration};
 use tokio::time::Instant;
 
 /// Fewer events are never made room for.
@@ -24,55 +22,58 @@ const UPPER_BOUND_EVENTS: usize = 102_400;
 const UPPER_BOUND_DOUBLINGS_MAX: u32 = 14;
 /// The shortest time that events are to be kept for, if there is room for them.
 pub(crate) const FRESH_DURATION_MIN: Duration = Duration::from_secs(75);
-/// What an event costs beside the old value: itself, its place and the old object's metadata.
-const EVENT_BYTES: usize = 256;
+/// What an event costs beside the old value: itself, its place, and what is kept of an object that is not whole.
+const EVENT_BYTES: usize = 480;
 
 /// One change, with what was before it.
 pub(crate) struct Event {
     pub(crate) revision: ResourceVersion,
     /// Absent if it was created.
-    pub(crate) old: Option<Object>,
+    old: Option<Arc<Kept>>,
     /// Absent if it was deleted.
-    pub(crate) new: Option<Object>,
+    new: Option<Arc<Kept>>,
     /// The old object with this event's revision: how its going out of sight is told. Made once, for all.
-    gone: OnceLock<Object>,
+    gone: Mutex<WeakObject>,
     arrived: Instant,
+    /// What keeping it costs: the new object is current, or the next event's old one.
+    bytes: usize,
 }
 
 impl Event {
-    /// # Panics
-    /// If there is neither an old object nor a new one.
-    pub(crate) fn new(
-        revision: ResourceVersion,
-        old: Option<Object>,
-        new: Option<Object>,
-        arrived: Instant,
-    ) -> Self {
-        assert!(old.is_some() || new.is_some(), "an event is about an object");
-        Self { revision, old, new, gone: OnceLock::new(), arrived }
+    /// Where the object is stored.
+    pub(crate) fn key(&self) -> &Key {
+        let either = self.new.as_ref().or(self.old.as_ref());
+        &either.expect("checked when it was recorded").key
     }
 
-    /// The object before or after the event, whichever there is.
-    pub(crate) fn object(&self) -> &Object {
-        self.new.as_ref().or(self.old.as_ref()).expect("checked when it was made")
+    /// How many bytes the object's value had before the event, if it was that of an earlier state.
+    pub(crate) fn bytes_at(&self, revision: ResourceVersion) -> usize {
+        self.old.as_ref().filter(|old| old.revision <= revision).map_or(0, |old| old.value_bytes)
+    }
+
+    /// The object before the event.
+    pub(crate) fn old(&self) -> Option<Object> {
+        self.old.as_ref().map(|old| old.object())
     }
 
     /// What a watcher is told who sees only what `predicate` lets pass.
     pub(crate) fn seen_through(&self, predicate: &Predicate) -> Option<WatchEvent> {
-        let sees = |object: &&Object| predicate.is_everything() || predicate.matches(&object.attributes);
+        let sees = |kept: &&Arc<Kept>| kept.matches(predicate);
         match (self.old.as_ref().filter(sees), self.new.as_ref().filter(sees)) {
             (None, None) => None,
-            (None, Some(new)) => Some(WatchEvent::Added(new.clone())),
-            (Some(_), Some(new)) => Some(WatchEvent::Modified(new.clone())),
-            (Some(old), None) => {
-                Some(WatchEvent::Deleted(self.gone.get_or_init(|| old.at(self.revision)).clone()))
-            }
+            (None, Some(new)) => Some(WatchEvent::Added(new.object())),
+            (Some(_), Some(new)) => Some(WatchEvent::Modified(new.object())),
+            (Some(old), None) => Some(WatchEvent::Deleted(self.gone(old))),
         }
     }
 
-    /// What keeping it costs: the new object is current, or the next event's old one.
-    fn bytes(&self) -> usize {
-        EVENT_BYTES + self.old.as_ref().map_or(0, |old| old.value.len() + old.attributes.bytes())
+    fn gone(&self, old: &Kept) -> Object {
+        let mut made = self.gone.lock();
+        made.upgrade().unwrap_or_else(|| {
+            let gone = old.object().at(self.revision);
+            *made = gone.downgrade();
+            gone
+        })
     }
 }
 
@@ -141,17 +142,41 @@ impl History {
     }
 
     /// Adds the newest event, forgetting old ones where that is needed.
-    pub(crate) fn push(&mut self, event: Arc<Event>) -> Resized {
-        let resized = self.resize(event.arrived);
+    ///
+    /// # Panics
+    /// If there is neither an old object nor a new one.
+    pub(crate) fn record(
+        &mut self,
+        revision: ResourceVersion,
+        old: Option<Object>,
+        new: Option<Object>,
+        arrived: Instant,
+    ) -> (Arc<Event>, Resized) {
+        assert!(old.is_some() || new.is_some(), "an event is about an object");
+        let resized = self.resize(arrived);
         while self.events.len() >= self.capacity {
             self.forget_oldest();
         }
-        self.bytes += event.bytes();
-        self.events.push_back(event);
+        let old = old.map(|old| self.kept(&old).unwrap_or_else(|| Arc::new(Kept::new(old, None))));
+        let new = new.map(|new| Arc::new(Kept::new(new, old.as_deref())));
+        if let (Some(old), Some(new)) = (&old, &new) {
+            old.supersede(new);
+        }
+        let bytes = EVENT_BYTES + old.as_ref().map_or(0, |old| old.bytes());
+        let event = Arc::new(Event { revision, old, new, gone: Mutex::default(), arrived, bytes });
+        self.bytes += bytes;
+        self.events.push_back(Arc::clone(&event));
         while self.bytes > self.limits.bytes_max && self.events.len() > 1 {
             self.forget_oldest();
         }
-        resized
+        (event, resized)
+    }
+
+    /// An object as the event keeps it that told of it first.
+    fn kept(&self, object: &Object) -> Option<Arc<Kept>> {
+        let begin = self.events.partition_point(|event| event.revision < object.revision);
+        let mut its = self.events.range(begin..).take_while(|event| event.revision == object.revision);
+        its.find_map(|event| event.new.as_ref().filter(|new| new.is(object)).cloned())
     }
 
     /// A full history grows while its oldest event is still fresh, and shrinks when most are not.
@@ -182,7 +207,7 @@ impl History {
 
     fn forget_oldest(&mut self) {
         if let Some(oldest) = self.events.pop_front() {
-            self.bytes -= oldest.bytes();
+            self.bytes -= oldest.bytes;
             // If the next one has the same revision, nobody may begin between the two.
             self.begins_after = oldest.revision;
         }
@@ -223,10 +248,10 @@ mod tests {
         Version { key, value, revision: version(revision), attributes }.into()
     }
 
-    /// An update at this revision, whose old value has so many bytes.
-    fn update(revision: u64, old_bytes: usize, arrived: Instant) -> Arc<Event> {
+    /// Records an update at this revision, whose old value has so many bytes.
+    fn update(history: &mut History, revision: u64, old_bytes: usize, arrived: Instant) -> Resized {
         let (old, new) = (object(revision - 1, old_bytes), object(revision, 0));
-        Arc::new(Event::new(version(revision), Some(old), Some(new), arrived))
+        history.record(version(revision), Some(old), Some(new), arrived).1
     }
 
     fn within(lower: usize, upper: usize) -> Limits {
@@ -247,10 +272,10 @@ mod tests {
         history.capacity = capacity;
         let mut now = Instant::now();
         for revision in 11..11 + capacity as u64 {
-            assert_eq!(history.push(update(revision, 0, now)), Resized::No);
+            assert_eq!(update(&mut history, revision, 0, now), Resized::No);
             now += spacing;
         }
-        assert_eq!(history.push(update(11 + capacity as u64, 0, now)), resized, "{spacing:?}");
+        assert_eq!(update(&mut history, 11 + capacity as u64, 0, now), resized, "{spacing:?}");
         let events: Vec<u64> = history.events.iter().map(|event| event.revision.get() - 10).collect();
         assert_eq!((history.capacity(), &*events), left, "{spacing:?}");
     }
@@ -312,7 +337,7 @@ mod tests {
         history.reset(version(10));
         assert_eq!((after(&history, 10), after(&history, 9)), (Ok(vec![]), Err(10)));
         for revision in 15..=17 {
-            history.push(update(revision, 0, Instant::now()));
+            update(&mut history, revision, 0, Instant::now());
         }
         assert_eq!((after(&history, 10), after(&history, 9)), (Ok(vec![15, 16, 17]), Err(10)));
         assert_eq!(after(&history, 16), Ok(vec![17]));
@@ -323,7 +348,7 @@ mod tests {
     fn when_something_is_forgotten_a_watch_can_begin_right_after_it() {
         let mut history = History::new(version(10), within(4, 4));
         for revision in 11..=16 {
-            history.push(update(revision, 0, Instant::now()));
+            update(&mut history, revision, 0, Instant::now());
         }
         assert_eq!((after(&history, 12), after(&history, 11)), (Ok(vec![13, 14, 15, 16]), Err(12)));
         history.reset(version(20));
@@ -334,7 +359,7 @@ mod tests {
     fn between_the_event_that_was_forgotten_and_the_next_any_revision_will_do() {
         let mut history = History::new(version(10), within(2, 2));
         for revision in [11, 20, 30] {
-            history.push(update(revision, 0, Instant::now()));
+            update(&mut history, revision, 0, Instant::now());
         }
         assert_eq!(after(&history, 10), Err(11));
         for revision in 11..20 {
@@ -346,7 +371,7 @@ mod tests {
     fn nobody_begins_between_two_events_of_one_revision() {
         let mut history = History::new(version(10), within(2, 2));
         for revision in [11, 11, 12] {
-            history.push(update(revision, 0, Instant::now()));
+            update(&mut history, revision, 0, Instant::now());
         }
         assert_eq!((after(&history, 10), after(&history, 11)), (Err(11), Ok(vec![12])));
     }
@@ -356,16 +381,17 @@ mod tests {
         let room_for_three = 3 * (EVENT_BYTES + 1000);
         let mut history = History::new(version(10), Limits { bytes_max: room_for_three, ..within(100, 100) });
         for revision in 11..=15 {
-            history.push(update(revision, 1000, Instant::now()));
+            update(&mut history, revision, 1000, Instant::now());
         }
         assert_eq!((after(&history, 12), after(&history, 11)), (Ok(vec![13, 14, 15]), Err(12)));
-        history.push(update(16, room_for_three, Instant::now()));
+        update(&mut history, 16, room_for_three, Instant::now());
         assert_eq!((after(&history, 15), after(&history, 14)), (Ok(vec![16]), Err(15)));
     }
 
     #[test]
     fn all_who_lose_sight_of_an_object_are_told_of_the_same_one() {
-        let event = Event::new(version(12), Some(object(11, 0)), None, Instant::now());
+        let mut history = History::new(version(10), within(4, 4));
+        let (event, _) = history.record(version(12), Some(object(11, 0)), None, Instant::now());
         let told = || match event.seen_through(&Predicate::everything()) {
             Some(WatchEvent::Deleted(gone)) => gone,
             other => panic!("{other:?}"),
@@ -388,23 +414,23 @@ mod tests {
             for (step, seconds, bytes) in events {
                 revision += step.max(u64::from(revision == 10));
                 now += Duration::from_secs(seconds);
-                let event = update(revision, bytes, now);
-                all.push(event.clone());
-                let (before, resized) = (history.capacity(), history.push(event));
+                all.push(revision);
+                let (before, resized) = (history.capacity(), update(&mut history, revision, bytes, now));
                 prop_assert_eq!(resized == Resized::Grown, history.capacity() > before);
                 prop_assert_eq!(resized == Resized::Shrunk, history.capacity() < before);
 
                 let left = history.events.len();
                 prop_assert!((1..=history.capacity()).contains(&left));
                 prop_assert!((4..=32).contains(&history.capacity()));
-                let bytes: usize = history.events.iter().map(|event| event.bytes()).sum();
+                let bytes: usize = history.events.iter().map(|event| event.bytes).sum();
                 prop_assert_eq!(history.bytes, bytes);
                 prop_assert!(left == 1 || bytes <= bytes_max);
-                prop_assert!(all.iter().rev().zip(history.events.iter().rev()).all(|(a, b)| Arc::ptr_eq(a, b)));
+                let revisions = history.events.iter().map(|event| event.revision.get());
+                prop_assert!(all[all.len() - left..].iter().copied().eq(revisions));
 
-                let forgotten = all[..all.len() - left].last().map_or(10, |event| event.revision.get());
+                let forgotten = all[..all.len() - left].last().copied().unwrap_or(10);
                 for asked in 9..=revision + 1 {
-                    let newer = all.iter().map(|event| event.revision.get()).filter(|newer| *newer > asked);
+                    let newer = all.iter().copied().filter(|newer| *newer > asked);
                     let expected = if asked < forgotten { Err(forgotten) } else { Ok(newer.collect()) };
                     prop_assert_eq!(after(&history, asked), expected, "after {}", asked);
                 }

@@ -229,7 +229,7 @@ fn remove_under<W: Interested>(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::history::Event;
+    use crate::history::{Event, History, Limits};
     use keepwatch_apimachinery::{
         ResourceVersion,
         selector::{FieldSelector, LabelSelector},
@@ -336,6 +336,14 @@ mod tests {
         }))
     }
 
+    /// What became of an object at revision 9.
+    fn event(old: Option<&Object>, new: Option<&Object>) -> Arc<Event> {
+        let version = |number| ResourceVersion::new(number).unwrap();
+        let limits = Limits::new(std::time::Duration::ZERO, usize::MAX);
+        let mut history = History::new(version(1), limits);
+        history.record(version(9), old.cloned(), new.cloned(), Instant::now()).0
+    }
+
     proptest! {
         /// With any selectors and events, every watcher sees exactly what a look at all watchers would give it.
         #[test]
@@ -361,13 +369,13 @@ mod tests {
                 if old.is_none() && new.is_none() {
                     continue;
                 }
-                let event = Event::new(ResourceVersion::new(9).unwrap(), old, new, Instant::now());
-                let met = met(&interest, event.old.as_ref(), event.new.as_ref());
+                let event = event(old.as_ref(), new.as_ref());
+                let met = met(&interest, old.as_ref(), new.as_ref());
                 let sees = |watcher: &Arc<Wants>| event.seen_through(&watcher.predicate);
                 for watcher in &here {
                     let times = met.iter().filter(|other| Arc::ptr_eq(other, watcher)).count();
                     prop_assert!(times <= 1, "met {} times", times);
-                    let naive = sees(watcher).filter(|_| watcher.scope.contains(&event.object().key));
+                    let naive = sees(watcher).filter(|_| watcher.scope.contains(event.key()));
                     let found = if times == 1 { sees(watcher) } else { None };
                     prop_assert_eq!(found, naive);
                 }
@@ -400,10 +408,8 @@ mod tests {
         interest.add(wants("/r/pods/", "app=web", ""));
         let old = object("/r/pods/n/a", &[("app", "web")], None);
         let new = object("/r/pods/n/a", &[("app", "db")], None);
-        let event = Event::new(ResourceVersion::new(9).unwrap(), Some(old), Some(new), Instant::now());
-        let [watcher] = &met(&interest, event.old.as_ref(), event.new.as_ref())[..] else {
-            panic!("one is met")
-        };
+        let event = event(Some(&old), Some(&new));
+        let [watcher] = &met(&interest, Some(&old), Some(&new))[..] else { panic!("one is met") };
         let Some(WatchEvent::Deleted(gone)) = event.seen_through(&watcher.predicate) else {
             panic!("it is gone")
         };

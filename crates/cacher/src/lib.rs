@@ -38,6 +38,7 @@
 mod sync;
 mod sieve;
 mod store;
+mod kept;
 mod history;
 mod interest;
 mod watcher;
@@ -397,11 +398,12 @@ impl Storage for Cacher {
             Source::Storage => self.fall_back(key, request).await,
             Source::Cache { store, revision, from, limit } => {
                 let predicate = &request.predicate;
+                let is_continued = from.is_some();
                 let listing = Listing { scope: &scope, from, limit, predicate, revision };
                 let list = listing.of(&store, &self.shared.metrics).await?;
                 if list.next.is_some() {
                     // The next page will ask for this state again.
-                    self.shared.change(|state| state.keep(revision, store));
+                    self.shared.change(|state| state.keep(revision, store, is_continued));
                 }
                 Ok(list)
             }

@@ -16,21 +16,28 @@ use crate::{
 use keepwatch_apimachinery::ResourceVersion;
 use keepwatch_storage::{Frontier, Key, Object};
 use std::{
-    collections::{BTreeMap, VecDeque},
+    collections::{BTreeMap, HashSet, VecDeque},
     sync::{
         Arc,
-        atomic::{AtomicU64, Ordering},
+        atomic::{AtomicBool, AtomicU64, Ordering},
     },
 };
 use tokio::time::Instant;
 
-/// How many earlier states are at hand. Each costs what was written between it and the next: the map's inner nodes at the
-/// most, as the objects themselves are in the history.
+/// How many earlier states are at hand. Each keeps the objects that were current then, of which the history has only
+/// what has changed since.
 const SNAPSHOTS_MAX: usize = 16;
+/// How many bytes of such objects an earlier state may keep that nobody has asked for yet. It can be made again.
+const UNASKED_SNAPSHOT_BYTES_MAX: usize = 1 << 20;
+/// How many bytes one may keep that somebody reads page by page.
+const SNAPSHOT_BYTES_MAX: usize = 32 << 20;
 
 /// An earlier state.
 struct Snapshot {
     store: Store,
+    /// How many bytes the values have that have ceased to be current since then.
+    bytes: usize,
+    is_asked_for: AtomicBool,
     /// The higher, the later it was asked for.
     asked_for: AtomicU64,
 }
@@ -71,11 +78,12 @@ impl Past {
 
     /// Undoes the events. May take a while, so the state should not be held.
     pub(crate) fn restore(self) -> Store {
-        let mut store = self.later;
-        for event in self.since.iter().rev() {
-            match &event.old {
-                Some(old) => store.put(old.clone()),
-                None => store.remove(&event.object().key),
+        let (mut store, mut restored) = (self.later, HashSet::new());
+        // Of each object only the first change matters: what was before it was there then.
+        for event in self.since.iter().filter(|event| restored.insert(event.key())) {
+            match event.old() {
+                Some(old) => store.put(old),
+                None => store.remove(event.key()),
             };
         }
         store
@@ -137,14 +145,19 @@ impl State {
         if old.is_none() && new.is_none() {
             return Applied { resized: Resized::No, offered: 0 };
         }
-        let event = Arc::new(Event::new(revision, old, new, now));
+        if let Some(old) = &old {
+            // Those that have it from when it was current.
+            for (_, snapshot) in self.snapshots.range_mut(old.revision..) {
+                snapshot.bytes += old.value.len();
+            }
+        }
+        let (event, resized) = self.history.record(revision, old.clone(), new.clone(), now);
         let mut offered = 0;
-        self.watchers.meet(event.old.as_ref(), event.new.as_ref(), |watcher| {
+        self.watchers.meet(old.as_ref(), new.as_ref(), |watcher| {
             watcher.offer(&event, wakers);
             offered += 1;
         });
-        let resized = self.history.push(event);
-        self.forget_snapshots_before_the_history();
+        self.forget_costly_snapshots();
         Applied { resized, offered }
     }
 
@@ -162,34 +175,46 @@ impl State {
 
     /// Puts the present state aside, because somebody is going to ask for it again.
     pub(crate) fn put_aside(&mut self) {
-        self.keep(self.revision, self.store.clone());
+        self.keep(self.revision, self.store.clone(), false);
     }
 
-    /// Keeps a state at hand, if the history reaches as far back. If there are too many, the one that nobody has asked
-    /// for the longest is not kept any more.
-    pub(crate) fn keep(&mut self, revision: ResourceVersion, store: Store) {
+    /// Keeps a state at hand, if the history reaches as far back; for longer if somebody has come back for it. If there
+    /// are too many, the one that nobody has asked for the longest is not kept any more.
+    pub(crate) fn keep(&mut self, revision: ResourceVersion, store: Store, is_asked_for: bool) {
         if self.history.reaches(revision).is_err() || revision > self.revision {
             return self.garbage.push(Garbage::Store(store));
         }
-        let snapshot = Snapshot { store, asked_for: AtomicU64::new(self.now_asked_for()) };
+        let before = self.snapshots.get(&revision);
+        let was_asked_for = before.is_some_and(|before| before.is_asked_for.load(Ordering::Relaxed));
+        let since = self.history.after(revision).into_iter().flatten();
+        let snapshot = Snapshot {
+            store,
+            bytes: since.map(|event| event.bytes_at(revision)).sum(),
+            is_asked_for: AtomicBool::new(is_asked_for || was_asked_for),
+            asked_for: AtomicU64::new(self.now_asked_for()),
+        };
         let replaced = self.snapshots.insert(revision, snapshot);
         let too_many = self.snapshots.len() > SNAPSHOTS_MAX;
         let stalest = self.snapshots.iter().min_by_key(|(_, kept)| kept.asked_for.load(Ordering::Relaxed));
         let stalest = stalest.map(|(revision, _)| *revision).filter(|_| too_many);
         let forgotten = stalest.and_then(|revision| self.snapshots.remove(&revision));
         self.garbage.extend(replaced.into_iter().chain(forgotten).map(|gone| Garbage::Store(gone.store)));
+        self.forget_costly_snapshots();
     }
 
     fn now_asked_for(&self) -> u64 {
         self.asked_for.fetch_add(1, Ordering::Relaxed)
     }
 
-    fn forget_snapshots_before_the_history(&mut self) {
-        while let Some(oldest) = self.snapshots.first_entry()
-            && *oldest.key() < self.history.begins_after()
-        {
-            self.garbage.push(Garbage::Store(oldest.remove().store));
-        }
+    /// Forgets the snapshots that are older than the history, or keep too much.
+    fn forget_costly_snapshots(&mut self) {
+        let begins_after = self.history.begins_after();
+        let costly = self.snapshots.extract_if(.., |revision, snapshot| {
+            let is_asked_for = snapshot.is_asked_for.load(Ordering::Relaxed);
+            let bytes_max = if is_asked_for { SNAPSHOT_BYTES_MAX } else { UNASKED_SNAPSHOT_BYTES_MAX };
+            *revision < begins_after || snapshot.bytes > bytes_max
+        });
+        self.garbage.extend(costly.map(|(_, snapshot)| Garbage::Store(snapshot.store)));
     }
 
     /// The state at a revision, as far back as the history reaches. One in the future is not known either.
@@ -201,6 +226,7 @@ impl State {
         let (from, later) = match self.snapshots.range(revision..).next() {
             Some((from, snapshot)) => {
                 snapshot.asked_for.store(self.now_asked_for(), Ordering::Relaxed);
+                snapshot.is_asked_for.store(true, Ordering::Relaxed);
                 (*from, snapshot.store.clone())
             }
             None => (self.revision, self.store.clone()),

@@ -160,7 +160,7 @@ impl Watcher {
             Mode::Live { after } if event.revision > after && !inbox.ended => {}
             _ => return,
         }
-        let bytes = event.object().value.len();
+        let bytes = bytes_of(&seen);
         let is_full = inbox.waiting.len() >= INBOX_EVENTS_MAX
             || (inbox.waiting_bytes + bytes > INBOX_BYTES_MAX && !inbox.waiting.is_empty());
         match inbox.last.filter(|_| is_full) {
@@ -305,7 +305,7 @@ impl Reader {
                 let store = past.restore();
                 let garbage = {
                     let mut state = state.write();
-                    state.keep(revision, store.clone());
+                    state.keep(revision, store.clone(), true);
                     state.take_garbage()
                 };
                 drop(garbage);
@@ -387,10 +387,10 @@ impl Reader {
                 return Look::Looked;
             }
             self.position = event.revision;
-            if self.watcher.scope.contains(&event.object().key)
+            if self.watcher.scope.contains(event.key())
                 && let Some(seen) = event.seen_through(&self.watcher.predicate)
             {
-                bytes += event.object().value.len();
+                bytes += bytes_of(&seen);
                 self.taken.push_back(seen);
                 self.initial_count += usize::from(event.revision <= self.begun_at);
             }
@@ -398,6 +398,16 @@ impl Reader {
         self.position = self.position.max(state.revision);
         self.watcher.inbox.lock().mode = Mode::Live { after: self.position };
         Look::Looked
+    }
+}
+
+/// How many bytes the value has that an event is about.
+fn bytes_of(event: &WatchEvent) -> usize {
+    match event {
+        WatchEvent::Added(object) | WatchEvent::Modified(object) | WatchEvent::Deleted(object) => {
+            object.value.len()
+        }
+        WatchEvent::Bookmark { .. } => 0,
     }
 }
 

@@ -64,7 +64,7 @@ pub struct Builder {
 }
 
 /// How many bytes of encoded events are kept for those who watch the same.
-const ENCODINGS_BYTES_MAX: usize = 32 << 20;
+const ENCODINGS_BYTES_MAX: usize = 8 << 20;
 /// How many requests may be answered at once where no limit is wanted.
 const UNLIMITED: usize = 1 << 20;
 /// How long a server that stops waits for its clients.

@@ -58,7 +58,7 @@ use std::{
 use tokio::task::AbortHandle;
 
 /// How many bytes of superseded values stay in memory for watches; older ones are read from the log.
-const SUPERSEDED_BYTES_MAX: usize = 16 << 20;
+const SUPERSEDED_BYTES_MAX: usize = 4 << 20;
 
 /// How a store behaves.
 #[derive(Clone, Copy, Debug)]

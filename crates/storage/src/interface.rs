@@ -19,7 +19,12 @@ use keepwatch_apimachinery::{
     ResourceVersion,
     list_options::{ContinueToken, ListAt, Position, WatchStart},
 };
-use std::{fmt, ops::Deref, sync::Arc, time::Duration};
+use std::{
+    fmt,
+    ops::Deref,
+    sync::{Arc, Weak},
+    time::Duration,
+};
 
 /// One object at one revision. Cloning shares it, so that a list, an event and every watcher of it hold the same.
 #[derive(Clone, PartialEq, Eq)]
@@ -44,6 +49,11 @@ impl Object {
         Self(Arc::new(Version { revision, ..Version::clone(self) }))
     }
 
+    /// A way back to it that does not keep it.
+    pub fn downgrade(&self) -> WeakObject {
+        WeakObject(Arc::downgrade(&self.0))
+    }
+
     /// Whether this is that very object, and not only one like it.
     pub fn is(&self, other: &Self) -> bool {
         Arc::ptr_eq(&self.0, &other.0)
@@ -52,6 +62,17 @@ impl Object {
     /// Tells objects in memory apart: no two that exist at the same time have the same.
     pub fn address(&self) -> usize {
         Arc::as_ptr(&self.0).addr()
+    }
+}
+
+/// An [`Object`], if somebody else still has it.
+#[derive(Clone, Debug, Default)]
+pub struct WeakObject(Weak<Version>);
+
+impl WeakObject {
+    /// The object.
+    pub fn upgrade(&self) -> Option<Object> {
+        self.0.upgrade().map(Object)
     }
 }
 

@@ -28,7 +28,7 @@ pub use backend::{Backend, BackendEvent, BackendWatch, Frontier, KeyValue, Range
 pub use error::{ExpiredRead, Rejection, StorageError};
 pub use interface::{
     DeleteOptions, List, ListRequest, Object, Preconditions, Storage, TryUpdate, Update, UpdateOptions,
-    Validate, Version, Watch, WatchEvent, WatchRequest,
+    Validate, Version, Watch, WatchEvent, WatchRequest, WeakObject,
 };
 pub use key::{InvalidKey, Key, ResourcePrefix, Scope};
 pub use predicate::{Attributes, Inspector, Pairs, Predicate, Undecodable};
