@@ -143,7 +143,8 @@ impl Client {
             let Ok(data) = frame.expect("the answer comes").into_data() else { continue };
             bytes += data.len();
             window.extend_from_slice(&data);
-            found += window.windows(needle.len()).filter(|window| *window == needle).count();
+            // Quickly: the client's work is not what is measured, and there are no cores to spare for it.
+            found += memchr::memmem::find_iter(&window, needle).count();
             window.drain(..window.len().saturating_sub(needle.len() - 1));
         }
         (bytes, found)
