@@ -32,7 +32,7 @@ pub(crate) struct Event {
     old: Option<Arc<Kept>>,
     /// Absent if it was deleted.
     new: Option<Arc<Kept>>,
-    /// The old object with this event's revision: how its going out of sight is told. Made once, for all.
+    /// The old object with this event's revision: how its going out of sight is told. Made once for all who still have it.
     gone: Mutex<WeakObject>,
     arrived: Instant,
     /// What keeping it costs: the new object is current, or the next event's old one.

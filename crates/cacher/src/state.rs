@@ -184,12 +184,16 @@ impl State {
         if self.history.reaches(revision).is_err() || revision > self.revision {
             return self.garbage.push(Garbage::Store(store));
         }
-        let before = self.snapshots.get(&revision);
-        let was_asked_for = before.is_some_and(|before| before.is_asked_for.load(Ordering::Relaxed));
-        let since = self.history.after(revision).into_iter().flatten();
+        let (bytes, was_asked_for) = match self.snapshots.get(&revision) {
+            Some(before) => (before.bytes, before.is_asked_for.load(Ordering::Relaxed)),
+            None => {
+                let since = self.history.after(revision).into_iter().flatten();
+                (since.map(|event| event.bytes_at(revision)).sum(), false)
+            }
+        };
         let snapshot = Snapshot {
             store,
-            bytes: since.map(|event| event.bytes_at(revision)).sum(),
+            bytes,
             is_asked_for: AtomicBool::new(is_asked_for || was_asked_for),
             asked_for: AtomicU64::new(self.now_asked_for()),
         };
@@ -377,6 +381,38 @@ mod tests {
             let newest =
                 (revision - 4..=revision).map(|at| (Key::from_backend(KEYS[at as usize % 5]), version(at)));
             assert_eq!(content(&at(&state, version(revision)).unwrap()), newest.collect(), "at {revision}");
+        }
+    }
+
+    /// An earlier state costs the objects that have changed since, each of them once. One that is being read may cost more.
+    #[test]
+    fn an_earlier_state_is_kept_as_long_as_it_costs_little_or_is_read() {
+        let update = |state: &mut State, key: &str, bytes: usize| {
+            let revision = version(state.revision.get() + 1);
+            let (key, value) = (Key::from_backend(key), vec![b'x'; bytes].into());
+            let object = Version { key, value, revision, attributes: Attributes::default() }.into();
+            state.apply(Change::Put(object), Instant::now(), &mut Wakers::default());
+        };
+        for is_read in [false, true] {
+            let mut state = state(1000);
+            KEYS.iter().for_each(|key| update(&mut state, key, UNASKED_SNAPSHOT_BYTES_MAX / 3));
+            let (then, expected) = (state.revision, content(&state.store));
+            state.put_aside();
+            for _ in 0..100 {
+                update(&mut state, KEYS[0], 10);
+            }
+            assert!(state.snapshots.contains_key(&then), "one object has changed");
+            if is_read {
+                assert_eq!(content(&at(&state, then).unwrap()), expected);
+            }
+            KEYS[1..].iter().for_each(|key| update(&mut state, key, 10));
+            assert_eq!(state.snapshots.contains_key(&then), is_read);
+            let made_again = at(&state, then).unwrap();
+            assert_eq!(content(&made_again), expected);
+            state.keep(then, made_again, true);
+            assert!(state.snapshots.contains_key(&then), "somebody came back for it");
+            state.put_aside();
+            assert_eq!(state.snapshots[&then].bytes, KEYS.len() * (UNASKED_SNAPSHOT_BYTES_MAX / 3));
         }
     }
 
