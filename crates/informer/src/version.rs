@@ -1,0 +1,45 @@
+//! Versions of objects, as far as a client may compare them.
+
+use std::cmp::Ordering;
+
+/// Which of two versions is the newer one; nothing if either is not a number as servers write it.
+///
+/// ```
+/// use keepwatch_informer::compare_versions;
+/// use std::cmp::Ordering;
+///
+/// assert_eq!(compare_versions("9", "10"), Some(Ordering::Less));
+/// assert_eq!(compare_versions("9", "abc"), None);
+/// ```
+pub fn compare_versions(a: &str, b: &str) -> Option<Ordering> {
+    (is_number(a) && is_number(b)).then(|| a.len().cmp(&b.len()).then_with(|| a.cmp(b)))
+}
+
+fn is_number(version: &str) -> bool {
+    !version.is_empty() && !version.starts_with('0') && version.bytes().all(|byte| byte.is_ascii_digit())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_numbers_are_compared_however_long_they_are() {
+        let long = "9".repeat(40);
+        for (a, b, expected) in [
+            ("1", "1", Some(Ordering::Equal)),
+            ("2", "10", Some(Ordering::Less)),
+            ("10", "2", Some(Ordering::Greater)),
+            ("5", long.as_str(), Some(Ordering::Less)),
+            ("", "1", None),
+            ("1", "", None),
+            ("01", "1", None),
+            ("0", "1", None),
+            ("-1", "1", None),
+            ("1a", "1", None),
+            ("١", "1", None),
+        ] {
+            assert_eq!(compare_versions(a, b), expected, "{a} {b}");
+        }
+    }
+}

@@ -1,0 +1,237 @@
+use super::*;
+use futures::FutureExt;
+
+const MS: Duration = Duration::from_millis(1);
+
+fn now<T: Item>(queue: &WorkQueue<T>) -> Option<Claim<T>> {
+    queue.get().now_or_never().flatten()
+}
+
+/// Case 54.
+#[tokio::test]
+async fn an_item_that_is_added_while_it_is_worked_on_comes_once_more() {
+    let queue = WorkQueue::new();
+    queue.add("x");
+    let claim = now(&queue).unwrap();
+    queue.add("x");
+    queue.add("x");
+    assert_eq!((queue.len(), now(&queue).is_none()), (0, true));
+    drop(claim);
+    assert_eq!(queue.len(), 1);
+    drop(now(&queue).unwrap());
+    assert!(now(&queue).is_none());
+}
+
+#[tokio::test]
+async fn items_come_in_turn_each_once() {
+    let queue = WorkQueue::new();
+    ["a", "b", "a", "c", "b"].into_iter().for_each(|item| queue.add(item));
+    let claims: Vec<_> = std::iter::from_fn(|| now(&queue)).collect();
+    assert_eq!(claims.iter().map(|claim| **claim).collect::<Vec<_>>(), ["a", "b", "c"]);
+}
+
+/// Case 55.
+#[tokio::test(start_paused = true)]
+async fn of_two_times_the_earlier_counts() {
+    for (first, second, due) in [(50, 70, 50), (50, 30, 30)] {
+        let queue = WorkQueue::new();
+        let begin = Instant::now();
+        queue.add_after("x", first * MS);
+        queue.add_after("x", second * MS);
+        drop(queue.get().await.unwrap());
+        assert_eq!(begin.elapsed().as_millis(), due);
+        tokio::time::advance(100 * MS).await;
+        assert!(now(&queue).is_none(), "it came once");
+    }
+}
+
+/// Case 55.
+#[tokio::test(start_paused = true)]
+async fn what_still_waits_at_the_end_is_lost() {
+    let queue = WorkQueue::new();
+    queue.add_after("x", 50 * MS);
+    queue.add_after("y", Duration::ZERO);
+    queue.shut_down();
+    queue.add("z");
+    queue.add_after("z", MS);
+    assert_eq!(queue.get().await.as_deref(), Some(&"y"));
+    tokio::time::advance(100 * MS).await;
+    assert!(queue.get().await.is_none());
+}
+
+#[tokio::test(start_paused = true)]
+async fn whoever_waits_is_woken_by_what_becomes_due_even_if_another_who_waited_is_gone() {
+    let queue = WorkQueue::new();
+    let first = tokio::spawn({
+        let queue = queue.clone();
+        async move { queue.get().await.map(|claim| *claim) }
+    });
+    let second = tokio::spawn({
+        let queue = queue.clone();
+        async move { queue.get().await.map(|claim| *claim) }
+    });
+    tokio::task::yield_now().await;
+    queue.add_after("x", 50 * MS);
+    tokio::time::sleep(10 * MS).await;
+    first.abort();
+    assert_eq!(tokio::time::timeout(60 * MS, second).await.unwrap().unwrap(), Some("x"));
+}
+
+#[tokio::test]
+async fn what_a_cancelled_reader_was_woken_for_goes_to_the_next() {
+    let queue = WorkQueue::new();
+    let mut first = Box::pin(queue.get());
+    let mut second = Box::pin(queue.get());
+    assert!((&mut first).now_or_never().is_none() && (&mut second).now_or_never().is_none());
+    queue.add("x");
+    drop(first);
+    let claim = tokio::time::timeout(Duration::from_secs(5), second).await.unwrap().unwrap();
+    assert_eq!(*claim, "x");
+}
+
+#[tokio::test]
+async fn whoever_waits_is_woken_by_what_is_to_be_done_once_more() {
+    let queue = WorkQueue::new();
+    queue.add("x");
+    let claim = now(&queue).unwrap();
+    let mut again = Box::pin(queue.get());
+    assert!((&mut again).now_or_never().is_none());
+    queue.add("x");
+    drop(claim);
+    assert_eq!(*tokio::time::timeout(Duration::from_secs(5), again).await.unwrap().unwrap(), "x");
+}
+
+#[tokio::test(start_paused = true)]
+async fn failures_wait_longer_each_time_until_they_are_forgotten() {
+    let queue = WorkQueue::builder().limiter(item_default()).build();
+    for expected in [1, 2, 4] {
+        let begin = Instant::now();
+        queue.add_rate_limited("x");
+        drop(queue.get().await.unwrap());
+        assert_eq!(begin.elapsed().as_millis(), expected);
+    }
+    assert_eq!(queue.num_requeues(&"x"), 3);
+    queue.forget(&"x");
+    assert_eq!(queue.num_requeues(&"x"), 0);
+}
+
+#[tokio::test]
+async fn noise_does_not_count_as_failure_if_it_is_not_to() {
+    for (counts, failures) in [(true, 11), (false, 1)] {
+        let limiter = Box::new(Exponential::new(Duration::from_secs(60), Duration::from_secs(3600)));
+        let queue = WorkQueue::builder().limiter(limiter).adds_count_as_attempts(counts).build();
+        queue.add_rate_limited("x");
+        for _ in 0..10 {
+            queue.add("x");
+            drop(now(&queue).unwrap());
+            queue.add_rate_limited("x");
+        }
+        assert_eq!(queue.num_requeues(&"x"), failures);
+    }
+}
+
+/// Case 57.
+#[tokio::test]
+async fn a_queue_that_is_drained_waits_for_what_is_worked_on() {
+    let queue = WorkQueue::new();
+    ["a", "b"].into_iter().for_each(|item| queue.add(item));
+    let (a, b) = (now(&queue).unwrap(), now(&queue).unwrap());
+    queue.add("a");
+    let mut drain = Box::pin(queue.drain());
+    assert!((&mut drain).now_or_never().is_none());
+    drop(a);
+    assert!((&mut drain).now_or_never().is_none());
+    let again = now(&queue).unwrap();
+    assert_eq!(*again, "a");
+    drop(b);
+    assert!((&mut drain).now_or_never().is_none());
+    drop(again);
+    assert!((&mut drain).now_or_never().is_some());
+    assert!(queue.get().await.is_none());
+}
+
+/// Case 57.
+#[tokio::test]
+async fn shutting_down_releases_who_drains() {
+    let queue = WorkQueue::new();
+    queue.add("a");
+    let _claim = now(&queue).unwrap();
+    let mut drain = Box::pin(queue.drain());
+    assert!((&mut drain).now_or_never().is_none());
+    queue.shut_down();
+    assert!(drain.now_or_never().is_some());
+}
+
+#[tokio::test]
+async fn work_that_panics_is_done() {
+    let queue = WorkQueue::new();
+    queue.add("x");
+    let work = tokio::spawn({
+        let queue = queue.clone();
+        async move {
+            let _claim = queue.get().await;
+            panic!("on purpose");
+        }
+    });
+    assert!(work.await.is_err());
+    queue.add("x");
+    assert_eq!(now(&queue).as_deref(), Some(&"x"));
+}
+
+#[tokio::test]
+async fn the_order_may_look_at_priorities() {
+    let queue = WorkQueue::builder().order(Aged::new(Duration::from_secs(60))).build();
+    queue.add_with_priority("low", -1);
+    queue.add("plain");
+    queue.add_with_priority("high", 1);
+    queue.add_with_priority("low", 2);
+    let claims: Vec<_> = std::iter::from_fn(|| now(&queue)).map(|claim| *claim).collect();
+    assert_eq!(claims, ["low", "high", "plain"]);
+}
+
+/// Many who add and many who work: nothing is worked on twice at a time, and what was added last is seen by somebody.
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn many_workers_share_a_queue_and_lose_nothing() {
+    use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
+    const ITEMS: usize = 20;
+    const ROUNDS: usize = 2000;
+    let queue = WorkQueue::<usize>::new();
+    let wanted: Arc<Vec<AtomicUsize>> = Arc::new((0..ITEMS).map(|_| AtomicUsize::new(0)).collect());
+    let seen: Arc<Vec<AtomicUsize>> = Arc::new((0..ITEMS).map(|_| AtomicUsize::new(0)).collect());
+    let busy: Arc<Vec<AtomicUsize>> = Arc::new((0..ITEMS).map(|_| AtomicUsize::new(0)).collect());
+    let workers: Vec<_> = (0..8)
+        .map(|_| {
+            let (queue, wanted, seen, busy) =
+                (queue.clone(), Arc::clone(&wanted), Arc::clone(&seen), Arc::clone(&busy));
+            tokio::spawn(async move {
+                while let Some(claim) = queue.get().await {
+                    assert_eq!(busy[*claim].fetch_add(1, SeqCst), 0);
+                    let now = wanted[*claim].load(SeqCst);
+                    tokio::task::yield_now().await;
+                    seen[*claim].store(now, SeqCst);
+                    busy[*claim].fetch_sub(1, SeqCst);
+                }
+            })
+        })
+        .collect();
+    for round in 1..=ROUNDS {
+        let item = round * 7 % ITEMS;
+        wanted[item].store(round, SeqCst);
+        if round % 3 == 0 {
+            queue.add_after(item, Duration::from_micros(300))
+        } else {
+            queue.add(item)
+        }
+        if round % 50 == 0 {
+            tokio::task::yield_now().await;
+        }
+    }
+    tokio::time::sleep(20 * MS).await;
+    queue.drain().await;
+    for worker in workers {
+        worker.await.unwrap();
+    }
+    for item in 0..ITEMS {
+        assert_eq!(seen[item].load(SeqCst), wanted[item].load(SeqCst), "{item}");
+    }
+}
