@@ -33,7 +33,7 @@ pub(crate) const INBOX_EVENTS_MAX: usize = if cfg!(feature = "loom") { 1 } else 
 const INBOX_BYTES_MAX: usize = 256 << 10;
 /// How many events or objects a reader takes into its hands at a time, and how many bytes of values.
 const TAKEN_MAX: usize = if cfg!(feature = "loom") { 1 } else { 100 };
-const TAKEN_BYTES_MAX: usize = 256 << 10;
+const TAKEN_BYTES_MAX: usize = 64 << 10;
 /// For how many events a watcher that has nothing to tell keeps room, twice.
 const IDLE_ROOM_EVENTS: usize = 8;
 /// How many events or objects a reader looks at before others have their turn.

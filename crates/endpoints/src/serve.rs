@@ -5,7 +5,7 @@
 
 use crate::{
     api::Api,
-    auth::ClientCertificate,
+    auth::{ClientCertificate, VerifiedLately},
     body::Body,
     gather::{Gather, Taking},
     stopping::Stopping,
@@ -192,6 +192,7 @@ impl Listening {
 /// How connections are served.
 struct Protocols {
     tls: Option<(TlsAcceptor, Option<Arc<dyn ClientCertVerifier>>)>,
+    verified: VerifiedLately,
     http1: http1::Builder,
     limits: Limits,
 }
@@ -206,7 +207,7 @@ impl Protocols {
             .max_buf_size(limits.head_bytes as usize)
             .half_close(false);
         let tls = tls.map(|tls| (TlsAcceptor::from(tls.config), tls.verifier));
-        Protocols { tls, http1, limits }
+        Protocols { tls, verified: VerifiedLately::default(), http1, limits }
     }
 
     fn http2(&self, begun: Begun) -> http2::Builder<Begun> {
@@ -269,7 +270,7 @@ impl Connection {
                 let session = stream.get_ref().1;
                 let shown = session.peer_certificates().zip(verifier);
                 let certificate =
-                    shown.map(|(chain, verifier)| Arc::new(ClientCertificate::verified(chain, &*verifier)));
+                    shown.map(|(chain, verifier)| self.protocols.verified.certificate(chain, &*verifier));
                 let speaks_http2 = session.alpn_protocol() == Some(b"h2");
                 Some(self.serve_requests(stream, speaks_http2, certificate))
             }

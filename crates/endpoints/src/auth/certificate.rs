@@ -3,11 +3,13 @@
 //! TLS takes any certificate, and verifies only that the client has its key. Whether a client CA has signed it is looked
 //! at when the connection begins, and whether it is still valid at each request: what is wrong is told as an answer.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 use std::ops::RangeInclusive;
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 use aws_lc_rs::digest;
+use parking_lot::Mutex;
 use tokio_rustls::rustls::{
     self, DigitallySignedStruct, DistinguishedName, SignatureScheme,
     client::danger::HandshakeSignatureValid,
@@ -72,6 +74,45 @@ impl ClientCertificate {
             return Err(InvalidCredential("the client certificate is not valid at this time"));
         }
         self.user.clone()
+    }
+}
+
+/// The certificates that were verified last. A client has many connections, or makes them anew: they share what is known of
+/// it, and it is not found out for each.
+#[derive(Default)]
+pub(crate) struct VerifiedLately(Mutex<VecDeque<Verified>>);
+
+struct Verified {
+    chain: Vec<CertificateDer<'static>>,
+    certificate: Arc<ClientCertificate>,
+    at: Instant,
+}
+
+/// How many certificates are remembered.
+const VERIFIED_MAX: usize = 32;
+/// After what time one is verified again: what leads to its CA may have expired.
+const VERIFIED_FOR: Duration = Duration::from_secs(60);
+
+impl VerifiedLately {
+    /// What a client has shown with these certificates. Only what was found to be good is remembered.
+    pub(crate) fn certificate(
+        &self,
+        chain: &[CertificateDer<'_>],
+        verifier: &dyn ClientCertVerifier,
+    ) -> Arc<ClientCertificate> {
+        let is_same = |known: &&Verified| known.at.elapsed() < VERIFIED_FOR && known.chain == chain;
+        if let Some(known) = self.0.lock().iter().find(is_same) {
+            return Arc::clone(&known.certificate);
+        }
+        let certificate = Arc::new(ClientCertificate::verified(chain, verifier));
+        if certificate.user.is_ok() {
+            let chain = chain.iter().map(|one| one.clone().into_owned()).collect();
+            let mut known = self.0.lock();
+            known.retain(|known| known.at.elapsed() < VERIFIED_FOR);
+            known.truncate(VERIFIED_MAX - 1);
+            known.push_front(Verified { chain, certificate: Arc::clone(&certificate), at: Instant::now() });
+        }
+        certificate
     }
 }
 
@@ -197,6 +238,99 @@ pub(super) mod tests {
         let credential = &user.extra[CREDENTIAL_ID][0];
         assert_eq!(credential.len(), "X509SHA256=".len() + 64);
         assert!(credential.strip_prefix("X509SHA256=").unwrap().bytes().all(|b| b.is_ascii_hexdigit()));
+    }
+
+    /// Says the same of all certificates, and how often it was asked.
+    #[derive(Debug)]
+    struct Verifier {
+        is_good: bool,
+        asked: std::sync::atomic::AtomicUsize,
+    }
+
+    impl Verifier {
+        fn new(is_good: bool) -> Verifier {
+            Verifier { is_good, asked: Default::default() }
+        }
+
+        fn asked(&self) -> usize {
+            self.asked.load(std::sync::atomic::Ordering::Relaxed)
+        }
+    }
+
+    impl ClientCertVerifier for Verifier {
+        fn root_hint_subjects(&self) -> &[DistinguishedName] {
+            &[]
+        }
+
+        fn verify_client_cert(
+            &self,
+            _: &CertificateDer<'_>,
+            _: &[CertificateDer<'_>],
+            _: UnixTime,
+        ) -> Result<ClientCertVerified, rustls::Error> {
+            self.asked.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
+            let unknown = rustls::CertificateError::UnknownIssuer;
+            self.is_good.then(ClientCertVerified::assertion).ok_or_else(|| unknown.into())
+        }
+
+        fn verify_tls12_signature(
+            &self,
+            _: &[u8],
+            _: &CertificateDer<'_>,
+            _: &DigitallySignedStruct,
+        ) -> Result<HandshakeSignatureValid, rustls::Error> {
+            unreachable!("there is no handshake")
+        }
+
+        fn verify_tls13_signature(
+            &self,
+            _: &[u8],
+            _: &CertificateDer<'_>,
+            _: &DigitallySignedStruct,
+        ) -> Result<HandshakeSignatureValid, rustls::Error> {
+            unreachable!("there is no handshake")
+        }
+
+        fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
+            Vec::new()
+        }
+    }
+
+    fn chain(name: &str) -> Vec<CertificateDer<'static>> {
+        vec![certificate(&[(DnType::CommonName, name)]).into()]
+    }
+
+    #[test]
+    fn the_connections_of_a_client_share_what_is_known_of_it() {
+        let (verified, verifier) = (VerifiedLately::default(), Verifier::new(true));
+        let (alice, bob) = (chain("alice"), chain("bob"));
+        let first = verified.certificate(&alice, &verifier);
+        assert!(Arc::ptr_eq(&first, &verified.certificate(&alice, &verifier)));
+        assert_eq!(verifier.asked(), 1);
+        let longer = [&alice[..], &bob[..]].concat();
+        for (other, name) in [(&bob, "bob"), (&longer, "alice")] {
+            let other = verified.certificate(other, &verifier);
+            assert!(!Arc::ptr_eq(&first, &other));
+            assert_eq!(&*other.user_at(IN_2025).unwrap().unwrap().name, name);
+        }
+        assert_eq!(verifier.asked(), 3);
+        for number in 0..2 * VERIFIED_MAX {
+            verified.certificate(&chain(&number.to_string()), &verifier);
+        }
+        assert_eq!(verified.0.lock().len(), VERIFIED_MAX);
+    }
+
+    #[test]
+    fn what_is_verified_counts_for_a_while_and_what_is_refused_is_looked_at_again() {
+        let (verified, verifier, alice) = (VerifiedLately::default(), Verifier::new(true), chain("alice"));
+        verified.certificate(&alice, &verifier);
+        let long_ago = Instant::now().checked_sub(VERIFIED_FOR).expect("the machine runs for longer");
+        verified.0.lock()[0].at = long_ago;
+        let strict = Verifier::new(false);
+        for asked in [1, 2] {
+            assert!(verified.certificate(&alice, &strict).user_at(IN_2025).is_err());
+            assert_eq!(strict.asked(), asked);
+        }
     }
 
     #[test]

@@ -16,6 +16,7 @@ mod impersonate;
 
 pub use authenticate::{Authenticated, Authenticator, Credentials};
 pub use authorize::{AlwaysAllow, Attributes, Authorizer, Decision, authorized, forbidden};
+pub(crate) use certificate::VerifiedLately;
 pub use certificate::{AnyCertificate, ClientCertificate};
 pub use impersonate::Impersonation;
 pub use tokens::{InvalidCredential, StaticTokens, TokenAuthenticator, TokenFileError};
