@@ -163,6 +163,13 @@ impl<'d, 'p> Node<'d, 'p> {
     }
 }
 
+/// Whether two values are the same but for these fields; what is null is not there.
+pub(super) fn same_but(a: &Value, b: &Value, except: &[&str]) -> bool {
+    let (Some(a), Some(b)) = (a.as_object(), b.as_object()) else { return a == b };
+    let mut keys = a.keys().chain(b.keys()).filter(|key| !except.contains(&key.as_str()));
+    keys.all(|key| a.get(key).filter(|value| !value.is_null()) == b.get(key).filter(|value| !value.is_null()))
+}
+
 /// The faults found so far, in the order in which rules were asked.
 #[derive(Default)]
 pub(super) struct Faults(pub(super) Vec<Cause>);

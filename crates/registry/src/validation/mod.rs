@@ -17,6 +17,7 @@ mod resources;
 mod volumes;
 mod containers;
 mod pod;
+mod pod_change;
 mod cron;
 mod workloads;
 mod service;
@@ -100,11 +101,11 @@ pub fn resize_containers(resource: &Resource, new: &Value, old: &Value) -> Vec<C
 
 /// What is wrong with a pod to which containers are added while it runs.
 pub fn add_containers(resource: &Resource, new: &Value, old: &Value) -> Vec<Cause> {
-    if pod::is_mirror(&Node::root(old)) {
+    if pod_change::is_mirror(&Node::root(old)) {
         return vec![Cause::forbidden("", "static pods do not support ephemeral containers")];
     }
     let mut faults = Faults(resize_containers(resource, new, old));
-    pod::ephemeral_change(&Node::root(new), &Node::root(old), &mut faults);
+    pod_change::ephemeral_change(&Node::root(new), &Node::root(old), &mut faults);
     faults.0
 }
 
@@ -192,7 +193,7 @@ impl Rules {
 /// The rules of the kind whose objects have that type; nothing but metadata is asked of other kinds.
 fn rules(ty: &str) -> Rules {
     match ty {
-        "core.v1.Pod" => row(pod::pod, pod::pod_change, WHOLE).status(pod::pod_status),
+        "core.v1.Pod" => row(pod::pod, pod_change::pod_change, WHOLE).status(pod_change::pod_status),
         "core.v1.ConfigMap" => row(config::config_map, config::config_map_change, CHANGE_FIRST),
         "core.v1.Secret" => row(config::secret, config::secret_change, CHANGE_FIRST),
         "core.v1.Service" => {

@@ -12,10 +12,10 @@ use super::{
     selectors, volumes,
 };
 
-const MIRROR: &str = "kubernetes.io/config.mirror";
+pub(super) const MIRROR: &str = "kubernetes.io/config.mirror";
 const DELETION_COST: &str = "controller.kubernetes.io/pod-deletion-cost";
-const APP_ARMOR: &str = "container.apparmor.security.beta.kubernetes.io/";
-const SECONDS_MAX: i64 = i32::MAX as i64;
+pub(super) const APP_ARMOR: &str = "container.apparmor.security.beta.kubernetes.io/";
+pub(super) const SECONDS_MAX: i64 = i32::MAX as i64;
 const NAMESERVERS_MAX: usize = 3;
 const SEARCH_PATHS_MAX: usize = 32;
 const SEARCH_PATHS_BYTES_MAX: usize = 2048;
@@ -53,7 +53,7 @@ pub(super) fn pod(pod: &Node, old: Option<&Node>, faults: &mut Faults) {
 
 /// Whether a pod is to be what it was. Its generation tells, which counts the changes of that and which clients cannot
 /// set; looking through all of it takes longer.
-fn same_spec(pod: &Node, old: &Node) -> bool {
+pub(super) fn same_spec(pod: &Node, old: &Node) -> bool {
     let generation = |pod: &Node| pod.at("metadata.generation").number();
     match generation(pod).zip(generation(old)) {
         Some((now, before)) => now == before,
@@ -557,7 +557,7 @@ fn min_domains(constraint: &Node, faults: &mut Faults) {
     }
 }
 
-fn tolerations(spec: &Node, faults: &mut Faults) {
+pub(super) fn tolerations(spec: &Node, faults: &mut Faults) {
     for toleration in spec.items("tolerations") {
         let (key, operator, effect) =
             (toleration.at("key"), toleration.at("operator"), toleration.at("effect"));
@@ -661,263 +661,5 @@ fn only_windows(spec: &Node, faults: &mut Faults) {
         for name in of_container.into_iter().filter(|name| context.has(name)) {
             faults.forbidden(&context.at(name), CANNOT_BE_WINDOWS);
         }
-    }
-}
-
-const CHANGEABLE: &str = "pod updates may not change fields other than \
-     `spec.containers[*].image`,`spec.initContainers[*].image`,`spec.activeDeadlineSeconds`,`spec.tolerations` (only \
-     additions to existing tolerations),`spec.terminationGracePeriodSeconds` (allow it to be set to 1 if it was \
-     previously negative)";
-
-/// What may change in a pod.
-pub(super) fn pod_change(pod: &Node, old: &Node, faults: &mut Faults) {
-    annotation_changes(pod, old, faults);
-    let (spec, before) = (pod.at("spec"), old.at("spec"));
-    if same_spec(pod, old) {
-        return;
-    }
-    for list in ["containers", "initContainers"] {
-        if spec.len_of(list) != before.len_of(list) {
-            faults.forbidden(&spec.at(list), "pod updates may not add or remove containers");
-            return;
-        }
-        for container in spec.items(list) {
-            faults.given(&container.at("image"));
-            containers::image_has_no_spaces(&container, faults);
-        }
-    }
-    if !deadline_change(&spec, &before, faults) {
-        return;
-    }
-    toleration_changes(&spec, &before, faults);
-    gate_changes(&spec, &before, faults);
-    let gated = before.len_of("schedulingGates") > 0;
-    if gated {
-        gated_changes(&spec, &before, faults);
-    }
-    if !rest_is_same(&spec, &before, gated) {
-        faults.forbidden(&spec, CHANGEABLE);
-    }
-}
-
-/// Whether a pod only shows one that its node runs by itself.
-pub(super) fn is_mirror(pod: &Node) -> bool {
-    pod.at("metadata.annotations").has(MIRROR)
-}
-
-/// What may change among the containers that were added to a running pod: more may come, in any order.
-pub(super) fn ephemeral_change(pod: &Node, old: &Node, faults: &mut Faults) {
-    let (spec, before) = (pod.at("spec"), old.at("spec"));
-    for was in before.items("ephemeralContainers") {
-        let name = was.text_of("name");
-        let now = spec.items("ephemeralContainers").filter(|now| now.text_of("name") == name).last();
-        let done = match now {
-            None => "removed\n",
-            Some(now) if now.value != was.value => "changed",
-            Some(_) => continue,
-        };
-        let detail = format!("existing ephemeral containers \"{name}\" may not be {done}");
-        faults.forbidden(&spec.at("ephemeralContainers"), &detail);
-    }
-}
-
-fn annotation_changes(pod: &Node, old: &Node, faults: &mut Faults) {
-    let (annotations, before) = (pod.at("metadata.annotations"), old.at("metadata.annotations"));
-    let guarded = |key: &str| -> Option<&str> {
-        if key.starts_with(APP_ARMOR) {
-            Some("AppArmor annotations")
-        } else {
-            (key == MIRROR).then_some("mirror pod annotation")
-        }
-    };
-    for (key, value) in before.own_entries() {
-        let is_same = annotations.value.get(key) == Some(value.value);
-        if let Some(what) = guarded(key).filter(|_| !is_same) {
-            faults.forbidden(&value, &format!("may not remove or update {what}"));
-        }
-    }
-    for (key, value) in annotations.own_entries().filter(|(key, _)| before.value.get(*key).is_none()) {
-        if let Some(what) = guarded(key) {
-            faults.forbidden(&value, &format!("may not add {what}"));
-        }
-    }
-}
-
-/// Whether a change of the deadline leaves more to be looked at.
-fn deadline_change(spec: &Node, before: &Node, faults: &mut Faults) -> bool {
-    let deadline = spec.at("activeDeadlineSeconds");
-    match (deadline.number(), before.at("activeDeadlineSeconds").number()) {
-        (Some(now), _) if !(0..=SECONDS_MAX).contains(&now) => {
-            faults.invalid(&deadline, now, &format!("must be between 0 and {SECONDS_MAX}, inclusive"));
-            false
-        }
-        (Some(now), Some(was)) if was < now => {
-            faults.invalid(&deadline, now, "must be less than or equal to previous value");
-            false
-        }
-        (None, Some(_)) => {
-            faults.invalid(&deadline, Value::Null, "must not update from a positive integer to nil value");
-            true
-        }
-        _ => true,
-    }
-}
-
-/// Whether two values are the same but for these fields; what is null is not there.
-pub(super) fn same_but(a: &Value, b: &Value, except: &[&str]) -> bool {
-    let (Some(a), Some(b)) = (a.as_object(), b.as_object()) else { return a == b };
-    let mut keys = a.keys().chain(b.keys()).filter(|key| !except.contains(&key.as_str()));
-    keys.all(|key| a.get(key).filter(|value| !value.is_null()) == b.get(key).filter(|value| !value.is_null()))
-}
-
-fn toleration_changes(spec: &Node, before: &Node, faults: &mut Faults) {
-    let kept = |old: Node| {
-        spec.items("tolerations").any(|new| same_but(new.value, old.value, &["tolerationSeconds"]))
-    };
-    if !before.items("tolerations").all(kept) {
-        let detail = "existing toleration can not be modified except its tolerationSeconds";
-        faults.forbidden(&spec.at("tolerations"), detail);
-        return;
-    }
-    tolerations(spec, faults);
-}
-
-fn gate_changes(spec: &Node, before: &Node, faults: &mut Faults) {
-    for gate in spec.items("schedulingGates") {
-        let name = gate.text_of("name");
-        if !before.items("schedulingGates").any(|old| old.text_of("name") == name) {
-            let detail = format!("only deletion is allowed, but found new scheduling gate '{name}'");
-            faults.forbidden(&gate.at("name"), &detail);
-        }
-    }
-}
-
-/// Before a pod can be scheduled, the choice of its node may be narrowed.
-fn gated_changes(spec: &Node, before: &Node, faults: &mut Faults) {
-    let selector = spec.at("nodeSelector");
-    if !before.entries("nodeSelector").all(|(key, value)| selector.value.get(key) == Some(value.value)) {
-        let detail = "only additions to spec.nodeSelector are allowed (no mutations or deletions)";
-        faults.invalid(&selector, selector.value.clone(), detail);
-    }
-    let (required, was) = (
-        spec.at("affinity.nodeAffinity.requiredDuringSchedulingIgnoredDuringExecution"),
-        before.at("affinity.nodeAffinity.requiredDuringSchedulingIgnoredDuringExecution"),
-    );
-    let count = was.len_of("nodeSelectorTerms");
-    let terms = required.at("nodeSelectorTerms");
-    if count > 0 && count != required.len_of("nodeSelectorTerms") {
-        let detail = "no additions/deletions to non-empty NodeSelectorTerms list are allowed";
-        faults.invalid(&terms, terms.value.clone(), detail);
-        return;
-    }
-    for (new, old) in required.items("nodeSelectorTerms").zip(was.items("nodeSelectorTerms")) {
-        if !only_adds(&new, &old) {
-            faults.invalid(&new, new.value.clone(), "only additions are allowed (no mutations or deletions)");
-        }
-    }
-}
-
-fn only_adds(new: &Node, old: &Node) -> bool {
-    let lists = ["matchExpressions", "matchFields"];
-    let is_empty = |term: &Node| lists.iter().all(|list| term.len_of(list) == 0);
-    if is_empty(old) {
-        return is_empty(new);
-    }
-    lists.iter().all(|list| {
-        new.len_of(list) >= old.len_of(list)
-            && new.items(list).zip(old.items(list)).all(|(new, old)| new.value == old.value)
-    })
-}
-
-fn rest_is_same(spec: &Node, before: &Node, gated: bool) -> bool {
-    let grace = |spec: &Node| spec.number_of("terminationGracePeriodSeconds");
-    let mut except =
-        vec!["containers", "initContainers", "activeDeadlineSeconds", "schedulingGates", "tolerations"];
-    if grace(before) < 0 && grace(spec) == 1 {
-        except.push("terminationGracePeriodSeconds");
-    }
-    if gated {
-        except.extend(["nodeSelector", "affinity"]);
-        let (affinity, was) = (spec.at("affinity"), before.at("affinity"));
-        let sides = ["podAffinity", "podAntiAffinity"];
-        if !sides.iter().all(|side| affinity.at(side).value == was.at(side).value) {
-            return false;
-        }
-    }
-    let same_containers = |list: &str| {
-        spec.items(list).zip(before.items(list)).all(|(new, old)| same_but(new.value, old.value, &["image"]))
-    };
-    same_but(spec.value, before.value, &except)
-        && same_containers("containers")
-        && same_containers("initContainers")
-}
-
-/// What may change in a pod's status.
-pub(super) fn pod_status(pod: &Node, old: &Node, faults: &mut Faults) {
-    annotation_changes(pod, old, faults);
-    let (status, before) = (pod.at("status"), old.at("status"));
-    for condition in status.items("conditions") {
-        let kind = condition.at_as("type", "Type");
-        faults.texts(&kind, names::qualified(kind.text()));
-    }
-    if pod.at("spec").text_of("nodeName") != old.at("spec").text_of("nodeName") {
-        faults.forbidden(&status.at("nodeName"), "may not be changed directly");
-    }
-    let nominated = status.at("nominatedNodeName");
-    if nominated.text() != before.text_of("nominatedNodeName") {
-        faults.if_given(&nominated, names::subdomain);
-    }
-    faults.unchanged(&status.at("qosClass"), &before.at("qosClass"));
-    let restart = old.at("spec").text_of("restartPolicy");
-    no_resurrection(&status, &before, "containerStatuses", restart, faults);
-    let spec = old.at("spec");
-    if !spec.items("initContainers").any(|container| container.text_of("restartPolicy") == "Always") {
-        no_resurrection(&status, &before, "initContainerStatuses", restart, faults);
-    }
-    no_resurrection(&status, &before, "ephemeralContainerStatuses", "Never", faults);
-    addresses(&status, "podIPs", faults);
-    if status.len_of("hostIPs") > 0 {
-        let first = status.item("hostIPs", 0);
-        if first.text_of("ip") != status.text_of("hostIP") {
-            faults.invalid(&first.at("ip"), first.text_of("ip"), "must be equal to `hostIP`");
-        }
-        addresses(&status, "hostIPs", faults);
-    }
-}
-
-/// A container that ended for good does not run again.
-fn no_resurrection(status: &Node, before: &Node, list: &str, restart: &str, faults: &mut Faults) {
-    if restart == "Always" {
-        return;
-    }
-    for (at, old) in before.items(list).enumerate() {
-        let ended = old.at("state.terminated");
-        if !ended.exists() || (restart == "OnFailure" && ended.number_of("exitCode") != 0) {
-            continue;
-        }
-        for new in status.items(list).filter(|new| new.text_of("name") == old.text_of("name")) {
-            if !new.at("state").has("terminated") {
-                let detail = "may not be transitioned to non-terminated state";
-                faults.forbidden(&status.item(list, at).at("state"), detail);
-            }
-        }
-    }
-}
-
-fn addresses(status: &Node, list: &str, faults: &mut Faults) {
-    let mut seen = BTreeSet::new();
-    for address in status.items(list) {
-        for fault in names::ip(address.text_of("ip")) {
-            faults.invalid(&address, address.text_of("ip"), &fault);
-        }
-        if !seen.insert(address.text_of("ip")) {
-            faults.duplicate_shown(&address, &address.value.to_string());
-        }
-    }
-    let sixes = status.items(list).filter(|address| address.text_of("ip").contains(':')).count();
-    let fours = status.len_of(list) - sixes;
-    if sixes > 1 || fours > 1 {
-        let all = status.at(list);
-        faults.invalid(&all, all.value.clone(), "may specify no more than one IP for each IP family");
     }
 }

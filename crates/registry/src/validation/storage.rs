@@ -95,7 +95,7 @@ pub(super) fn volume_change(new: &Node, old: &Node, faults: &mut Faults) {
         let (source, was) = (spec.at(name), before.at(name));
         let may_expand = *name == "csi" && !was.has("controllerExpandSecretRef") && was.exists();
         let except: &[&str] = if may_expand { &["controllerExpandSecretRef"] } else { &[] };
-        super::pod::same_but(source.value, was.value, except)
+        super::document::same_but(source.value, was.value, except)
     });
     if !same {
         let detail = "spec.persistentvolumesource is immutable after creation";
@@ -181,9 +181,9 @@ pub(super) fn claim_change(new: &Node, old: &Node, faults: &mut Faults) {
     }
     let (resources, was) = (spec.at("resources"), before.at("resources"));
     let size_is_free: &[&str] = if bound { &["storage"] } else { &[] };
-    let same = super::pod::same_but(spec.value, before.value, &free)
-        && super::pod::same_but(resources.value, was.value, &["requests"])
-        && super::pod::same_but(resources.at("requests").value, was.at("requests").value, size_is_free);
+    let same = super::document::same_but(spec.value, before.value, &free)
+        && super::document::same_but(resources.value, was.value, &["requests"])
+        && super::document::same_but(resources.at("requests").value, was.at("requests").value, size_is_free);
     if !same {
         faults.forbidden(&spec, CLAIM_IS_FIXED);
     }

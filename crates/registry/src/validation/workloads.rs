@@ -4,10 +4,8 @@ use serde_json::Value;
 
 use super::{
     cron,
-    document::{Faults, Node},
-    metadata, names,
-    pod::{self, same_but},
-    selectors,
+    document::{Faults, Node, same_but},
+    metadata, names, pod, selectors,
 };
 
 const MISMATCH: &str = "`selector` does not match template `labels`";
