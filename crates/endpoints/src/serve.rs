@@ -269,8 +269,10 @@ impl Connection {
             Ok(Ok(stream)) => {
                 let session = stream.get_ref().1;
                 let shown = session.peer_certificates().zip(verifier);
-                let certificate =
-                    shown.map(|(chain, verifier)| self.protocols.verified.certificate(chain, &*verifier));
+                let certificate = shown.map(|(chain, verifier)| {
+                    let verify = || ClientCertificate::verified(chain, &*verifier);
+                    self.protocols.verified.certificate(chain, verify)
+                });
                 let speaks_http2 = session.alpn_protocol() == Some(b"h2");
                 Some(self.serve_requests(stream, speaks_http2, certificate))
             }

@@ -94,17 +94,18 @@ const VERIFIED_MAX: usize = 32;
 const VERIFIED_FOR: Duration = Duration::from_secs(60);
 
 impl VerifiedLately {
-    /// What a client has shown with these certificates. Only what was found to be good is remembered.
+    /// What a client has shown with these certificates, which are verified if need be. Only what was found to be good is
+    /// remembered.
     pub(crate) fn certificate(
         &self,
         chain: &[CertificateDer<'_>],
-        verifier: &dyn ClientCertVerifier,
+        verify: impl FnOnce() -> ClientCertificate,
     ) -> Arc<ClientCertificate> {
         let is_same = |known: &&Verified| known.at.elapsed() < VERIFIED_FOR && known.chain == chain;
         if let Some(known) = self.0.lock().iter().find(is_same) {
             return Arc::clone(&known.certificate);
         }
-        let certificate = Arc::new(ClientCertificate::verified(chain, verifier));
+        let certificate = Arc::new(verify());
         if certificate.user.is_ok() {
             let chain = chain.iter().map(|one| one.clone().into_owned()).collect();
             let mut known = self.0.lock();
@@ -240,96 +241,38 @@ pub(super) mod tests {
         assert!(credential.strip_prefix("X509SHA256=").unwrap().bytes().all(|b| b.is_ascii_hexdigit()));
     }
 
-    /// Says the same of all certificates, and how often it was asked.
-    #[derive(Debug)]
-    struct Verifier {
-        is_good: bool,
-        asked: std::sync::atomic::AtomicUsize,
-    }
-
-    impl Verifier {
-        fn new(is_good: bool) -> Verifier {
-            Verifier { is_good, asked: Default::default() }
-        }
-
-        fn asked(&self) -> usize {
-            self.asked.load(std::sync::atomic::Ordering::Relaxed)
-        }
-    }
-
-    impl ClientCertVerifier for Verifier {
-        fn root_hint_subjects(&self) -> &[DistinguishedName] {
-            &[]
-        }
-
-        fn verify_client_cert(
-            &self,
-            _: &CertificateDer<'_>,
-            _: &[CertificateDer<'_>],
-            _: UnixTime,
-        ) -> Result<ClientCertVerified, rustls::Error> {
-            self.asked.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
-            let unknown = rustls::CertificateError::UnknownIssuer;
-            self.is_good.then(ClientCertVerified::assertion).ok_or_else(|| unknown.into())
-        }
-
-        fn verify_tls12_signature(
-            &self,
-            _: &[u8],
-            _: &CertificateDer<'_>,
-            _: &DigitallySignedStruct,
-        ) -> Result<HandshakeSignatureValid, rustls::Error> {
-            unreachable!("there is no handshake")
-        }
-
-        fn verify_tls13_signature(
-            &self,
-            _: &[u8],
-            _: &CertificateDer<'_>,
-            _: &DigitallySignedStruct,
-        ) -> Result<HandshakeSignatureValid, rustls::Error> {
-            unreachable!("there is no handshake")
-        }
-
-        fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
-            Vec::new()
-        }
-    }
-
     fn chain(name: &str) -> Vec<CertificateDer<'static>> {
         vec![certificate(&[(DnType::CommonName, name)]).into()]
     }
 
     #[test]
     fn the_connections_of_a_client_share_what_is_known_of_it() {
-        let (verified, verifier) = (VerifiedLately::default(), Verifier::new(true));
+        let verified = VerifiedLately::default();
         let (alice, bob) = (chain("alice"), chain("bob"));
-        let first = verified.certificate(&alice, &verifier);
-        assert!(Arc::ptr_eq(&first, &verified.certificate(&alice, &verifier)));
-        assert_eq!(verifier.asked(), 1);
+        let first = verified.certificate(&alice, || ClientCertificate::read(&alice[0]));
+        let again = verified.certificate(&alice, || panic!("it was verified"));
+        assert!(Arc::ptr_eq(&first, &again));
         let longer = [&alice[..], &bob[..]].concat();
         for (other, name) in [(&bob, "bob"), (&longer, "alice")] {
-            let other = verified.certificate(other, &verifier);
+            let other = verified.certificate(other, || ClientCertificate::read(&other[0]));
             assert!(!Arc::ptr_eq(&first, &other));
             assert_eq!(&*other.user_at(IN_2025).unwrap().unwrap().name, name);
         }
-        assert_eq!(verifier.asked(), 3);
         for number in 0..2 * VERIFIED_MAX {
-            verified.certificate(&chain(&number.to_string()), &verifier);
+            verified.certificate(&[vec![number as u8].into()], || ClientCertificate::read(&alice[0]));
         }
         assert_eq!(verified.0.lock().len(), VERIFIED_MAX);
     }
 
     #[test]
     fn what_is_verified_counts_for_a_while_and_what_is_refused_is_looked_at_again() {
-        let (verified, verifier, alice) = (VerifiedLately::default(), Verifier::new(true), chain("alice"));
-        verified.certificate(&alice, &verifier);
+        let (verified, alice) = (VerifiedLately::default(), chain("alice"));
+        verified.certificate(&alice, || ClientCertificate::read(&alice[0]));
         let long_ago = Instant::now().checked_sub(VERIFIED_FOR).expect("the machine runs for longer");
         verified.0.lock()[0].at = long_ago;
-        let strict = Verifier::new(false);
-        for asked in [1, 2] {
-            assert!(verified.certificate(&alice, &strict).user_at(IN_2025).is_err());
-            assert_eq!(strict.asked(), asked);
+        for _ in 0..2 {
+            let refused = verified.certificate(&alice, || ClientCertificate::read(b"no certificate"));
+            assert!(refused.user_at(IN_2025).is_err());
         }
     }
 
