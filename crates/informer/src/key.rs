@@ -57,9 +57,11 @@ impl std::str::FromStr for ObjectKey {
     }
 }
 
+/// As `"namespace/name"`, or only `"name"`.
 impl From<&str> for ObjectKey {
-    fn from(name: &str) -> Self {
-        Self::new("", name)
+    fn from(text: &str) -> Self {
+        let (namespace, name) = text.split_once('/').unwrap_or(("", text));
+        Self::new(namespace, name)
     }
 }
 
@@ -78,6 +80,7 @@ mod tests {
         for (text, namespace, name) in [("a/b", "a", "b"), ("b", "", "b")] {
             let key: ObjectKey = text.parse().unwrap();
             assert_eq!((key.namespace(), &*key.name, key.to_string()), (namespace, name, text.to_owned()));
+            assert_eq!(ObjectKey::from(text), key);
         }
         assert_eq!("a/b/c".parse::<ObjectKey>().unwrap_err().to_string(), "unexpected key format: \"a/b/c\"");
     }

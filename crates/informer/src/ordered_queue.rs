@@ -26,7 +26,10 @@ pub enum Entry<O> {
         objects: Vec<(ObjectKey, Arc<O>)>,
     },
     /// Everything that is cached is to be told once more.
-    SyncAll,
+    SyncAll {
+        /// Whom, by number.
+        listeners: Vec<u64>,
+    },
     /// Nothing else has happened up to this version.
     Bookmark {
         /// The version.
@@ -71,9 +74,9 @@ impl<O> OrderedQueue<O> {
         self.populate();
     }
 
-    /// Everything that is cached is to be told once more.
-    pub fn sync_all(&mut self) {
-        self.entries.push_back(Entry::SyncAll);
+    /// Everything that is cached is to be told once more, to these listeners.
+    pub fn sync_all(&mut self, listeners: Vec<u64>) {
+        self.entries.push_back(Entry::SyncAll { listeners });
     }
 
     /// Nothing else has happened up to this version.
@@ -177,7 +180,7 @@ mod tests {
         let told = batch.entries.iter().map(|entry| match entry {
             Entry::One(_, delta) => words(std::slice::from_ref(delta)),
             Entry::ReplacedAll { version, objects } => format!("all {} at {version}", objects.len()),
-            Entry::SyncAll => "sync all".to_owned(),
+            Entry::SyncAll { .. } => "sync all".to_owned(),
             Entry::Bookmark { version } => format!("bookmark {version}"),
         });
         Some((told.collect::<Vec<_>>().join(", "), batch.initial))
@@ -245,7 +248,7 @@ mod tests {
         let mut queue = OrderedQueue::default();
         queue.push(key("a"), Delta::Added(thing("a1")));
         queue.bookmark("7".to_owned());
-        queue.sync_all();
+        queue.sync_all(vec![]);
         queue.push(key("b"), Delta::Added(thing("b1")));
         queue.push(key("c"), Delta::Added(thing("c1")));
         let batches: Vec<_> =

@@ -24,15 +24,19 @@
 
 mod limiter;
 mod order;
+mod measures;
 
 pub use limiter::{
     BoxLimiter, Bucket, Exponential, FastSlow, MaxOf, MaxWait, RateLimiter, controller_default, item_default,
 };
+pub use measures::QueueCounts;
 pub use order::{Aged, Fifo, Order};
 
+use crate::moment::after;
+use measures::Measures;
 use parking_lot::Mutex;
 use std::{
-    collections::{BTreeMap, HashMap, HashSet},
+    collections::{BTreeMap, HashMap},
     fmt,
     hash::Hash,
     ops::Deref,
@@ -63,22 +67,39 @@ struct Shared<T> {
 
 struct State<T> {
     order: Box<dyn Order<T>>,
-    /// What has to be done, and with which priority it was asked for.
-    dirty: HashMap<T, i32>,
-    processing: HashSet<T>,
+    /// What has to be done and was not handed out yet, even if it is being worked on.
+    dirty: HashMap<T, Wanted>,
+    /// What is being worked on, and since when.
+    processing: HashMap<T, Instant>,
     waiting: Waiting<T>,
     limiter: BoxLimiter<T>,
     adds_count_as_attempts: bool,
     is_over: bool,
     /// Whether somebody waits for what is being worked on.
     is_draining: bool,
+    /// Only if the queue has a name.
+    measures: Option<Measures>,
+}
+
+/// How something that has to be done was asked for.
+struct Wanted {
+    priority: i32,
+    since: Instant,
 }
 
 /// Items that are not due yet, each once.
 struct Waiting<T> {
     by_time: BTreeMap<(Instant, u64), T>,
-    places: HashMap<T, (Instant, u64)>,
+    places: HashMap<T, Place>,
     count: u64,
+}
+
+/// Where an item waits.
+#[derive(Clone, Copy)]
+struct Place {
+    at: (Instant, u64),
+    /// Whether it failed, and is to be tried again.
+    is_retry: bool,
 }
 
 /// How a queue is to be.
@@ -86,9 +107,16 @@ pub struct Builder<T: Item> {
     order: Box<dyn Order<T>>,
     limiter: BoxLimiter<T>,
     adds_count_as_attempts: bool,
+    name: String,
 }
 
 impl<T: Item> Builder<T> {
+    /// Under this name the queue measures itself; see [`WorkQueue::measures`]. Without one, or an empty one, it does not.
+    pub fn name(mut self, name: impl Into<String>) -> Self {
+        self.name = name.into();
+        self
+    }
+
     /// In which order items are handed out; [`Fifo`] unless this is called.
     pub fn order(mut self, order: impl Order<T> + 'static) -> Self {
         self.order = Box::new(order);
@@ -113,12 +141,13 @@ impl<T: Item> Builder<T> {
         let state = State {
             order: self.order,
             dirty: HashMap::new(),
-            processing: HashSet::new(),
+            processing: HashMap::new(),
             waiting: Waiting { by_time: BTreeMap::new(), places: HashMap::new(), count: 0 },
             limiter: self.limiter,
             adds_count_as_attempts: self.adds_count_as_attempts,
             is_over: false,
             is_draining: false,
+            measures: (!self.name.is_empty()).then(|| Measures::new(self.name)),
         };
         let shared = Shared { state: Mutex::new(state), changed: Notify::new(), idle: Notify::new() };
         WorkQueue { shared: Arc::new(shared) }
@@ -137,6 +166,7 @@ impl<T: Item> WorkQueue<T> {
             order: Box::new(Fifo::default()),
             limiter: controller_default(),
             adds_count_as_attempts: true,
+            name: String::new(),
         }
     }
 
@@ -147,7 +177,7 @@ impl<T: Item> WorkQueue<T> {
 
     /// The same, before or after other things if the queue's order looks at that.
     pub fn add_with_priority(&self, item: T, priority: i32) {
-        if self.shared.state.lock().add(item, priority) {
+        if self.shared.state.lock().add(item, priority, Instant::now) {
             self.shared.changed.notify_one();
         }
     }
@@ -155,13 +185,21 @@ impl<T: Item> WorkQueue<T> {
     /// Something has to be done in a while. If it waits already, the earlier time counts. What still waits when the queue
     /// is shut down is lost.
     pub fn add_after(&self, item: T, delay: Duration) {
+        self.wait(item, delay, false);
+    }
+
+    fn wait(&self, item: T, delay: Duration, is_retry: bool) {
+        let mut state = self.shared.state.lock();
+        if state.is_over {
+            return;
+        }
+        state.measure(Measures::retried);
         if delay.is_zero() {
+            drop(state);
             return self.add(item);
         }
-        let is_earlier = {
-            let mut state = self.shared.state.lock();
-            !state.is_over && state.waiting.push(item, later(delay))
-        };
+        let is_earlier = state.waiting.push(item, after(Instant::now(), delay), is_retry);
+        drop(state);
         if is_earlier {
             // All of them: the one who would be woken may be cancelled before it is due.
             self.shared.changed.notify_waiters();
@@ -172,12 +210,12 @@ impl<T: Item> WorkQueue<T> {
     pub fn add_rate_limited(&self, item: T) {
         let delay = {
             let mut state = self.shared.state.lock();
-            if !state.adds_count_as_attempts && state.waiting.places.contains_key(&item) {
+            if !state.adds_count_as_attempts && state.waiting.is_for_retry(&item) {
                 return;
             }
             state.limiter.when(&item)
         };
-        self.add_after(item, delay);
+        self.wait(item, delay, true);
     }
 
     /// Something went well: the limiter forgets its failures.
@@ -202,6 +240,18 @@ impl<T: Item> WorkQueue<T> {
         self.len() == 0
     }
 
+    /// What the queue has done so far; nothing if it has no name. How long work runs already is as of now, so this can be
+    /// asked as often as one likes.
+    pub fn measures(&self) -> Option<QueueCounts> {
+        self.shared.counts()
+    }
+
+    /// The same for whoever does not keep the queue alive.
+    #[cfg(feature = "metrics")]
+    pub(crate) fn measured(&self) -> std::sync::Weak<dyn crate::measure::Measured<QueueCounts>> {
+        Arc::downgrade(&self.shared) as _
+    }
+
     /// The next item, which nobody else has until the claim is dropped; nothing once the queue is shut down and empty.
     pub async fn get(&self) -> Option<Claim<T>> {
         loop {
@@ -211,8 +261,9 @@ impl<T: Item> WorkQueue<T> {
             changed.as_mut().enable();
             let next = {
                 let mut state = self.shared.state.lock();
-                state.add_due(Instant::now());
-                if let Some(item) = state.take() {
+                let now = Instant::now();
+                state.add_due(now);
+                if let Some(item) = state.take(now) {
                     return Some(Claim { item, queue: self.clone() });
                 }
                 if state.is_over {
@@ -282,13 +333,6 @@ impl<T: Item> WorkQueue<T> {
     }
 }
 
-/// When a delay is over; one that is too long for a clock ends in a century.
-fn later(delay: Duration) -> Instant {
-    const CENTURY: Duration = Duration::from_secs(100 * 365 * 24 * 3600);
-    let now = Instant::now();
-    now.checked_add(delay.min(CENTURY)).unwrap_or(now)
-}
-
 impl<T: Item> Default for WorkQueue<T> {
     fn default() -> Self {
         Self::new()
@@ -312,73 +356,110 @@ impl<T: Item> fmt::Debug for WorkQueue<T> {
     }
 }
 
+impl<T: Item> Shared<T> {
+    fn counts(&self) -> Option<QueueCounts> {
+        let mut state = self.state.lock();
+        let now = Instant::now();
+        state.add_due(now);
+        let running = state.processing.values().map(|since| now.saturating_duration_since(*since));
+        state.measures.as_ref().map(|measures| measures.counts(state.dirty.len(), running))
+    }
+}
+
+#[cfg(feature = "metrics")]
+impl<T: Item> crate::measure::Measured<QueueCounts> for Shared<T> {
+    fn measures(&self) -> Option<QueueCounts> {
+        self.counts()
+    }
+}
+
 impl<T: Item> State<T> {
-    /// Returns whether there is more to hand out.
-    fn add(&mut self, item: T, priority: i32) -> bool {
+    /// Something has to be done. `since` is asked only if it had not to before. Returns whether there is more to hand out.
+    fn add(&mut self, item: T, priority: i32, since: impl FnOnce() -> Instant) -> bool {
         if self.is_over {
             return false;
         }
-        let is_processed = self.processing.contains(&item);
-        if let Some(before) = self.dirty.get_mut(&item) {
-            *before = priority.max(*before);
+        let is_processed = self.processing.contains_key(&item);
+        if let Some(wanted) = self.dirty.get_mut(&item) {
+            wanted.priority = priority.max(wanted.priority);
             if !is_processed {
                 self.order.touch(&item, priority);
             }
             return false;
         }
-        self.dirty.insert(item.clone(), priority);
+        self.measure(Measures::added);
+        let since = since();
+        self.dirty.insert(item.clone(), Wanted { priority, since });
         if !is_processed {
-            self.order.push(item, priority, Instant::now());
+            self.order.push(item, priority, since);
         }
         !is_processed
     }
 
+    /// What was due earlier has waited since then, even if nobody looked.
     fn add_due(&mut self, now: Instant) {
-        while let Some(item) = self.waiting.pop_due(now) {
-            self.add(item, 0);
+        while let Some((item, due)) = self.waiting.pop_due(now) {
+            self.add(item, 0, || due);
         }
     }
 
-    fn take(&mut self) -> Option<T> {
+    fn take(&mut self, now: Instant) -> Option<T> {
         let item = self.order.pop()?;
-        self.dirty.remove(&item);
-        self.processing.insert(item.clone());
+        if let Some(wanted) = self.dirty.remove(&item) {
+            self.measure(|measures| measures.taken(now.saturating_duration_since(wanted.since)));
+        }
+        self.processing.insert(item.clone(), now);
         Some(item)
     }
 
     /// Returns whether there is more to hand out.
     fn done(&mut self, item: &T) -> bool {
-        self.processing.remove(item);
-        let Some(priority) = self.dirty.get(item) else { return false };
-        self.order.push(item.clone(), *priority, Instant::now());
+        if let Some(since) = self.processing.remove(item) {
+            self.measure(|measures| measures.done(since.elapsed()));
+        }
+        let Some(wanted) = self.dirty.get(item) else { return false };
+        self.order.push(item.clone(), wanted.priority, Instant::now());
         true
+    }
+
+    fn measure(&mut self, what: impl FnOnce(&mut Measures)) {
+        if let Some(measures) = &mut self.measures {
+            what(measures);
+        }
     }
 }
 
 impl<T: Item> Waiting<T> {
     /// Returns whether it is due earlier than anything before.
-    fn push(&mut self, item: T, due: Instant) -> bool {
-        if let Some(place) = self.places.get(&item).copied() {
-            if place.0 <= due {
+    fn push(&mut self, item: T, due: Instant, is_retry: bool) -> bool {
+        if let Some(place) = self.places.get_mut(&item) {
+            place.is_retry |= is_retry;
+            if place.at.0 <= due {
                 return false;
             }
-            self.by_time.remove(&place);
+            self.by_time.remove(&place.at);
         }
         self.count += 1;
-        let place = (due, self.count);
-        self.places.insert(item.clone(), place);
-        self.by_time.insert(place, item);
+        let at = (due, self.count);
+        self.places.insert(item.clone(), Place { at, is_retry: is_retry || self.is_for_retry(&item) });
+        self.by_time.insert(at, item);
         self.next() == Some(due)
+    }
+
+    fn is_for_retry(&self, item: &T) -> bool {
+        self.places.get(item).is_some_and(|place| place.is_retry)
     }
 
     fn next(&self) -> Option<Instant> {
         self.by_time.first_key_value().map(|((due, _), _)| *due)
     }
 
-    fn pop_due(&mut self, now: Instant) -> Option<T> {
-        let item = self.by_time.first_entry().filter(|first| first.key().0 <= now)?.remove();
+    /// What is due, and since when.
+    fn pop_due(&mut self, now: Instant) -> Option<(T, Instant)> {
+        let ((due, _), item) =
+            self.by_time.first_entry().filter(|first| first.key().0 <= now)?.remove_entry();
         self.places.remove(&item);
-        Some(item)
+        Some((item, due))
     }
 }
 

@@ -235,3 +235,110 @@ async fn many_workers_share_a_queue_and_lose_nothing() {
         assert_eq!(seen[item].load(SeqCst), wanted[item].load(SeqCst), "{item}");
     }
 }
+
+fn named(name: &str) -> WorkQueue<&'static str> {
+    WorkQueue::builder().name(name).build()
+}
+
+/// How often, and how many milliseconds together.
+fn ms(histogram: &crate::Histogram) -> (u64, u64) {
+    (histogram.count(), (histogram.sum() * 1000.0).round() as u64)
+}
+
+/// WQ-10.
+#[tokio::test(start_paused = true)]
+async fn what_is_added_again_before_it_is_handed_out_counts_once() {
+    let queue = named("pods");
+    queue.add("x");
+    queue.add("x");
+    queue.add("y");
+    let counts = queue.measures().unwrap();
+    assert_eq!((counts.name.as_str(), counts.depth, counts.adds, counts.retries), ("pods", 2, 2, 0));
+    let claim = now(&queue).unwrap();
+    queue.add("x");
+    queue.add("x");
+    let counts = queue.measures().unwrap();
+    assert_eq!((counts.depth, counts.adds, queue.len()), (2, 3, 1));
+    drop(claim);
+    assert_eq!((queue.measures().unwrap().depth, queue.len()), (2, 2));
+}
+
+/// WQ-10.
+#[tokio::test(start_paused = true)]
+async fn waits_and_work_are_measured_when_they_end() {
+    let queue = named("pods");
+    queue.add("x");
+    tokio::time::advance(20 * MS).await;
+    let claim = now(&queue).unwrap();
+    tokio::time::advance(3 * MS).await;
+    queue.add("x");
+    tokio::time::advance(4 * MS).await;
+    let counts = queue.measures().unwrap();
+    assert_eq!((ms(&counts.queue_duration), ms(&counts.work_duration)), ((1, 20), (0, 0)));
+    drop(claim);
+    tokio::time::advance(MS).await;
+    let _claim = now(&queue).unwrap();
+    let counts = queue.measures().unwrap();
+    assert_eq!((ms(&counts.queue_duration), ms(&counts.work_duration)), ((2, 25), (1, 7)));
+    let below: Vec<_> = counts.queue_duration.buckets().map(|(_, count)| count).collect();
+    assert_eq!(below, [0, 0, 0, 0, 0, 0, 1, 2, 2, 2]);
+}
+
+/// WQ-10.
+#[tokio::test(start_paused = true)]
+async fn work_that_runs_is_measured_when_somebody_asks() {
+    let queue = named("pods");
+    ["a", "b"].into_iter().for_each(|item| queue.add(item));
+    let a = now(&queue).unwrap();
+    tokio::time::advance(20 * MS).await;
+    let b = now(&queue).unwrap();
+    tokio::time::advance(10 * MS).await;
+    let running = |queue: &WorkQueue<_>| {
+        let counts = queue.measures().unwrap();
+        let ms = |seconds: f64| (seconds * 1000.0).round() as u64;
+        (ms(counts.unfinished_work_seconds), ms(counts.longest_running_processor_seconds))
+    };
+    assert_eq!(running(&queue), (40, 30));
+    drop(a);
+    assert_eq!(running(&queue), (10, 10));
+    drop(b);
+    assert_eq!(running(&queue), (0, 0));
+}
+
+/// WQ-10.
+#[tokio::test(start_paused = true)]
+async fn everything_that_is_to_be_done_later_counts_as_retry_and_waits_from_when_it_is_due() {
+    let queue = WorkQueue::builder().name("pods").limiter(item_default()).build();
+    queue.add_after("x", 50 * MS);
+    queue.add_after("x", 70 * MS);
+    queue.add_after("y", Duration::ZERO);
+    queue.add_rate_limited("z");
+    let counts = queue.measures().unwrap();
+    assert_eq!((counts.retries, counts.adds, counts.depth), (4, 1, 1));
+    tokio::time::advance(60 * MS).await;
+    let counts = queue.measures().unwrap();
+    assert_eq!((counts.retries, counts.adds, counts.depth), (4, 3, 3));
+    let _claims: Vec<_> = std::iter::from_fn(|| now(&queue)).collect();
+    assert_eq!(ms(&queue.measures().unwrap().queue_duration), (3, 60 + 59 + 10));
+    queue.shut_down();
+    queue.add_after("x", MS);
+    assert_eq!(queue.measures().unwrap().retries, 4);
+}
+
+#[tokio::test]
+async fn a_queue_without_a_name_measures_nothing() {
+    let queue = WorkQueue::new();
+    queue.add("x");
+    assert_eq!((queue.measures(), named("").measures()), (None, None));
+}
+
+/// WQ-9 is about retries: something that is to be done in an hour anyway is still tried again soon if it fails.
+#[tokio::test(start_paused = true)]
+async fn what_waits_for_another_reason_is_retried_all_the_same() {
+    let queue = WorkQueue::builder().adds_count_as_attempts(false).build();
+    queue.add_after("a", Duration::from_secs(3600));
+    queue.add_rate_limited("a");
+    let started = Instant::now();
+    assert_eq!(queue.get().await.as_deref(), Some(&"a"));
+    assert_eq!(started.elapsed(), Duration::from_millis(5));
+}

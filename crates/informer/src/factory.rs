@@ -1,0 +1,474 @@
+//! One informer for each kind of object, however many ask for it.
+//!
+//! Kept true: who asks for the same objects in the same form gets the same informer. Every informer runs at most once,
+//! and none is started after the end.
+
+use crate::{Builder, Fetch, Informer, Lean, Object, ObjectKey, Status, informer::Selection};
+use futures::future::{BoxFuture, join_all};
+use kube_client::Client;
+use kube_core::{ApiResource, DynamicObject, Resource, metadata::PartialObjectMeta};
+use parking_lot::Mutex;
+use std::{
+    any::{Any, TypeId},
+    collections::HashMap,
+    fmt,
+    sync::Arc,
+    time::Duration,
+};
+use tokio_util::{sync::CancellationToken, task::TaskTracker};
+
+/// Makes informers and runs them together. Cloning shares it.
+///
+/// ```no_run
+/// # use keepwatch_informer::InformerFactory;
+/// # use k8s_openapi::api::core::v1::{Pod, Service};
+/// # use std::time::Duration;
+/// # async fn example(client: kube_client::Client) -> Result<(), Box<dyn std::error::Error>> {
+/// let factory = InformerFactory::builder(client).namespaces(["apps"]).build();
+/// let pods = factory.informer::<Pod>();
+/// let services = factory.informer::<Service>();
+/// factory.start();
+/// factory.synced(Duration::from_secs(30)).await.into_result()?;
+/// println!("{} pods, {} services", pods.store().len(), services.store().len());
+/// factory.shutdown().await;
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Clone)]
+pub struct InformerFactory {
+    shared: Arc<Shared>,
+    selection: Selection,
+}
+
+struct Shared {
+    client: Client,
+    resync: Duration,
+    /// For a type of object, what its informers are to be; a [`Setting`] of it.
+    settings: HashMap<TypeId, Box<dyn Any + Send + Sync>>,
+    state: Mutex<State>,
+    stop: CancellationToken,
+    tasks: TaskTracker,
+}
+
+type Setting<O> = Box<dyn Fn(Builder<O>) -> Builder<O> + Send + Sync>;
+
+#[derive(Default)]
+struct State {
+    informers: HashMap<Identity, Arc<dyn Managed>>,
+    /// In the order in which they were asked for.
+    order: Vec<Identity>,
+    started: Vec<Arc<dyn Managed>>,
+    is_over: bool,
+}
+
+/// What makes two requests the same.
+#[derive(Clone, PartialEq, Eq, Hash)]
+struct Identity {
+    form: TypeId,
+    path: String,
+    selection: Selection,
+}
+
+/// What a factory will be.
+pub struct FactoryBuilder {
+    client: Client,
+    selection: Selection,
+    resync: Duration,
+    settings: HashMap<TypeId, Box<dyn Any + Send + Sync>>,
+}
+
+impl fmt::Debug for FactoryBuilder {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("FactoryBuilder").field("selection", &self.selection).finish_non_exhaustive()
+    }
+}
+
+impl FactoryBuilder {
+    /// Only the objects of these namespaces.
+    pub fn namespaces<N: Into<String>>(mut self, namespaces: impl IntoIterator<Item = N>) -> Self {
+        self.selection = self.selection.namespaces(namespaces);
+        self
+    }
+
+    /// Only the objects of one namespace.
+    pub fn namespace(self, namespace: impl Into<String>) -> Self {
+        self.namespaces([namespace])
+    }
+
+    /// Only objects with such labels.
+    pub fn labels(mut self, selector: impl fmt::Display) -> Self {
+        self.selection.labels = selector.to_string();
+        self
+    }
+
+    /// Only objects with such fields.
+    pub fn fields(mut self, selector: impl fmt::Display) -> Self {
+        self.selection.fields = selector.to_string();
+        self
+    }
+
+    /// How often the informers tell of all objects once more.
+    pub fn resync(mut self, period: Duration) -> Self {
+        self.resync = period;
+        self
+    }
+
+    /// How often those of one kind do.
+    pub fn resync_for<O: Object>(self, period: Duration) -> Self {
+        self.configure::<O>(move |builder| builder.resync(period))
+    }
+
+    /// What else informers of one kind are to be: transforms, waits, what they do with errors. Which objects they have is
+    /// for the factory to say. The last call for a kind counts, [`FactoryBuilder::resync_for`] included.
+    pub fn configure<O: Object>(
+        mut self,
+        how: impl Fn(Builder<O>) -> Builder<O> + Send + Sync + 'static,
+    ) -> Self {
+        let setting: Setting<O> = Box::new(how);
+        self.settings.insert(TypeId::of::<O>(), Box::new(setting));
+        self
+    }
+
+    /// The factory.
+    pub fn build(self) -> InformerFactory {
+        let shared = Shared {
+            client: self.client,
+            resync: self.resync,
+            settings: self.settings,
+            state: Mutex::default(),
+            stop: CancellationToken::new(),
+            tasks: TaskTracker::new(),
+        };
+        InformerFactory { shared: Arc::new(shared), selection: self.selection }
+    }
+}
+
+impl fmt::Debug for InformerFactory {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("InformerFactory").field("selection", &self.selection).finish_non_exhaustive()
+    }
+}
+
+impl InformerFactory {
+    /// A factory of informers of what this client can see.
+    pub fn builder(client: Client) -> FactoryBuilder {
+        let (selection, settings) = Default::default();
+        FactoryBuilder { client, selection, resync: Duration::ZERO, settings }
+    }
+
+    /// The same factory, for the objects of other namespaces.
+    pub fn namespaces<N: Into<String>>(&self, namespaces: impl IntoIterator<Item = N>) -> Self {
+        InformerFactory {
+            shared: Arc::clone(&self.shared),
+            selection: self.selection.clone().namespaces(namespaces),
+        }
+    }
+
+    /// The same factory, for objects with other labels.
+    pub fn labels(&self, selector: impl fmt::Display) -> Self {
+        let selection = Selection { labels: selector.to_string(), ..self.selection.clone() };
+        InformerFactory { shared: Arc::clone(&self.shared), selection }
+    }
+
+    /// The same factory, for objects with other fields.
+    pub fn fields(&self, selector: impl fmt::Display) -> Self {
+        let selection = Selection { fields: selector.to_string(), ..self.selection.clone() };
+        InformerFactory { shared: Arc::clone(&self.shared), selection }
+    }
+
+    /// The informer of a kind that the compiler knows.
+    pub fn informer<K>(&self) -> Informer<K>
+    where
+        K: Fetch<Resource = K> + Resource<DynamicType: Clone + Default + Send + Sync, Scope: 'static>,
+    {
+        let kind = K::DynamicType::default();
+        self.get(K::url_path(&kind, None), || Informer::builder(self.shared.client.clone()))
+    }
+
+    /// The same, with objects kept as JSON.
+    pub fn lean<K>(&self) -> Informer<Lean<K>>
+    where
+        K: Fetch<Resource = K> + Resource<DynamicType: Clone + Default + Send + Sync, Scope: 'static>,
+    {
+        let kind = K::DynamicType::default();
+        self.get(K::url_path(&kind, None), || Informer::<K>::builder(self.shared.client.clone()).lean())
+    }
+
+    /// The informer of a kind that is known only when the program runs.
+    pub fn dynamic(&self, kind: &ApiResource) -> Informer<DynamicObject> {
+        let path = DynamicObject::url_path(kind, None);
+        self.get(path, || Informer::dynamic(self.shared.client.clone(), kind))
+    }
+
+    /// The informer of the metadata of such objects.
+    pub fn metadata(&self, kind: &ApiResource) -> Informer<PartialObjectMeta<DynamicObject>> {
+        let path = DynamicObject::url_path(kind, None);
+        self.get(path, || Informer::metadata(self.shared.client.clone(), kind))
+    }
+
+    fn get<O: Object>(&self, path: String, make: impl FnOnce() -> Builder<O>) -> Informer<O> {
+        let identity = Identity { form: TypeId::of::<O>(), path, selection: self.selection.clone() };
+        let mut state = self.shared.state.lock();
+        let known =
+            state.informers.get(&identity).and_then(|known| known.as_any().downcast_ref::<Informer<O>>());
+        if let Some(informer) = known {
+            return informer.clone();
+        }
+        let builder = make().resync(self.shared.resync);
+        let setting = self.shared.settings.get(&TypeId::of::<O>());
+        let builder = match setting.and_then(|setting| setting.downcast_ref::<Setting<O>>()) {
+            Some(setting) => setting(builder),
+            None => builder,
+        };
+        let informer = builder.select(self.selection.clone()).build();
+        state.order.push(identity.clone());
+        state.informers.insert(identity, Arc::new(informer.clone()));
+        informer
+    }
+
+    /// An informer that somebody asked for, by what it is of. Without the type of its objects only so much can be said.
+    pub fn find(
+        &self,
+        group: &str,
+        version: &str,
+        plural: &str,
+    ) -> Result<Arc<dyn Managed>, UnknownResource> {
+        let path = match group {
+            "" => format!("/api/{version}/{plural}"),
+            group => format!("/apis/{group}/{version}/{plural}"),
+        };
+        let state = self.shared.state.lock();
+        let is_it = |identity: &&Identity| identity.path == path && identity.selection == self.selection;
+        let found = state.order.iter().find(is_it);
+        found.map(|identity| Arc::clone(&state.informers[identity])).ok_or(UnknownResource { path })
+    }
+
+    /// Starts every informer that was asked for and does not run yet. Does nothing after [`InformerFactory::shutdown`].
+    pub fn start(&self) {
+        let mut state = self.shared.state.lock();
+        if state.is_over {
+            return;
+        }
+        let new = state.order[state.started.len()..].to_vec();
+        for identity in new {
+            let informer = Arc::clone(&state.informers[&identity]);
+            self.shared.tasks.spawn(Arc::clone(&informer).run(self.shared.stop.child_token()));
+            state.started.push(informer);
+        }
+    }
+
+    /// Waits until all informers that were started know the state there was, or the time is over.
+    pub async fn synced(&self, timeout: Duration) -> FactorySync {
+        let started = self.shared.state.lock().started.clone();
+        let waits = started.iter().map(async |informer| {
+            let is_synced = matches!(tokio::time::timeout(timeout, informer.synced()).await, Ok(true));
+            (informer.resource(), is_synced, informer.status())
+        });
+        FactorySync { informers: join_all(waits).await }
+    }
+
+    /// Stops all informers, and waits until they and their handlers have. None is started after that. May be called more
+    /// than once.
+    pub async fn shutdown(&self) {
+        self.shared.state.lock().is_over = true;
+        self.shared.stop.cancel();
+        self.shared.tasks.close();
+        self.shared.tasks.wait().await;
+    }
+}
+
+/// Whether the informers of a factory know the state there was.
+#[derive(Clone, Debug)]
+pub struct FactorySync {
+    /// For each resource whether it is so, and how its informer fares.
+    pub informers: Vec<(String, bool, Status)>,
+}
+
+impl FactorySync {
+    /// Those that do not are an error.
+    pub fn into_result(self) -> Result<(), NotSynced> {
+        let late = self.informers.into_iter().filter(|(_, is_synced, _)| !is_synced);
+        let late: Vec<_> = late.map(|(resource, _, status)| (resource, status)).collect();
+        if late.is_empty() { Ok(()) } else { Err(NotSynced { late }) }
+    }
+}
+
+/// Some informers do not know the state there is yet.
+#[derive(Clone, Debug)]
+pub struct NotSynced {
+    /// Which, and how they fare.
+    pub late: Vec<(String, Status)>,
+}
+
+impl fmt::Display for NotSynced {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("not synced in time: ")?;
+        for (index, (resource, status)) in self.late.iter().enumerate() {
+            let comma = if index == 0 { "" } else { ", " };
+            match status {
+                Status::Retrying { error, .. } => write!(f, "{comma}{resource} ({error})")?,
+                status => write!(f, "{comma}{resource} ({status:?})")?,
+            }
+        }
+        Ok(())
+    }
+}
+
+impl std::error::Error for NotSynced {}
+
+/// Nobody asked the factory for such an informer.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct UnknownResource {
+    /// As `/apis/apps/v1/deployments`.
+    pub path: String,
+}
+
+impl fmt::Display for UnknownResource {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "no informer for {} was asked for", self.path)
+    }
+}
+
+impl std::error::Error for UnknownResource {}
+
+/// An informer without the type of its objects.
+pub trait Managed: Send + Sync {
+    /// Of what it is, as `deployments.apps`.
+    fn resource(&self) -> String;
+
+    /// The keys of all objects that it knows.
+    fn keys(&self) -> Vec<ObjectKey>;
+
+    /// How it fares.
+    fn status(&self) -> Status;
+
+    /// Waits until it knows the state there was; false if it was stopped before.
+    fn synced(&self) -> BoxFuture<'_, bool>;
+
+    /// Runs it.
+    fn run(self: Arc<Self>, stop: CancellationToken) -> BoxFuture<'static, ()>;
+
+    /// The [`Informer`] itself.
+    fn as_any(&self) -> &dyn Any;
+}
+
+impl<O: Object> Managed for Informer<O> {
+    fn resource(&self) -> String {
+        self.store().resource().to_owned()
+    }
+
+    fn keys(&self) -> Vec<ObjectKey> {
+        self.store().keys()
+    }
+
+    fn status(&self) -> Status {
+        Informer::status(self).borrow().clone()
+    }
+
+    fn synced(&self) -> BoxFuture<'_, bool> {
+        Box::pin(async { Informer::synced(self).await.is_ok() })
+    }
+
+    fn run(self: Arc<Self>, stop: CancellationToken) -> BoxFuture<'static, ()> {
+        Box::pin(async move { Informer::run(&self, stop).await })
+    }
+
+    fn as_any(&self) -> &dyn Any {
+        self
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use http::{Request, Response};
+    use k8s_openapi::api::core::v1::{ConfigMap, Secret};
+    use kube_client::client::Body;
+
+    /// A server that has nothing, and sends nothing on watches.
+    fn factory() -> FactoryBuilder {
+        let service = tower::service_fn(async |request: Request<Body>| {
+            let is_watch = request.uri().query().is_some_and(|query| query.contains("watch=true"));
+            let body = if is_watch {
+                r#"{"type":"BOOKMARK","object":{"kind":"X","apiVersion":"v1","metadata":{"resourceVersion":"5","annotations":{"k8s.io/initial-events-end":"true"}}}}"#
+            } else {
+                r#"{"kind":"List","apiVersion":"v1","metadata":{"resourceVersion":"5"},"items":[]}"#
+            };
+            if request.uri().path().contains("secrets") {
+                std::future::pending::<()>().await;
+            }
+            Ok::<_, std::convert::Infallible>(Response::new(Body::from(body.as_bytes().to_vec())))
+        });
+        InformerFactory::builder(Client::new(service, "default"))
+    }
+
+    fn is_same<O: Object>(a: &Informer<O>, b: &Informer<O>) -> bool {
+        a.is_same(b)
+    }
+
+    /// Case 52.
+    #[tokio::test(start_paused = true)]
+    async fn who_asks_for_the_same_gets_the_same() {
+        let factory = factory().namespace("x").build();
+        let first = factory.informer::<ConfigMap>();
+        assert!(is_same(&first, &factory.informer::<ConfigMap>()));
+        assert!(!is_same(&first, &factory.labels("a=b").informer::<ConfigMap>()));
+        assert!(!is_same(&first, &factory.namespaces(["x", "y"]).informer::<ConfigMap>()));
+        assert!(is_same(
+            &first,
+            &factory.labels("a=b").labels("").namespaces(["x", "x"]).informer::<ConfigMap>()
+        ));
+        assert!(is_same(&factory.lean::<ConfigMap>(), &factory.lean::<ConfigMap>()));
+        let kind = ApiResource::erase::<ConfigMap>(&());
+        assert!(is_same(&factory.dynamic(&kind), &factory.dynamic(&kind)));
+        assert!(is_same(&factory.metadata(&kind), &factory.metadata(&kind)));
+    }
+
+    /// Case 52.
+    #[tokio::test(start_paused = true)]
+    async fn what_is_asked_for_after_the_start_needs_another_start() {
+        let factory = factory().build();
+        let first = factory.informer::<ConfigMap>();
+        factory.start();
+        factory.start();
+        let late = factory.namespaces(["x"]).informer::<ConfigMap>();
+        factory.synced(Duration::from_secs(5)).await.into_result().unwrap();
+        assert!(first.has_synced() && !late.has_synced());
+        factory.start();
+        factory.synced(Duration::from_secs(5)).await.into_result().unwrap();
+        assert!(late.has_synced());
+        factory.shutdown().await;
+        factory.shutdown().await;
+        assert!(first.is_stopped() && late.is_stopped());
+        let after = factory.namespaces(["z"]).informer::<ConfigMap>();
+        factory.start();
+        assert!(!after.has_synced());
+        assert_eq!(factory.synced(Duration::from_secs(5)).await.informers.len(), 2);
+    }
+
+    /// Case 52.
+    #[tokio::test(start_paused = true)]
+    async fn it_is_told_for_each_kind_whether_it_is_known() {
+        let factory = factory().build();
+        factory.informer::<ConfigMap>();
+        factory.informer::<Secret>();
+        factory.start();
+        let synced = factory.synced(Duration::from_secs(5)).await;
+        let told: Vec<_> =
+            synced.informers.iter().map(|(name, is_synced, _)| (name.as_str(), *is_synced)).collect();
+        assert_eq!(told, [("configmaps", true), ("secrets", false)]);
+        let error = synced.into_result().unwrap_err();
+        assert_eq!(error.to_string(), "not synced in time: secrets (Listing)");
+        assert_eq!(factory.find("", "v1", "secrets").map(|found| found.resource()), Ok("secrets".to_owned()));
+        let unknown = factory.find("apps", "v1", "deployments").err().unwrap();
+        assert_eq!(unknown.to_string(), "no informer for /apis/apps/v1/deployments was asked for");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn kinds_can_be_told_apart_in_how_they_are_kept() {
+        let factory =
+            factory().resync(Duration::from_secs(60)).resync_for::<Secret>(Duration::from_secs(5)).build();
+        assert_eq!(factory.informer::<ConfigMap>().resync_period(), Duration::from_secs(60));
+        assert_eq!(factory.informer::<Secret>().resync_period(), Duration::from_secs(5));
+    }
+}

@@ -1,0 +1,57 @@
+//! The examples do what they say. They are built with the tests.
+
+use std::{env, path::PathBuf, process::Command};
+
+/// Runs an example and returns what it prints.
+fn run(name: &str) -> String {
+    let tests = env::current_exe().expect("a test knows where it is");
+    let path: PathBuf = tests
+        .parent()
+        .and_then(|deps| deps.parent())
+        .expect("it lies among others")
+        .join("examples")
+        .join(name);
+    let output = Command::new(&path).output().unwrap_or_else(|error| panic!("{}: {error}", path.display()));
+    assert!(output.status.success(), "{name}: {}", String::from_utf8_lossy(&output.stderr));
+    String::from_utf8(output.stdout).expect("examples print text")
+}
+
+#[test]
+fn the_first_informer_tells_what_is_there_and_what_happens() {
+    let told = run("first_informer");
+    assert!(
+        told.starts_with("6 pods are known, web-0 is on Some(\"n0\")\nadded web-0 (was there)\n"),
+        "{told}"
+    );
+    assert!(told.ends_with("deleted web-0\n"), "{told}");
+}
+
+#[test]
+fn handlers_share_an_informer() {
+    let told = run("shared_handlers");
+    assert_eq!(told.matches("canary: Initial").count(), 3, "{told}");
+    assert!(told.ends_with("early: 6, late: 6\nearly: 7, late: 6\n"), "{told}");
+}
+
+#[test]
+fn an_index_answers_by_node() {
+    let expected = "n0: web-0 web-2 web-4\nn1: web-1 web-3 web-5\nn0: web-2 web-4\n3 canaries\npods \"web-0\" not found\n";
+    assert_eq!(run("index_by_node"), expected);
+}
+
+#[test]
+fn a_controller_works_on_every_pod() {
+    assert_eq!(run("controller").matches("noted default/web-").count(), 6);
+}
+
+#[test]
+fn a_lean_store_finds_without_decoding() {
+    let told = run("lean_store");
+    assert_eq!(told.matches("runs nginx").count(), 3, "{told}");
+    assert_eq!(told.matches("has 1 containers").count(), 3, "{told}");
+}
+
+#[test]
+fn a_controller_is_tested_with_a_server() {
+    assert_eq!(run("controller_test"), "the copy is there\nthe copy is gone\n");
+}
