@@ -1,6 +1,9 @@
-//! The program: reads its flags, runs the server, and stops it when it is told to.
+//! The program: reads its flags and does what they say until it is told to stop: runs the server, or shows what happens
+//! at one.
 
+mod signals;
 mod run;
+mod watch;
 
 use keepwatch::flags::{self, Command};
 use std::process::ExitCode;
@@ -12,6 +15,7 @@ static ALLOCATOR: tikv_jemallocator::Jemalloc = tikv_jemallocator::Jemalloc;
 fn main() -> ExitCode {
     match flags::parse(std::env::args_os()) {
         Ok(Command::Serve(serve)) => run::serve(&serve).unwrap_or_else(|failure| failure.report()),
+        Ok(Command::Watch(flags)) => watch::watch(&flags).unwrap_or_else(|failure| failure.report()),
         Err(failure) => failure.report(),
     }
 }

@@ -1,11 +1,11 @@
 //! `keepwatch serve`: from its flags to a server, and the lines that it prints.
 
+use crate::signals::Signals;
 use keepwatch::{
     Builder, Server, StartError,
     flags::{Failure, Log, LogFormat, Serve, StorageKind},
 };
 use std::{process::ExitCode, time::Instant};
-use tokio::signal::unix::{Signal, SignalKind, signal};
 
 /// Runs until a signal comes.
 pub(crate) fn serve(flags: &Serve) -> Result<ExitCode, Failure> {
@@ -82,27 +82,5 @@ fn print_ready(server: &Server, began: Instant) {
     if let Some(path) = server.kubeconfig_path() {
         let path = std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
         println!("export KUBECONFIG={}", path.display());
-    }
-}
-
-/// What tells the program to stop. Made before anybody can know that the program runs: until then a signal kills it.
-struct Signals {
-    terminate: Signal,
-    interrupt: Signal,
-}
-
-impl Signals {
-    fn new() -> std::io::Result<Signals> {
-        Ok(Signals {
-            terminate: signal(SignalKind::terminate())?,
-            interrupt: signal(SignalKind::interrupt())?,
-        })
-    }
-
-    async fn next(&mut self) {
-        tokio::select! {
-            _ = self.terminate.recv() => {}
-            _ = self.interrupt.recv() => {}
-        }
     }
 }

@@ -6,6 +6,7 @@ use std::process::ExitCode;
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 
 const ASKED_FOR: u8 = 0;
+const IN_VAIN: u8 = 1;
 const BAD_FLAGS: u8 = 2;
 
 /// Why the program ends before it has done anything. Help and version are asked for, so they end well.
@@ -24,6 +25,11 @@ impl Failure {
     /// Something is wrong with how the program was called: one line.
     pub fn usage(text: impl Into<String>) -> Failure {
         Failure { text: text.into(), code: BAD_FLAGS }
+    }
+
+    /// Nothing is wrong with how the program was called, but it cannot do that: one line.
+    pub fn in_vain(text: impl Into<String>) -> Failure {
+        Failure { text: text.into(), code: IN_VAIN }
     }
 
     /// What is printed.
@@ -47,9 +53,9 @@ impl Failure {
     }
 }
 
-/// Clap explains itself at length; one line does.
-impl From<clap::Error> for Failure {
-    fn from(error: clap::Error) -> Failure {
+impl Failure {
+    /// Clap explains itself at length; one line does. `command` is the one that was called, as far as that is known.
+    pub(super) fn of(error: &clap::Error, command: &str) -> Failure {
         let context = |kind| match error.get(kind) {
             Some(ContextValue::String(text)) => text.as_str(),
             Some(ContextValue::Strings(texts)) => texts.first().map_or("", String::as_str),
@@ -63,23 +69,34 @@ impl From<clap::Error> for Failure {
                 Failure { text: error.render().to_string(), code: ASKED_FOR }
             }
             ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand | ErrorKind::MissingSubcommand => {
-                Failure::usage("there is no command: try `keepwatch serve`, or `keepwatch --help`")
+                Failure::usage(
+                    "there is no command: try `keepwatch serve`, `keepwatch watch pods` or `keepwatch --help`",
+                )
             }
             ErrorKind::InvalidSubcommand => {
                 let command = context(ContextKind::InvalidSubcommand);
-                Failure::usage(format!("{command:?} is not a command: try `keepwatch serve`"))
+                Failure::usage(format!(
+                    "{command:?} is not a command: try `keepwatch serve` or `keepwatch watch pods`"
+                ))
             }
+            ErrorKind::MissingRequiredArgument => Failure::usage(format!(
+                "`keepwatch {command}` needs {long}; `keepwatch {command} --help` says more"
+            )),
             ErrorKind::UnknownArgument => match (context(ContextKind::SuggestedArg), flag.starts_with('-')) {
+                (_, false) if command == "watch" => Failure::usage(format!(
+                    "{long:?} is not understood: give one resource, and at most one name"
+                )),
                 (_, false) => {
                     Failure::usage(format!("{long:?} is not understood: all that can be given are flags"))
                 }
-                ("", true) => {
-                    Failure::flag(flag, "there is no such flag; `keepwatch serve --help` names all")
-                }
+                ("", true) => Failure::flag(
+                    flag,
+                    format!("there is no such flag; `keepwatch {command} --help` names all"),
+                ),
                 (other, true) => Failure::flag(flag, format!("there is no such flag; did you mean {other}?")),
             },
             ErrorKind::ValueValidation => {
-                let source = std::error::Error::source(&error).map(ToString::to_string);
+                let source = std::error::Error::source(error).map(ToString::to_string);
                 Failure::flag(flag, source.unwrap_or_else(|| format!("{value:?} is not valid")))
             }
             ErrorKind::InvalidValue if value.is_empty() => Failure::flag(flag, "needs a value"),

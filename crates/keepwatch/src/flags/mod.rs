@@ -5,6 +5,7 @@
 
 mod values;
 mod failure;
+mod watch;
 
 use std::ffi::OsString;
 use std::fs::File;
@@ -18,6 +19,7 @@ use tracing::level_filters::LevelFilter;
 
 pub use failure::Failure;
 pub use values::{IpRange, PortRange};
+pub use watch::{Output, Watch};
 
 const HELP: &str = "{about-with-newline}\n{usage-heading} {usage}\n\n{all-args}";
 
@@ -29,6 +31,12 @@ pub enum Command {
         help_template = HELP, override_usage = "keepwatch serve [FLAGS]", next_line_help = true, disable_help_flag = true
     )]
     Serve(Box<Serve>),
+    /// Show the objects of a resource, in any cluster, and what happens to them.
+    #[command(
+        help_template = HELP, override_usage = "keepwatch watch RESOURCE [NAME] [FLAGS]", next_line_help = true,
+        disable_help_flag = true
+    )]
+    Watch(Box<Watch>),
 }
 
 /// A Kubernetes-compatible API server, built round list and watch.
@@ -236,9 +244,10 @@ impl Log {
 impl Default for Serve {
     /// What `keepwatch serve` does.
     fn default() -> Serve {
-        let Command::Serve(serve) =
-            parse(["keepwatch", "serve"]).expect("every flag has a default that fits");
-        *serve
+        match parse(["keepwatch", "serve"]) {
+            Ok(Command::Serve(serve)) => *serve,
+            other => unreachable!("every flag has a default that fits: {other:?}"),
+        }
     }
 }
 
@@ -247,7 +256,8 @@ impl Default for Serve {
 /// ```
 /// use keepwatch::flags::{Command, parse};
 ///
-/// let Command::Serve(serve) = parse(["keepwatch", "serve", "--secure-port=0"]).expect("good flags");
+/// let command = parse(["keepwatch", "serve", "--secure-port=0"]).expect("good flags");
+/// let Command::Serve(serve) = command else { panic!("another command") };
 /// assert_eq!(serve.listen.bind_address.to_string(), "127.0.0.1");
 /// let failure = parse(["keepwatch", "serve", "--secure-port=x"]).expect_err("no port");
 /// assert_eq!(failure.text(), r#"--secure-port: "x" is not a port: give a number from 0 to 65535"#);
@@ -258,18 +268,30 @@ where
     I: IntoIterator,
     I::Item: Into<OsString> + Clone,
 {
-    let matches = CommandLine::command().try_get_matches_from(arguments)?;
-    let command = CommandLine::from_arg_matches(&matches)?.command;
-    let Command::Serve(serve) = &command;
+    let arguments: Vec<OsString> = arguments.into_iter().map(Into::into).collect();
+    let called = arguments.get(1).and_then(|word| word.to_str()).unwrap_or_default();
+    let failure = |error: clap::Error| Failure::of(&error, called);
+    let matches = CommandLine::command().try_get_matches_from(&arguments).map_err(failure)?;
+    let mut command = CommandLine::from_arg_matches(&matches).map_err(failure)?.command;
     let given = |flag: &str| {
-        let matches = matches.subcommand_matches("serve");
+        let matches = matches.subcommand_matches(called);
         matches.and_then(|matches| matches.value_source(flag)) == Some(ValueSource::CommandLine)
     };
-    serve.listen.check()?;
-    serve.storage.check(given)?;
-    serve.access.check()?;
-    serve.requests.check()?;
+    match &mut command {
+        Command::Serve(serve) => serve.check(given)?,
+        Command::Watch(watch) => watch.check()?,
+    }
     Ok(command)
+}
+
+impl Serve {
+    /// `given` says whether a flag stands on the command line.
+    fn check(&self, given: impl Fn(&str) -> bool) -> Result<(), Failure> {
+        self.listen.check()?;
+        self.storage.check(given)?;
+        self.access.check()?;
+        self.requests.check()
+    }
 }
 
 impl Listen {
@@ -380,7 +402,10 @@ mod tests {
 
     fn serve(flags: &str) -> Result<Serve, Failure> {
         let words = ["keepwatch", "serve"].into_iter().chain(flags.split_whitespace());
-        parse(words).map(|Command::Serve(serve)| *serve)
+        parse(words).map(|command| match command {
+            Command::Serve(serve) => *serve,
+            Command::Watch(_) => unreachable!("the first word is `serve`"),
+        })
     }
 
     fn fault(flags: &str) -> String {
@@ -564,8 +589,14 @@ mod tests {
     #[test]
     fn without_a_command_there_is_a_hint() {
         for (words, message) in [
-            (&["keepwatch"][..], "there is no command: try `keepwatch serve`, or `keepwatch --help`"),
-            (&["keepwatch", "run"], r#""run" is not a command: try `keepwatch serve`"#),
+            (
+                &["keepwatch"][..],
+                "there is no command: try `keepwatch serve`, `keepwatch watch pods` or `keepwatch --help`",
+            ),
+            (
+                &["keepwatch", "run"],
+                r#""run" is not a command: try `keepwatch serve` or `keepwatch watch pods`"#,
+            ),
         ] {
             let failure = parse(words.iter().copied()).unwrap_err();
             assert_eq!((failure.text(), failure.code()), (message, 2));

@@ -5,6 +5,7 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::str::FromStr;
 use std::time::Duration;
 
+use keepwatch_apimachinery::selector::{FieldSelector, LabelSelector};
 use keepwatch_endpoints::origins::AllowedOrigins;
 
 /// A range of addresses, as `10.0.0.0/24`.
@@ -157,6 +158,27 @@ pub(super) fn etcd_server(text: &str) -> Result<String, String> {
         true => Ok(text.to_owned()),
         false => Err(format!("{text:?} is not a URL: write it as http(s)://host:2379")),
     }
+}
+
+/// A name that a namespace can have.
+pub(super) fn namespace(text: &str) -> Result<String, String> {
+    let is_fine = |b: u8| b == b'-' || b.is_ascii_lowercase() || b.is_ascii_digit();
+    match !text.is_empty() && text.bytes().all(is_fine) {
+        true => Ok(text.to_owned()),
+        false => Err(format!(
+            "{text:?} is not the name of a namespace: it has lower case letters, digits and dashes"
+        )),
+    }
+}
+
+/// A label selector that a server will take.
+pub(super) fn label_selector(text: &str) -> Result<String, String> {
+    LabelSelector::parse(text).map(|_| text.to_owned()).map_err(|error| error.to_string())
+}
+
+/// A field selector that a server will take, if it knows the fields.
+pub(super) fn field_selector(text: &str) -> Result<String, String> {
+    FieldSelector::parse(text).map(|_| text.to_owned()).map_err(|error| error.to_string())
 }
 
 /// A duration as Go writes them, as `1h0m0s`, `1.5h` or `300ms`.

@@ -28,7 +28,9 @@ pub(crate) fn server() -> Builder {
 pub(crate) fn server_with(directory: &tempfile::TempDir, flags: &[&str]) -> Builder {
     let directory = directory.path().to_str().unwrap();
     let fixed = ["keepwatch", "serve", "--storage", "memory", "--secure-port", "0", "--data-dir", directory];
-    let flags::Command::Serve(serve) = flags::parse(fixed.iter().chain(flags)).unwrap();
+    let flags::Command::Serve(serve) = flags::parse(fixed.iter().chain(flags)).unwrap() else {
+        panic!("another command");
+    };
     known(Builder::from_flags(&serve).unwrap())
 }
 

@@ -1,0 +1,105 @@
+//! What happens, a line each, for people and for `grep`. Lines about the watch itself begin with `#`.
+
+use super::{
+    Subject,
+    news::News,
+    session::{Happening, Kept},
+    summary,
+    text::{one_line, plain, seconds, time},
+};
+use keepwatch_informer::{Event, Object};
+
+/// The line of something that happened.
+pub(super) fn of(happening: &Happening, subject: &Subject) -> String {
+    match happening {
+        Happening::Event(event) => format!("{} {}\n", time(), event_text(event)),
+        Happening::News(news) => format!("# {}, {}\n", news_text(news, subject), time()),
+    }
+}
+
+fn event_text(event: &Event<Kept>) -> String {
+    let (word, version) = match event {
+        Event::Added { initial: true, .. } => ("LISTED", "version"),
+        Event::Added { .. } => ("ADDED", "version"),
+        Event::Updated { .. } => ("MODIFIED", "version"),
+        Event::Deleted { final_state_unknown: true, .. } => ("DELETED", "last-known-version"),
+        _ => ("DELETED", "version"),
+    };
+    let object = event.object();
+    let status = match summary::status(object) {
+        status if status.is_empty() => String::new(),
+        status if status.contains(char::is_whitespace) => format!(" status={:?}", plain(&status)),
+        status => format!(" status={}", plain(&status)),
+    };
+    let (key, revision) = (object.key().to_string(), object.revision());
+    format!("{word} {}{status} {version}={}", plain(&key), plain(revision))
+}
+
+fn news_text(news: &News, subject: &Subject) -> String {
+    let of =
+        |namespace: &Option<String>| namespace.as_ref().map(|name| format!("{name}: ")).unwrap_or_default();
+    match news {
+        News::Synced { count, version } => {
+            format!("synced {} at version {}", subject.resource.counted(*count), plain(version))
+        }
+        News::Retrying { namespace, error, is_synced } => {
+            let what = if *is_synced { "disconnected" } else { "not connected" };
+            let wait = seconds(error.next_delay.unwrap_or_default());
+            let (why, attempt) = (one_line(&error.error), error.attempt);
+            format!("{}{what}: {why}; retrying in {wait} (attempt {attempt})", of(namespace))
+        }
+        News::Resumed { namespace, version } => {
+            format!("{}resumed from version {}", of(namespace), plain(version))
+        }
+        News::ListedAgain { namespace, version, before } => {
+            let (version, before) = (plain(version), plain(before));
+            format!("{}listed again at version {version}, instead of going on from {before}", of(namespace))
+        }
+        News::Unreadable { error } => format!("an object cannot be read: {}", one_line(error)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::Arc;
+
+    fn object(json: &str) -> Arc<Kept> {
+        Arc::new(Kept::new(json.as_bytes()).unwrap())
+    }
+
+    #[test]
+    fn an_event_says_what_happened_to_which_object() {
+        let old = object(r#"{"metadata":{"name":"web","namespace":"a","resourceVersion":"7"}}"#);
+        let new = object(
+            r#"{"metadata":{"name":"web","namespace":"a","resourceVersion":"8"},"status":{"phase":"Running"}}"#,
+        );
+        let cause = keepwatch_informer::Cause::Watch;
+        for (event, expected) in [
+            (Event::Added { obj: Arc::clone(&old), initial: true }, "LISTED a/web version=7"),
+            (Event::Added { obj: Arc::clone(&old), initial: false }, "ADDED a/web version=7"),
+            (Event::Updated { old, new: Arc::clone(&new), cause }, "MODIFIED a/web status=Running version=8"),
+            (
+                Event::Deleted { obj: Arc::clone(&new), final_state_unknown: false },
+                "DELETED a/web status=Running version=8",
+            ),
+            (
+                Event::Deleted { obj: new, final_state_unknown: true },
+                "DELETED a/web status=Running last-known-version=8",
+            ),
+        ] {
+            assert_eq!(event_text(&event), expected);
+        }
+    }
+
+    #[test]
+    fn whatever_a_server_sends_stays_on_its_line() {
+        let json =
+            r#"{"metadata":{"name":"a\nb\u001b[2J","resourceVersion":"1\r"},"status":{"phase":"a b\n\""}}"#;
+        let event = Event::Added { obj: object(json), initial: false };
+        assert_eq!(
+            event_text(&event),
+            "ADDED a\u{fffd}b\u{fffd}[2J status=\"a b\u{fffd}\\\"\" version=1\u{fffd}"
+        );
+    }
+}

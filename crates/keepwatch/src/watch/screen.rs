@@ -1,0 +1,152 @@
+//! The table on a terminal, drawn anew whenever something has changed, and at least every second.
+//!
+//! Kept true by [`Screen`], even if the program panics: whatever was on the terminal before is there again afterwards, and
+//! so is the cursor.
+
+use super::{
+    Subject, news,
+    session::{Happening, Session},
+    table::{Head, Line, Rows, Size, Style},
+    text::columns,
+};
+use jiff::Timestamp;
+use keepwatch::flags::Failure;
+use std::{
+    io::{self, Write, stdout},
+    time::Duration,
+};
+use tokio::{
+    signal::unix::{SignalKind, signal},
+    time::{Instant, MissedTickBehavior, interval, sleep_until},
+};
+
+/// How long after one picture the next one may come.
+const PAUSE: Duration = Duration::from_millis(100);
+/// How often ages are counted on.
+const TICK: Duration = Duration::from_secs(1);
+
+/// Another screen, without a cursor, and without lines that wrap.
+const ENTER: &str = "\x1b[?1049h\x1b[?25l\x1b[?7l";
+const LEAVE: &str = "\x1b[0m\x1b[?7h\x1b[?25h\x1b[?1049l";
+
+/// Shows the table until it is dropped, or cannot be shown.
+pub(super) async fn run(mut session: Session, subject: &Subject) -> Result<(), Failure> {
+    let failed = |error| Failure::in_vain(format!("the terminal cannot be used: {error}"));
+    let mut resized = signal(SignalKind::window_change()).map_err(failed)?;
+    let mut tick = interval(TICK);
+    tick.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    let mut screen = Screen::enter(subject.resource.is_namespaced).map_err(failed)?;
+    let mut drawn = Instant::now();
+    let mut is_stale = true;
+    loop {
+        tokio::select! {
+            biased;
+            () = sleep_until(drawn + PAUSE), if is_stale => {
+                screen.draw(&session, subject).map_err(failed)?;
+                (drawn, is_stale) = (Instant::now(), false);
+            }
+            _ = resized.recv() => is_stale = true,
+            _ = tick.tick() => is_stale = true,
+            happening = session.next() => {
+                is_stale = true;
+                if let Happening::Event(event) = happening? {
+                    screen.rows.take(&event, Timestamp::now());
+                }
+            }
+        }
+    }
+}
+
+/// A terminal that shows the table. Dropping it gives the terminal back and says in a line what was last seen.
+struct Screen {
+    rows: Rows,
+    has_colours: bool,
+    farewell: String,
+}
+
+impl Screen {
+    fn enter(has_namespaces: bool) -> io::Result<Screen> {
+        let has_colours = std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty());
+        let screen = Screen { rows: Rows::new(has_namespaces), has_colours, farewell: String::new() };
+        put(ENTER)?;
+        Ok(screen)
+    }
+
+    fn draw(&mut self, session: &Session, subject: &Subject) -> io::Result<()> {
+        let now = Timestamp::now();
+        self.rows.forget(now);
+        let (state, is_well) = news::state(session.watched(), Instant::now());
+        let head = Head { title: subject.title(), version: session.version(), state, is_well };
+        let size = size();
+        let lines = self.rows.lines(&head, size, now);
+        self.farewell = lines.first().map(|line| line.text.clone()).unwrap_or_default();
+        put(&picture(&lines, size, self.has_colours))
+    }
+}
+
+impl Drop for Screen {
+    fn drop(&mut self) {
+        let _ = put(&format!("{LEAVE}{}\r\n", self.farewell));
+    }
+}
+
+fn put(text: &str) -> io::Result<()> {
+    let mut output = stdout().lock();
+    output.write_all(text.as_bytes())?;
+    output.flush()
+}
+
+fn size() -> Size {
+    let size = rustix::termios::tcgetwinsize(stdout()).ok().filter(|size| size.ws_col > 0 && size.ws_row > 0);
+    let (columns, lines) = size.map_or((80, 24), |size| (size.ws_col, size.ws_row));
+    Size { columns: columns.into(), lines: lines.into() }
+}
+
+/// What makes a terminal show these lines and nothing else. Nothing is cleared before something else takes its place, so
+/// that nothing flickers; and nothing behind a line that fills its width, where the cursor stands on the last character.
+fn picture(lines: &[Line], size: Size, has_colours: bool) -> String {
+    let mut picture = String::from("\x1b[H");
+    for (number, Line { style, text }) in lines.iter().enumerate() {
+        if number > 0 {
+            picture += "\r\n";
+        }
+        match colour(*style).filter(|_| has_colours) {
+            Some(colour) => picture += &format!("\x1b[{colour}m{text}\x1b[0m"),
+            None => picture += text,
+        }
+        if columns(text) < size.columns {
+            picture += "\x1b[K";
+        }
+    }
+    if lines.len() < size.lines {
+        picture += "\r\n\x1b[J";
+    }
+    picture
+}
+
+fn colour(style: Style) -> Option<&'static str> {
+    match style {
+        Style::Title | Style::Heading => Some("1"),
+        Style::Trouble => Some("1;31"),
+        Style::Added => Some("32"),
+        Style::Modified => Some("33"),
+        Style::Deleted => Some("31"),
+        Style::Dim => Some("2"),
+        Style::Plain => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_picture_leaves_nothing_of_the_one_before() {
+        let line = |style, text: &str| Line { style, text: text.to_owned() };
+        let lines = [line(Style::Title, "pods"), line(Style::Plain, "a")];
+        let size = Size { columns: 4, lines: 3 };
+        assert_eq!(picture(&lines, size, true), "\x1b[H\x1b[1mpods\x1b[0m\r\na\x1b[K\r\n\x1b[J");
+        assert_eq!(picture(&lines, size, false), "\x1b[Hpods\r\na\x1b[K\r\n\x1b[J");
+        assert_eq!(picture(&lines, Size { columns: 9, lines: 2 }, false), "\x1b[Hpods\x1b[K\r\na\x1b[K");
+    }
+}

@@ -1,0 +1,73 @@
+//! Writes what happens to standard output, for as long as somebody reads it.
+//!
+//! A slow reader delays nobody else: what happens meanwhile is kept by the informer, which forgets states in between.
+
+use super::session::{Happening, Session};
+use futures::FutureExt;
+use keepwatch::flags::Failure;
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use std::{io, time::Duration};
+use tokio::{
+    io::{AsyncWriteExt, Stdout},
+    time::interval,
+};
+
+/// How much is written at once, about.
+const CHUNK_BYTES: usize = 64 << 10;
+
+/// How often it is looked whether anybody reads, while there is nothing to write.
+const LOOK: Duration = Duration::from_secs(1);
+
+/// Ends well if nobody reads any more.
+pub(super) async fn run(mut session: Session, text: impl Fn(&Happening) -> String) -> Result<(), Failure> {
+    let mut output = tokio::io::stdout();
+    let deserted = deserted();
+    tokio::pin!(deserted);
+    loop {
+        let (chunk, end) = tokio::select! {
+            happened = chunk(&mut session, &text) => happened,
+            () = &mut deserted => return Ok(()),
+        };
+        match write(&mut output, &chunk).await {
+            Ok(()) => end?,
+            Err(error) if error.kind() == io::ErrorKind::BrokenPipe => return Ok(()),
+            Err(error) => {
+                return Err(Failure::in_vain(format!("standard output cannot be written: {error}")));
+            }
+        }
+    }
+}
+
+/// Waits until something happens, and takes whatever else has happened by then.
+async fn chunk(session: &mut Session, text: impl Fn(&Happening) -> String) -> (String, Result<(), Failure>) {
+    let mut chunk = String::new();
+    let mut next = Some(session.next().await);
+    while let Some(happening) = next {
+        match happening {
+            Ok(happening) => chunk += &text(&happening),
+            Err(failure) => return (chunk, Err(failure)),
+        }
+        next = if chunk.len() < CHUNK_BYTES { session.next().now_or_never() } else { None };
+    }
+    (chunk, Ok(()))
+}
+
+async fn write(output: &mut Stdout, text: &str) -> io::Result<()> {
+    output.write_all(text.as_bytes()).await?;
+    output.flush().await
+}
+
+/// Waits until nobody reads any more, which of pipes can be known before something is written.
+async fn deserted() {
+    let mut look = interval(LOOK);
+    while !is_deserted() {
+        look.tick().await;
+    }
+}
+
+fn is_deserted() -> bool {
+    let output = io::stdout();
+    let mut polled = [PollFd::new(&output, PollFlags::empty())];
+    let at_once = Timespec { tv_sec: 0, tv_nsec: 0 };
+    poll(&mut polled, Some(&at_once)).is_ok() && polled[0].revents().contains(PollFlags::ERR)
+}

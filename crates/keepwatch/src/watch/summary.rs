@@ -1,0 +1,105 @@
+//! How an object fares, in a word, whatever it is.
+
+use super::session::Kept;
+use jiff::Timestamp;
+use serde::Deserialize;
+use serde_json::Value;
+
+/// Conditions that say how an object fares, the most telling first.
+const TELLING: [&str; 5] = ["Ready", "Available", "Complete", "Established", "Accepted"];
+
+/// In a word how an object fares; empty if it does not say.
+pub(super) fn status(object: &Kept) -> String {
+    if object.field(&["metadata", "deletionTimestamp"]).is_some() {
+        return "Terminating".to_owned();
+    }
+    if let Some(phase) = object.field(&["status", "phase"]) {
+        return phase.into_owned();
+    }
+    replicas(object).or_else(|| conditions(object)).unwrap_or_default()
+}
+
+/// When an object was made.
+pub(super) fn created(object: &Kept) -> Option<Timestamp> {
+    object.field(&["metadata", "creationTimestamp"])?.parse().ok()
+}
+
+/// As `2/3`.
+fn replicas(object: &Kept) -> Option<String> {
+    for (wanted, ready) in [
+        (["spec", "replicas"], ["status", "readyReplicas"]),
+        (["status", "desiredNumberScheduled"], ["status", "numberReady"]),
+    ] {
+        if let Some(wanted) = object.field(&wanted) {
+            return Some(format!("{}/{wanted}", object.field(&ready).as_deref().unwrap_or("0")));
+        }
+    }
+    None
+}
+
+fn conditions(object: &Kept) -> Option<String> {
+    #[derive(Deserialize)]
+    struct Conditioned {
+        #[serde(default)]
+        status: Value,
+    }
+    let Conditioned { status } = object.view().ok()?;
+    let state = |name: &str| {
+        let conditions = status["conditions"].as_array()?;
+        conditions.iter().find(|condition| condition["type"] == name)?["status"].as_str()
+    };
+    if state("Failed") == Some("True") {
+        return Some("Failed".to_owned());
+    }
+    let (name, state) = TELLING.iter().find_map(|name| Some((name, state(name)?)))?;
+    Some(if state == "True" { (*name).to_owned() } else { format!("Not{name}") })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn check(rest: &str, expected: &str) {
+        let json = format!(r#"{{"kind":"Any","apiVersion":"v1","metadata":{{"name":"a"}}{rest}}}"#);
+        assert_eq!(status(&Kept::new(json.as_bytes()).unwrap()), expected, "{rest}");
+    }
+
+    #[test]
+    fn the_status_is_whatever_says_most() {
+        check("", "");
+        check(r#","status":{"phase":"Running","conditions":[{"type":"Ready","status":"False"}]}"#, "Running");
+        check(r#","spec":{"replicas":3},"status":{"readyReplicas":2}"#, "2/3");
+        check(r#","spec":{"replicas":3}"#, "0/3");
+        check(r#","status":{"desiredNumberScheduled":4,"numberReady":4}"#, "4/4");
+        check(
+            r#","status":{"conditions":[{"type":"Other","status":"True"},{"type":"Ready","status":"True"}]}"#,
+            "Ready",
+        );
+        check(r#","status":{"conditions":[{"type":"Ready","status":"Unknown"}]}"#, "NotReady");
+        check(
+            r#","status":{"conditions":[{"type":"Complete","status":"False"},{"type":"Failed","status":"True"}]}"#,
+            "Failed",
+        );
+    }
+
+    #[test]
+    fn what_is_deleted_but_not_gone_is_terminating() {
+        let json = br#"{"metadata":{"name":"a","deletionTimestamp":"2026-11-16T10:00:00Z"},"status":{"phase":"Running"}}"#;
+        assert_eq!(status(&Kept::new(json).unwrap()), "Terminating");
+    }
+
+    #[test]
+    fn a_status_of_any_shape_does_no_harm() {
+        for rest in [
+            r#","status":"fine""#,
+            r#","status":null"#,
+            r#","status":[1]"#,
+            r#","status":{"phase":{"a":1}}"#,
+            r#","status":{"conditions":{"type":"Ready"}}"#,
+            r#","status":{"conditions":[1,null,{"type":"Ready"}]}"#,
+        ] {
+            check(rest, "");
+        }
+        assert_eq!(created(&Kept::new(br#"{"metadata":{"creationTimestamp":"soon"}}"#).unwrap()), None);
+    }
+}

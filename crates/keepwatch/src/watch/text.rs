@@ -1,0 +1,150 @@
+//! Texts as they are shown.
+//!
+//! Kept true by [`plain`]: what somebody else wrote stays on its line, and cannot move the cursor, change colours or turn
+//! the direction of writing.
+
+use jiff::Timestamp;
+use std::{borrow::Cow, time::Duration};
+use unicode_width::UnicodeWidthChar;
+
+/// A text without characters that do something else than to be seen.
+pub(super) fn plain(text: &str) -> Cow<'_, str> {
+    if !text.contains(is_active) {
+        return Cow::Borrowed(text);
+    }
+    Cow::Owned(text.chars().map(|c| if is_active(c) { '\u{fffd}' } else { c }).collect())
+}
+
+fn is_active(c: char) -> bool {
+    let turns =
+        matches!(c, '\u{61c}' | '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}');
+    c.is_control() || turns || matches!(c, '\u{2028}' | '\u{2029}')
+}
+
+/// How many columns a text takes.
+pub(super) fn columns(text: &str) -> usize {
+    text.chars().map(|c| c.width().unwrap_or(0)).sum()
+}
+
+/// As much of a text as fits into so many columns.
+pub(super) fn clipped(text: &str, width: usize) -> Cow<'_, str> {
+    if columns(text) <= width {
+        return Cow::Borrowed(text);
+    }
+    let mut room = width.saturating_sub(1);
+    let fits = |c: &char| match room.checked_sub(c.width().unwrap_or(0)) {
+        Some(left) => {
+            room = left;
+            true
+        }
+        None => false,
+    };
+    let mut cut: String = text.chars().take_while(fits).collect();
+    cut.extend((width > 0).then_some('…'));
+    Cow::Owned(cut)
+}
+
+/// A text in a column of this width, which it may not fill.
+pub(super) fn padded(text: &str, width: usize) -> String {
+    let text = clipped(text, width);
+    let missing = width - columns(&text).min(width);
+    format!("{text}{}", " ".repeat(missing))
+}
+
+/// Now, to the second.
+pub(super) fn time() -> String {
+    let now = Timestamp::now();
+    Timestamp::from_second(now.as_second()).unwrap_or(now).to_string()
+}
+
+/// How long ago something was, as kubectl says it: the longer, the less exact.
+pub(super) fn age(since: Timestamp, now: Timestamp) -> String {
+    let seconds = now.as_second().saturating_sub(since.as_second()).max(0);
+    let (minutes, hours, days) = (seconds / 60, seconds / 3600, seconds / 86_400);
+    let both = |large: i64, unit: char, small: i64, other: char| match small {
+        0 => format!("{large}{unit}"),
+        small => format!("{large}{unit}{small}{other}"),
+    };
+    match seconds {
+        0..120 => format!("{seconds}s"),
+        120..600 => both(minutes, 'm', seconds % 60, 's'),
+        600..10_800 => format!("{minutes}m"),
+        10_800..28_800 => both(hours, 'h', minutes % 60, 'm'),
+        28_800..172_800 => format!("{hours}h"),
+        172_800..691_200 => both(days, 'd', hours % 24, 'h'),
+        691_200..63_072_000 => format!("{days}d"),
+        63_072_000..252_288_000 => both(days / 365, 'y', days % 365, 'd'),
+        _ => format!("{}y", days / 365),
+    }
+}
+
+/// As `0.8 s` or `12 s`.
+pub(super) fn seconds(duration: Duration) -> String {
+    match duration.as_secs_f64() {
+        short if short < 9.95 => format!("{short:.1} s"),
+        long => format!("{long:.0} s"),
+    }
+}
+
+/// An error, in one line: the first line of those that have several, without the numbers of the operating system.
+pub(super) fn one_line(error: &dyn std::fmt::Display) -> String {
+    let text = error.to_string();
+    let line = text.lines().next().unwrap_or_default().trim();
+    plain(line.split(" (os error ").next().unwrap_or_default()).into_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn nothing_that_moves_the_cursor_is_left() {
+        for (text, expected) in [
+            ("web-0", "web-0"),
+            ("größe 大", "größe 大"),
+            ("a\x1b[2Jb", "a\u{fffd}[2Jb"),
+            ("a\nb\r\tc\x7f", "a\u{fffd}b\u{fffd}\u{fffd}c\u{fffd}"),
+            ("\u{9b}31m", "\u{fffd}31m"),
+            ("a\u{202e}b", "a\u{fffd}b"),
+        ] {
+            assert_eq!(plain(text), expected);
+        }
+    }
+
+    #[test]
+    fn what_does_not_fit_is_cut_where_it_ends() {
+        for (text, width, expected) in [
+            ("web", 3, "web"),
+            ("web-0", 3, "we…"),
+            ("大大", 3, "大…"),
+            ("大大", 4, "大大"),
+            ("a", 0, ""),
+            ("ab", 1, "…"),
+        ] {
+            assert_eq!(clipped(text, width), expected, "{text} {width}");
+        }
+        assert_eq!(padded("大", 4), "大  ");
+        assert_eq!(padded("web-0", 3), "we…");
+    }
+
+    #[test]
+    fn ages_are_those_of_kubectl() {
+        let ago = |seconds: i64| age(Timestamp::UNIX_EPOCH, Timestamp::from_second(seconds).unwrap());
+        for (seconds, expected) in [
+            (-5, "0s"),
+            (119, "119s"),
+            (120, "2m"),
+            (192, "3m12s"),
+            (3_599, "59m"),
+            (10_800, "3h"),
+            (12_000, "3h20m"),
+            (100_000, "27h"),
+            (180_000, "2d2h"),
+            (8_640_000, "100d"),
+            (2 * 31_536_000 + 86_400, "2y1d"),
+            (10 * 31_536_000, "10y"),
+        ] {
+            assert_eq!(ago(seconds), expected, "{seconds}");
+        }
+    }
+}
