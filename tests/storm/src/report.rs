@@ -1,0 +1,77 @@
+//! What was seen, by all who look.
+//!
+//! Kept true: every fault is counted, and the first [`FAULTS_KEPT_MAX`] are kept in words.
+
+use parking_lot::Mutex;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+
+/// How many faults are kept in words. One is enough to fail; more than these say nothing new.
+const FAULTS_KEPT_MAX: usize = 20;
+
+/// What was seen.
+#[derive(Debug, Default)]
+pub struct Report {
+    faults: Mutex<Vec<String>>,
+    fault_count: AtomicU64,
+    told: AtomicU64,
+    skipped: AtomicU64,
+    visits: AtomicU64,
+    own_writes: AtomicU64,
+}
+
+impl Report {
+    /// Something is not as promised.
+    pub fn fault(&self, what: String) {
+        self.fault_count.fetch_add(1, Relaxed);
+        let mut faults = self.faults.lock();
+        if faults.len() < FAULTS_KEPT_MAX {
+            faults.push(what);
+        }
+    }
+
+    /// The first faults, in words.
+    pub fn faults(&self) -> Vec<String> {
+        self.faults.lock().clone()
+    }
+
+    /// How many faults there were.
+    pub fn fault_count(&self) -> u64 {
+        self.fault_count.load(Relaxed)
+    }
+
+    pub(crate) fn event(&self) {
+        self.told.fetch_add(1, Relaxed);
+    }
+
+    /// How many events listeners were told.
+    pub fn told(&self) -> u64 {
+        self.told.load(Relaxed)
+    }
+
+    pub(crate) fn skip(&self) {
+        self.skipped.fetch_add(1, Relaxed);
+    }
+
+    /// How many of them stood for several, because their listener was slow, as far as that can be seen.
+    pub fn skipped(&self) -> u64 {
+        self.skipped.load(Relaxed)
+    }
+
+    pub(crate) fn visit(&self) {
+        self.visits.fetch_add(1, Relaxed);
+    }
+
+    /// How many subscribers came late and went early.
+    pub fn visits(&self) -> u64 {
+        self.visits.load(Relaxed)
+    }
+
+    pub(crate) fn own_write(&self) {
+        self.own_writes.fetch_add(1, Relaxed);
+    }
+
+    /// How often somebody waited for a write of its own and found it in a store.
+    pub fn own_writes(&self) -> u64 {
+        self.own_writes.load(Relaxed)
+    }
+}

@@ -1,0 +1,193 @@
+//! Servers of one's own: in this process or in one of their own, on a directory and a port that stay the same however
+//! often they are stopped or killed.
+//!
+//! Kept true: at most one server runs on the directory, and it ends with its owner.
+
+use crate::Fault;
+use keepwatch::{
+    Builder, Server,
+    flags::{self, Command},
+};
+use kube::{
+    Client, Config,
+    config::{KubeConfigOptions, Kubeconfig},
+};
+use std::{
+    env, fs,
+    net::SocketAddr,
+    path::{Path, PathBuf},
+    process::Stdio,
+    time::{Duration, Instant},
+};
+use tempfile::TempDir;
+use tokio::{
+    io::{AsyncBufReadExt, BufReader},
+    process::{Child, ChildStdout},
+};
+
+/// How long a server may take to start.
+const START_MAX: Duration = Duration::from_secs(30);
+
+/// How a server is to be.
+#[derive(Clone, Copy, Debug)]
+pub struct Setting {
+    /// Whether it is a process of its own, which can be killed.
+    pub as_process: bool,
+    /// Whether it keeps history for a fraction of a second only, so that few watches can be resumed.
+    pub short_history: bool,
+    /// Whether lists and watches are served from memory. The watch cache remembers some history on its own account.
+    pub watch_cache: bool,
+}
+
+impl Default for Setting {
+    fn default() -> Self {
+        Setting { as_process: false, short_history: false, watch_cache: true }
+    }
+}
+
+/// A server that may be running or not.
+pub struct Owned {
+    setting: Setting,
+    address: SocketAddr,
+    running: Running,
+    directory: TempDir,
+}
+
+enum Running {
+    Nothing,
+    Here(Box<Server>),
+    /// With its output: a program that cannot print any more stops.
+    Child(Box<Child>, BufReader<ChildStdout>),
+}
+
+impl std::fmt::Debug for Owned {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Owned").field("address", &self.address).finish_non_exhaustive()
+    }
+}
+
+impl Owned {
+    /// Starts a server on a directory and a port of its own.
+    pub async fn start(setting: Setting) -> Result<Owned, Fault> {
+        let address = ([127, 0, 0, 1], 0).into();
+        let mut owned =
+            Owned { setting, address, running: Running::Nothing, directory: tempfile::tempdir()? };
+        owned.resume().await?;
+        Ok(owned)
+    }
+
+    /// Where it listens when it runs.
+    pub fn address(&self) -> SocketAddr {
+        self.address
+    }
+
+    /// A client of it; or of another address at which it can be reached.
+    pub async fn client(&self, at: Option<SocketAddr>) -> Result<Client, Fault> {
+        let kubeconfig = fs::read_to_string(self.directory.path().join("admin.kubeconfig"))?;
+        client_of(Kubeconfig::from_yaml(&kubeconfig)?, at, &KubeConfigOptions::default()).await
+    }
+
+    /// What it wrote into its log, if it is a process.
+    fn log(&self) -> String {
+        fs::read_to_string(self.directory.path().join("log")).unwrap_or_default()
+    }
+
+    /// Ends it: a process is killed; one in this process finishes what was begun.
+    pub async fn end(&mut self) -> Result<(), Fault> {
+        match std::mem::replace(&mut self.running, Running::Nothing) {
+            Running::Nothing => {}
+            Running::Here(server) => server.stop().await,
+            Running::Child(mut child, _output) => child.kill().await?,
+        }
+        Ok(())
+    }
+
+    /// Starts it again, if it does not run.
+    pub async fn resume(&mut self) -> Result<(), Fault> {
+        if !matches!(self.running, Running::Nothing) {
+            return Ok(());
+        }
+        let began = Instant::now();
+        loop {
+            let started = if self.setting.as_process { self.spawn().await } else { self.build().await };
+            match started {
+                Ok((running, address)) => {
+                    (self.running, self.address) = (running, address);
+                    return Ok(());
+                }
+                // Connections that are ending may hold port and directory for a moment.
+                Err(_) if began.elapsed() < START_MAX => tokio::time::sleep(Duration::from_millis(50)).await,
+                Err(error) => return Err(error),
+            }
+        }
+    }
+
+    async fn build(&self) -> Result<(Running, SocketAddr), Fault> {
+        let command = flags::parse(self.flags()).map_err(|failure| failure.text().to_owned())?;
+        let Command::Serve(serve) = command else { return Err("the flags do not say to serve".into()) };
+        let builder = Builder::from_flags(&serve).map_err(|failure| failure.text().to_owned())?;
+        let server = builder.start().await?;
+        let address = server.address();
+        Ok((Running::Here(Box::new(server)), address))
+    }
+
+    async fn spawn(&self) -> Result<(Running, SocketAddr), Fault> {
+        let log = fs::File::options().create(true).append(true).open(self.directory.path().join("log"))?;
+        let mut child = tokio::process::Command::new(program()?)
+            .args(&self.flags()[1..])
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped())
+            .stderr(log)
+            .kill_on_drop(true)
+            .spawn()?;
+        let output = child.stdout.take().ok_or("its output was asked for")?;
+        let (mut output, mut line) = (BufReader::new(output), String::new());
+        tokio::time::timeout(START_MAX, output.read_line(&mut line)).await??;
+        let address = line.split_once("https://").and_then(|(_, rest)| rest.split(' ').next()?.parse().ok());
+        let address =
+            address.ok_or_else(|| format!("it is not ready, but says {line:?} and logs {:?}", self.log()))?;
+        Ok((Running::Child(Box::new(child), output), address))
+    }
+
+    fn flags(&self) -> Vec<String> {
+        let mut flags = vec![
+            "keepwatch".to_owned(),
+            "serve".to_owned(),
+            format!("--data-dir={}", self.directory.path().display()),
+            format!("--secure-port={}", self.address.port()),
+            format!("--watch-cache={}", self.setting.watch_cache),
+        ];
+        if self.setting.short_history {
+            flags.extend(["--history-min-age=200ms".to_owned(), "--history-min-events=0".to_owned()]);
+        }
+        flags
+    }
+}
+
+/// A client as informers want it. If an address is given, the server is reached there.
+pub async fn client_of(
+    mut kubeconfig: Kubeconfig,
+    at: Option<SocketAddr>,
+    options: &KubeConfigOptions,
+) -> Result<Client, Fault> {
+    if let Some(at) = at {
+        for cluster in kubeconfig.clusters.iter_mut().filter_map(|named| named.cluster.as_mut()) {
+            cluster.server = Some(format!("https://{at}"));
+        }
+    }
+    let config = Config::from_custom_kubeconfig(kubeconfig, options).await?;
+    Ok(keepwatch_informer::client(config)?)
+}
+
+/// The program `keepwatch`: `KEEPWATCH_BIN`, or what was built beside this program.
+pub fn program() -> Result<PathBuf, Fault> {
+    if let Some(given) = env::var_os("KEEPWATCH_BIN") {
+        return Ok(given.into());
+    }
+    let own = env::current_exe()?;
+    let beside = own.ancestors().skip(1).take(2).map(|folder| folder.join("keepwatch"));
+    let found = beside.into_iter().find(|path: &PathBuf| Path::is_file(path));
+    found.ok_or_else(|| {
+        "the program keepwatch is not there: run `cargo build -p keepwatch`, or set KEEPWATCH_BIN".into()
+    })
+}
