@@ -132,7 +132,7 @@ impl Drop for Server {
 }
 
 /// A line of `/proc`, in bytes.
-fn kilobytes(text: &str, name: &str) -> u64 {
+pub(crate) fn kilobytes(text: &str, name: &str) -> u64 {
     let line = text.lines().find_map(|line| line.strip_prefix(name)).expect("Linux tells");
     line.split_whitespace().next().and_then(|count| count.parse::<u64>().ok()).expect("a number") * 1024
 }

@@ -1,0 +1,293 @@
+//! Informers: what it costs a client to hold the objects of a server and to follow them, beside kube-runtime.
+//!
+//! Run: `cargo build --release && cargo bench -p keepwatch-benches --bench informer`, with `-- sync update` for some
+//! rows; the rows are `sync`, `update`, `listeners`, `lookups`, and `big`, which runs only if it is asked for.
+//! `KEEPWATCH_BIN` names another server than the one that was built beside this program.
+//! Input: 10,000 pods, or 100,000 in `big`, that are 4,400 bytes when they are stored, in memory, in a server that is a
+//! process of its own, over TLS. Every client is a process of its own too, with a runtime of as many threads as there are
+//! cores and the allocator of the system.
+//! CPU is the client's, user and system; memory is what is resident, less what was resident before it did anything. What
+//! is told is the median of several runs, in which the clients take turns; in brackets, where there is room, as a
+//! multiple of what kube-runtime takes for the same. Every client must come to hold all pods and see every event that is
+//! counted, else the program ends.
+
+#[path = "../server/client.rs"]
+#[allow(dead_code, reason = "the other benchmark needs more of it")]
+mod client;
+#[path = "../server/objects.rs"]
+#[allow(dead_code, reason = "the other benchmark needs more of it")]
+mod objects;
+#[path = "../server/process.rs"]
+#[allow(dead_code, reason = "the other benchmark needs more of it")]
+mod process;
+#[path = "../server/bare.rs"]
+#[allow(dead_code, reason = "only the other benchmark needs it")]
+mod bare;
+mod clients;
+mod child;
+
+use child::Measured;
+use client::{Admin, Client, Protocol, version_in};
+use clients::{Audience, Kind, LISTENERS};
+use futures::future::join_all;
+use http::Method;
+use objects::POD_BYTES;
+use process::{Server, Store};
+use std::time::Duration;
+use tokio::time::{interval, sleep};
+
+const PODS: usize = 10_000;
+const BIG_PODS: usize = 100_000;
+const PODS_PATH: &str = "/api/v1/namespaces/default/pods";
+/// How many clients write at once where it has to be quick.
+const WRITERS: usize = 16;
+/// How often a cost is measured.
+const RUNS: usize = 3;
+/// After what time a client has put in order what it was left with.
+const SETTLING: Duration = Duration::from_secs(1);
+/// How many events come at a steady pace, and how long after one another.
+const STEADY_EVENTS: usize = 4000;
+const STEADY_PAUSE: Duration = Duration::from_millis(1);
+/// How many come as fast as the server takes them.
+const BURST_EVENTS: usize = 20_000;
+/// Where many listen, there is time for fewer.
+const LISTENED_EVENTS: usize = 1000;
+const LISTENED_PAUSE: Duration = Duration::from_millis(3);
+
+#[tokio::main]
+async fn main() {
+    let wanted: Vec<String> =
+        std::env::args().skip(1).filter(|argument| !argument.starts_with("--")).collect();
+    // A task that fails must not leave the others waiting for it.
+    let tell_panic = std::panic::take_hook();
+    std::panic::set_hook(Box::new(move |panic| {
+        tell_panic(panic);
+        std::process::exit(1);
+    }));
+    if let [mode, kind, audience, directory, pods] = &wanted[..]
+        && mode == clients::MODE
+    {
+        return clients::run(kind, audience, directory, pods).await;
+    }
+    const ROWS: [&str; 5] = ["sync", "update", "listeners", "lookups", "big"];
+    if let Some(unknown) = wanted.iter().find(|wanted| !ROWS.contains(&wanted.as_str())) {
+        panic!("there is no row {unknown}; there are {}", ROWS.join(", "));
+    }
+    let is_wanted =
+        |row: &str| if wanted.is_empty() { row != "big" } else { wanted.iter().any(|wanted| wanted == row) };
+    println!("{}", process::program().display());
+    let (server, mut writers) = filled(PODS).await;
+    if is_wanted("sync") {
+        sync(&server, PODS, RUNS).await;
+    }
+    if is_wanted("update") {
+        update(&server, &mut writers).await;
+    }
+    if is_wanted("listeners") {
+        listeners(&server, &mut writers).await;
+    }
+    if is_wanted("lookups") {
+        lookups(&server);
+    }
+    drop((server, writers));
+    if is_wanted("big") {
+        let (server, _) = filled(BIG_PODS).await;
+        sync(&server, BIG_PODS, RUNS).await;
+    }
+}
+
+/// A server with so many pods, and clients that write to it.
+async fn filled(pods: usize) -> (Server, Vec<Client>) {
+    let server = Server::start(Store::Memory);
+    let mut writers = Admin::of(&server, Protocol::Http1).connect_many(WRITERS).await;
+    let each = writers.iter_mut().enumerate().map(|(own, writer)| async move {
+        for number in (own..pods).step_by(WRITERS) {
+            let stored = writer.ask(Method::POST, PODS_PATH, objects::pod(number)).await;
+            objects::must_be_about(POD_BYTES, &stored);
+        }
+    });
+    join_all(each).await;
+    let path = format!("{PODS_PATH}/{}", objects::pod_name(0));
+    if memchr::memmem::find(&writers[0].get(&path).await, b"managedFields").is_none() {
+        println!("these pods have no managedFields: where they are dropped, that saves nothing here");
+    }
+    sleep(SETTLING).await;
+    (server, writers)
+}
+
+/// Changes a pod to something that it was not, and returns the new version.
+async fn change(writer: &mut Client, turn: usize) -> u64 {
+    let path = format!("{PODS_PATH}/{}", objects::pod_name(turn * 7919 % PODS));
+    version_in(&writer.ask(Method::PATCH, &path, objects::turn(turn)).await)
+}
+
+/// Changes so many pods one after another at this pace, and returns the last version.
+async fn feed(writer: &mut Client, from: usize, events: usize, pause: Duration) -> u64 {
+    let mut pace = interval(pause);
+    let mut version = 0;
+    for turn in from..from + events {
+        pace.tick().await;
+        version = change(writer, turn).await;
+    }
+    version
+}
+
+/// Changes so many pods as fast as it goes, and returns the last version.
+async fn burst(writers: &mut [Client], from: usize, events: usize) -> u64 {
+    let each = writers.iter_mut().enumerate().map(|(own, writer)| async move {
+        let mut version = 0;
+        for turn in (from + own..from + events).step_by(WRITERS) {
+            version = change(writer, turn).await;
+        }
+        version
+    });
+    join_all(each).await.into_iter().max().expect("there are writers")
+}
+
+/// A number for each run of each client, and for each of what is measured.
+struct Results<const N: usize> {
+    kinds: Vec<Kind>,
+    measured: Vec<[Vec<f64>; N]>,
+}
+
+impl<const N: usize> Results<N> {
+    fn of(kinds: &[Kind]) -> Self {
+        let none = || std::array::from_fn(|_| Vec::new());
+        Results { kinds: kinds.to_vec(), measured: kinds.iter().map(|_| none()).collect() }
+    }
+
+    fn add(&mut self, kind: Kind, measured: [f64; N]) {
+        let place = self.kinds.iter().position(|own| *own == kind).expect("it is measured");
+        self.measured[place].iter_mut().zip(measured).for_each(|(all, one)| all.push(one));
+    }
+
+    fn median(&self, kind: Kind, what: usize) -> f64 {
+        let place = self.kinds.iter().position(|own| *own == kind).expect("it is measured");
+        let mut all = self.measured[place][what].clone();
+        all.sort_by(f64::total_cmp);
+        all[all.len() / 2]
+    }
+
+    /// Prints a table: one line for each client, one column for each of what is measured, with its unit.
+    fn tell(&self, title: &str, columns: [(&str, &str); N], goal: impl Fn(Kind) -> &'static str) {
+        let names: String = columns.iter().map(|(name, _)| format!(" {name} |")).collect();
+        println!("\n| {title} |{names} goal |");
+        println!("|---|{}---|", "---:|".repeat(N));
+        for kind in &self.kinds {
+            let rival = kind.rival();
+            let cell = |what: usize, unit: &str| {
+                let median = self.median(*kind, what);
+                if *kind == rival || !self.kinds.contains(&rival) {
+                    return format!(" {} |", number(median, unit));
+                }
+                let multiple = median / self.median(rival, what);
+                format!(" {} ({multiple:.2} x) |", number(median, unit))
+            };
+            let cells: String =
+                columns.iter().enumerate().map(|(what, (_, unit))| cell(what, unit)).collect();
+            println!("| {} |{cells} {} |", kind.name(), goal(*kind));
+        }
+    }
+}
+
+fn number(value: f64, unit: &str) -> String {
+    let decimals = match value {
+        _ if unit == "s" => 2,
+        ..10.0 => 2,
+        10.0..100.0 => 1,
+        _ => 0,
+    };
+    format!("{value:.decimals$} {unit}")
+}
+
+async fn sync(server: &Server, pods: usize, runs: usize) {
+    let mut results = Results::of(&Kind::ALL);
+    for _ in 0..runs {
+        for kind in Kind::ALL {
+            let mut client = Measured::start(server, kind, Audience::Nobody, pods);
+            let synced = client.sync();
+            sleep(SETTLING).await;
+            let megabytes = |bytes: u64| bytes as f64 / 1e6;
+            let (held, peak) = (megabytes(client.held()), megabytes(client.peak()));
+            results.add(kind, [synced.cpu_seconds, synced.wall_seconds, held, peak]);
+        }
+    }
+    let goal = |kind| match kind {
+        Kind::Typed if pods == PODS => "0.5 s CPU, 0.6 x memory",
+        Kind::Lean if pods == PODS => "0.2 s CPU, 70 MB",
+        _ => "",
+    };
+    let columns = [("CPU", "s"), ("wall", "s"), ("held", "MB"), ("peak", "MB")];
+    results.tell(&format!("sync and hold {pods} pods of 4.4 KB"), columns, goal);
+}
+
+async fn update(server: &Server, writers: &mut [Client]) {
+    let kinds =
+        [Kind::Typed, Kind::Trimmed, Kind::Lean, Kind::Metadata, Kind::Runtime, Kind::RuntimeStreaming];
+    let mut results = Results::of(&kinds);
+    let mut turn = 1;
+    for _ in 0..RUNS {
+        for kind in kinds {
+            let mut client = Measured::start(server, kind, Audience::One, PODS);
+            client.sync();
+            sleep(SETTLING).await;
+            client.mark();
+            let version = feed(&mut writers[0], turn, STEADY_EVENTS, STEADY_PAUSE).await;
+            turn += STEADY_EVENTS;
+            let (steady, events) = client.until(version);
+            assert_eq!(events, STEADY_EVENTS);
+            sleep(SETTLING).await;
+            client.mark();
+            let version = burst(writers, turn, BURST_EVENTS).await;
+            turn += BURST_EVENTS;
+            let (burst, _) = client.until(version);
+            sleep(SETTLING).await;
+            let held = client.held() as f64 / 1e6;
+            results.add(kind, [steady / STEADY_EVENTS as f64, burst / BURST_EVENTS as f64, held]);
+        }
+    }
+    let pace = 1000 / STEADY_PAUSE.as_millis();
+    let columns = [(&*format!("CPU, {pace}/s"), "µs"), ("CPU, in a burst", "µs"), ("held afterwards", "MB")];
+    results.tell("one update of a pod of 4.4 KB, one listener", columns, |kind| match kind {
+        Kind::Typed => "60 µs",
+        Kind::Lean => "20 µs",
+        _ => "",
+    });
+}
+
+async fn listeners(server: &Server, writers: &mut [Client]) {
+    let kinds = [Kind::Typed, Kind::Lean, Kind::Runtime];
+    let mut turn = 1;
+    for (audience, what) in [(Audience::Handlers, "handlers"), (Audience::Streams, "streams")] {
+        let mut results = Results::of(&kinds);
+        for _ in 0..RUNS {
+            for kind in kinds {
+                let mut client = Measured::start(server, kind, audience, PODS);
+                client.sync();
+                sleep(SETTLING).await;
+                client.mark();
+                let version = feed(&mut writers[0], turn, LISTENED_EVENTS, LISTENED_PAUSE).await;
+                turn += LISTENED_EVENTS;
+                let (cpu, events) = client.until(version);
+                assert_eq!(events, LISTENED_EVENTS * LISTENERS);
+                results.add(kind, [cpu / LISTENED_EVENTS as f64, cpu / events as f64]);
+            }
+        }
+        let columns = [("CPU an event", "µs"), ("CPU for each told", "µs")];
+        results.tell(&format!("one update of a pod, {LISTENERS} {what}"), columns, |_| "");
+    }
+}
+
+fn lookups(server: &Server) {
+    let kinds = [Kind::Typed, Kind::Lean, Kind::Runtime];
+    let mut results = Results::of(&kinds);
+    for _ in 0..RUNS {
+        for kind in kinds {
+            let mut client = Measured::start(server, kind, Audience::Nobody, PODS);
+            client.sync();
+            results.add(kind, client.lookups());
+        }
+    }
+    let title = format!("look up, {PODS} pods");
+    results.tell(&title, [("a pod by its name", "ns"), ("2 pods by their node", "ns")], |_| "");
+}
