@@ -6,15 +6,19 @@
 
 use crate::{
     ApiError, Class, Fetch, ListPage, ListWatch, Page, WatchEvent, WatchFrom, WatchStream,
+    alongside::{Alongside, Companions},
     wire::{self, Kind, Lines},
 };
 use bytes::Bytes;
 use futures::{Stream, StreamExt, stream};
 use http::{HeaderMap, Request, Response, StatusCode, header};
 use http_body_util::BodyExt;
-use kube_client::{Client, Config, client::Body};
+use kube_client::{
+    Client, Config,
+    client::{Body, ClientBuilder},
+};
 use kube_core::{Resource, Status};
-use std::{error::Error, io, marker::PhantomData, time::Duration};
+use std::{error::Error, future::poll_fn, io, marker::PhantomData, pin::pin, time::Duration};
 
 /// How often a request is repeated, below everything that informers do about failures.
 const RETRIES_MAX: u32 = 10;
@@ -45,7 +49,7 @@ const PARTIAL_VERSION: &str = "meta.k8s.io/v1";
 /// longer, before anybody hears of it. An informer has its own answer to each of them, and would be minutes late with it.
 pub fn client(mut config: Config) -> Result<Client, kube_client::Error> {
     config.default_retry = false;
-    Client::try_from(config)
+    Ok(ClientBuilder::try_from((config, Alongside))?.build())
 }
 
 /// The objects of one resource at an API server: all of them, or those of a namespace or a selector.
@@ -145,8 +149,11 @@ impl<O: Fetch> ApiSource<O> {
         read(body, usize::MAX).await
     }
 
-    async fn watch_once(&self, from: &WatchFrom) -> Result<Body, Failure> {
-        self.send(self.watch_request(from)?, Verb::Watch).await
+    async fn watch_once(&self, from: &WatchFrom) -> Result<(Body, Companions), Failure> {
+        let mut companions = Companions::default();
+        let mut answer = pin!(self.send(self.watch_request(from)?, Verb::Watch));
+        let body = poll_fn(|cx| companions.poll(cx, |cx| answer.as_mut().poll(cx))).await?;
+        Ok((body, companions))
     }
 }
 
@@ -158,7 +165,7 @@ impl<O: Fetch> ListWatch<O> for ApiSource<O> {
 
     async fn watch(&self, from: WatchFrom) -> Result<WatchStream<O>, ApiError> {
         match patiently(|| self.watch_once(&from)).await {
-            Ok(body) => Ok(events(body.into_data_stream(), self.kind()).boxed()),
+            Ok((body, companions)) => Ok(events(body.into_data_stream(), companions, self.kind()).boxed()),
             Err(error) if error.class == Class::Interrupted => Ok(stream::empty().boxed()),
             Err(error) => Err(error),
         }
@@ -359,11 +366,15 @@ async fn read(body: Body, max_bytes: usize) -> Result<Vec<u8>, Failure> {
 }
 
 /// The events of a watch. It ends with its body, with a connection that breaks, or after the first failure.
-fn events<S, O: Fetch>(chunks: S, kind: Kind) -> impl Stream<Item = Result<WatchEvent<O>, ApiError>> + Send
+fn events<S, O: Fetch>(
+    chunks: S,
+    companions: Companions,
+    kind: Kind,
+) -> impl Stream<Item = Result<WatchEvent<O>, ApiError>> + Send
 where
     S: Stream<Item = Result<Bytes, kube_client::Error>> + Send + Unpin,
 {
-    let watch = Watch { chunks, lines: Lines::default(), kind, has_ended: false };
+    let watch = Watch { chunks, companions, lines: Lines::default(), kind, has_ended: false };
     stream::unfold(watch, async |mut watch| {
         let event = watch.next().await?;
         watch.has_ended |= event.is_err();
@@ -374,6 +385,7 @@ where
 /// A watch that is being read.
 struct Watch<S> {
     chunks: S,
+    companions: Companions,
     lines: Lines,
     kind: Kind,
     has_ended: bool,
@@ -385,7 +397,8 @@ impl<S: Stream<Item = Result<Bytes, kube_client::Error>> + Unpin> Watch<S> {
             if let Some(line) = self.lines.next() {
                 return Some(wire::watch_event(line, &self.kind));
             }
-            match self.chunks.next().await {
+            let Watch { chunks, companions, .. } = self;
+            match poll_fn(|cx| companions.poll(cx, |cx| chunks.poll_next_unpin(cx))).await {
                 Some(Ok(chunk)) => {
                     make_room();
                     if let Err(error) = self.lines.push(&chunk) {
@@ -680,14 +693,17 @@ mod tests {
     /// As `added 1, bookmark 2, failed Gone`.
     async fn told(chunks: Vec<Result<&'static str, kube_client::Error>>) -> String {
         let chunks = stream::iter(chunks).map(|chunk| chunk.map(|text| Bytes::from_static(text.as_bytes())));
-        let events = events::<_, Pod>(chunks, Kind::new("v1", "Pod")).map(|event| match event {
-            Ok(WatchEvent::Added(pod)) => {
-                format!("added {}", pod.metadata.resource_version.as_ref().unwrap())
-            }
-            Ok(WatchEvent::Bookmark { version, .. }) => format!("bookmark {version}"),
-            Ok(other) => format!("{other:?}"),
-            Err(error) => format!("failed {:?}", error.class),
-        });
+        let events =
+            events::<_, Pod>(chunks, Companions::default(), Kind::new("v1", "Pod")).map(
+                |event| match event {
+                    Ok(WatchEvent::Added(pod)) => {
+                        format!("added {}", pod.metadata.resource_version.as_ref().unwrap())
+                    }
+                    Ok(WatchEvent::Bookmark { version, .. }) => format!("bookmark {version}"),
+                    Ok(other) => format!("{other:?}"),
+                    Err(error) => format!("failed {:?}", error.class),
+                },
+            );
         events.collect::<Vec<_>>().await.join(", ")
     }
 

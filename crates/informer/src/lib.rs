@@ -10,6 +10,7 @@ mod sized;
 mod error;
 mod source;
 mod wire;
+mod alongside;
 mod api_source;
 mod pager;
 mod backoff;
