@@ -1,4 +1,4 @@
-//! The examples do what they say. They are built with the tests.
+//! The examples do what they say. They are built with the tests; `controller_test` is a test itself.
 
 use std::{env, path::PathBuf, process::Command};
 
@@ -49,9 +49,4 @@ fn a_lean_store_finds_without_decoding() {
     let told = run("lean_store");
     assert_eq!(told.matches("runs nginx").count(), 3, "{told}");
     assert_eq!(told.matches("has 1 containers").count(), 3, "{told}");
-}
-
-#[test]
-fn a_controller_is_tested_with_a_server() {
-    assert_eq!(run("controller_test"), "the copy is there\nthe copy is gone\n");
 }
