@@ -165,7 +165,17 @@ impl<O: Fetch> ListWatch<O> for ApiSource<O> {
 
     async fn watch(&self, from: WatchFrom) -> Result<WatchStream<O>, ApiError> {
         match patiently(|| self.watch_once(&from)).await {
-            Ok((body, companions)) => Ok(events(body.into_data_stream(), companions, self.kind()).boxed()),
+            Ok((body, companions)) => {
+                let watch = Watch {
+                    chunks: body.into_data_stream(),
+                    companions,
+                    lines: Lines::default(),
+                    kind: self.kind(),
+                    is_initial: from.initial,
+                    has_ended: false,
+                };
+                Ok(events(watch).boxed())
+            }
             Err(error) if error.class == Class::Interrupted => Ok(stream::empty().boxed()),
             Err(error) => Err(error),
         }
@@ -366,18 +376,14 @@ async fn read(body: Body, max_bytes: usize) -> Result<Vec<u8>, Failure> {
 }
 
 /// The events of a watch. It ends with its body, with a connection that breaks, or after the first failure.
-fn events<S, O: Fetch>(
-    chunks: S,
-    companions: Companions,
-    kind: Kind,
-) -> impl Stream<Item = Result<WatchEvent<O>, ApiError>> + Send
+fn events<S, O: Fetch>(watch: Watch<S>) -> impl Stream<Item = Result<WatchEvent<O>, ApiError>> + Send
 where
     S: Stream<Item = Result<Bytes, kube_client::Error>> + Send + Unpin,
 {
-    let watch = Watch { chunks, companions, lines: Lines::default(), kind, has_ended: false };
     stream::unfold(watch, async |mut watch| {
         let event = watch.next().await?;
         watch.has_ended |= event.is_err();
+        watch.is_initial &= !matches!(event, Ok(WatchEvent::Bookmark { ends_initial: true, .. }));
         Some((event, watch))
     })
 }
@@ -388,6 +394,8 @@ struct Watch<S> {
     companions: Companions,
     lines: Lines,
     kind: Kind,
+    /// Whether the state there is still comes.
+    is_initial: bool,
     has_ended: bool,
 }
 
@@ -400,7 +408,9 @@ impl<S: Stream<Item = Result<Bytes, kube_client::Error>> + Unpin> Watch<S> {
             let Watch { chunks, companions, .. } = self;
             match poll_fn(|cx| companions.poll(cx, |cx| chunks.poll_next_unpin(cx))).await {
                 Some(Ok(chunk)) => {
-                    make_room();
+                    if self.is_initial {
+                        make_room();
+                    }
                     if let Err(error) = self.lines.push(&chunk) {
                         return Some(Err(error));
                     }
@@ -421,7 +431,7 @@ impl<S: Stream<Item = Result<Bytes, kube_client::Error>> + Unpin> Watch<S> {
     }
 }
 
-/// Lets the allocator get memory for what is about to be decoded in one go. That of glibc otherwise asks the kernel for a
+/// Lets the allocator get memory for the objects that are about to be decoded in one go. That of glibc otherwise asks the kernel for a
 /// page at a time, on every thread but the first, which is an eighth of what it costs to take in 10,000 pods. Others do
 /// not mind: the room is given back at once.
 fn make_room() {
@@ -693,17 +703,16 @@ mod tests {
     /// As `added 1, bookmark 2, failed Gone`.
     async fn told(chunks: Vec<Result<&'static str, kube_client::Error>>) -> String {
         let chunks = stream::iter(chunks).map(|chunk| chunk.map(|text| Bytes::from_static(text.as_bytes())));
-        let events =
-            events::<_, Pod>(chunks, Companions::default(), Kind::new("v1", "Pod")).map(
-                |event| match event {
-                    Ok(WatchEvent::Added(pod)) => {
-                        format!("added {}", pod.metadata.resource_version.as_ref().unwrap())
-                    }
-                    Ok(WatchEvent::Bookmark { version, .. }) => format!("bookmark {version}"),
-                    Ok(other) => format!("{other:?}"),
-                    Err(error) => format!("failed {:?}", error.class),
-                },
-            );
+        let (companions, lines, kind) = (Companions::default(), Lines::default(), Kind::new("v1", "Pod"));
+        let watch = Watch { chunks, companions, lines, kind, is_initial: false, has_ended: false };
+        let events = events::<_, Pod>(watch).map(|event| match event {
+            Ok(WatchEvent::Added(pod)) => {
+                format!("added {}", pod.metadata.resource_version.as_ref().unwrap())
+            }
+            Ok(WatchEvent::Bookmark { version, .. }) => format!("bookmark {version}"),
+            Ok(other) => format!("{other:?}"),
+            Err(error) => format!("failed {:?}", error.class),
+        });
         events.collect::<Vec<_>>().await.join(", ")
     }
 
