@@ -525,3 +525,34 @@ fn resize(new: &mut Value, wanted: &Value, kind: &str) {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Here and not over REST, because definitions are refused there as long as nothing serves what they define.
+    #[test]
+    fn a_definition_remembers_every_version_in_which_objects_may_be_stored() {
+        let resource = crate::kinds::find("apiextensions.k8s.io", "v1", "customresourcedefinitions").unwrap();
+        let version = |name: &str, storage: bool| json!({"name": name, "served": true, "storage": storage});
+        let definition =
+            |versions: Value| json!({"metadata": {"name": "a.b"}, "spec": {"versions": versions}});
+        let now = Timestamp::now();
+        let mut made = definition(json!([version("v1", true)]));
+        prepare_create(resource, &mut made, "", now, &Requester::default());
+        assert_eq!(made["status"]["storedVersions"], json!(["v1"]));
+
+        let mut changed = definition(json!([version("v2", true), version("v1", false)]));
+        prepare_update(resource, Part::Main, &mut changed, &made, now);
+        assert_eq!(changed["status"]["storedVersions"], json!(["v1", "v2"]));
+
+        let mut dropped = changed.clone();
+        dropped["status"]["storedVersions"] = json!(["v2"]);
+        prepare_update(resource, Part::Status, &mut dropped, &changed, now);
+        assert_eq!(
+            dropped["status"]["storedVersions"],
+            json!(["v2"]),
+            "whoever moved the objects may say so"
+        );
+    }
+}

@@ -430,26 +430,6 @@ async fn a_job_selects_its_pods_by_its_uid_unless_it_says_how() {
     assert_eq!(made["spec"]["template"]["metadata"]["labels"], json!({"app": "x"}));
 }
 
-#[tokio::test]
-#[ignore = "definitions are not taken yet"]
-async fn a_definition_remembers_every_version_in_which_objects_may_be_stored() {
-    let world = World::new().await;
-    let kind =
-        super::documents::documents().into_iter().find(|kind| kind.name == "customresourcedefinitions");
-    let kind = kind.unwrap();
-    let made = world.post(&kind.collection(), kind.object.clone()).await.ok();
-    assert_eq!(made["status"]["storedVersions"], json!(["v1"]));
-    let version = |name: &str, storage: bool| {
-        let schema = json!({"openAPIV3Schema": {"type": "object"}});
-        json!({"name": name, "served": true, "storage": storage, "schema": schema})
-    };
-    let patch = json!({"spec": {"versions": [version("v2", true), version("v1", false)]}});
-    let changed = world.merge(&kind.place(), patch).await.ok();
-    assert_eq!(changed["status"]["storedVersions"], json!(["v1", "v2"]));
-    let dropped = world.merge(&kind.status_place(), json!({"status": {"storedVersions": ["v2"]}})).await.ok();
-    assert_eq!(dropped["status"]["storedVersions"], json!(["v2"]), "whoever moved the objects may say so");
-}
-
 /// A job that has no labels is shown with those of its pods, so what is read can be written back unchanged.
 #[tokio::test]
 async fn a_job_without_labels_has_those_of_its_pods() {
