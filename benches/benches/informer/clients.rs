@@ -9,7 +9,10 @@
 use crate::objects;
 use futures::{Stream, StreamExt, TryStreamExt, future::ready};
 use k8s_openapi::api::core::v1::Pod;
-use keepwatch_informer::{Builder, Event, HandlerOptions, Index, Informer, Lean, Object, Store};
+use keepwatch_informer::{
+    ApiSource, Builder, Event, Fetch, HandlerOptions, Index, Informer, Lean, ListWatch, Object, ObjectKey,
+    Store, WatchEvent, WatchFrom,
+};
 use kube::{
     Api, Client, Config, Resource, ResourceExt,
     api::{ApiResource, DynamicObject, PartialObjectMeta},
@@ -21,6 +24,8 @@ use kube::{
     },
 };
 use std::{
+    borrow::Cow,
+    collections::BTreeMap,
     fmt,
     hash::Hash,
     hint::black_box,
@@ -61,10 +66,12 @@ pub(crate) enum Kind {
     RuntimeStreaming,
     RuntimeTrimmed,
     RuntimeMetadata,
+    /// Reads what the server sends and keeps nothing: no client can take less.
+    Bytes,
 }
 
 impl Kind {
-    pub(crate) const ALL: [Kind; 9] = [
+    pub(crate) const ALL: [Kind; 10] = [
         Kind::Typed,
         Kind::Trimmed,
         Kind::Lean,
@@ -74,6 +81,7 @@ impl Kind {
         Kind::RuntimeStreaming,
         Kind::RuntimeTrimmed,
         Kind::RuntimeMetadata,
+        Kind::Bytes,
     ];
 
     pub(crate) fn name(self) -> &'static str {
@@ -87,6 +95,7 @@ impl Kind {
             Kind::RuntimeStreaming => "kube-runtime, streaming lists",
             Kind::RuntimeTrimmed => "kube-runtime, no managedFields",
             Kind::RuntimeMetadata => "kube-runtime, metadata only",
+            Kind::Bytes => "reads the bytes, keeps nothing",
         }
     }
 
@@ -95,7 +104,7 @@ impl Kind {
         match self {
             Kind::Trimmed | Kind::LeanTrimmed | Kind::RuntimeTrimmed => Kind::RuntimeTrimmed,
             Kind::Metadata | Kind::RuntimeMetadata => Kind::RuntimeMetadata,
-            Kind::Typed | Kind::Lean | Kind::Runtime | Kind::RuntimeStreaming => Kind::Runtime,
+            Kind::Typed | Kind::Lean | Kind::Runtime | Kind::RuntimeStreaming | Kind::Bytes => Kind::Runtime,
         }
     }
 }
@@ -253,7 +262,64 @@ async fn hold(kind: Kind, audience: Audience, client: Client) -> Held {
             let pods = Api::<PartialObjectMeta<Pod>>::all(client);
             runtime(watcher(pods, config), audience, labelled).await
         }
+        Kind::Bytes => bytes(client).await,
     }
+}
+
+/// Of a pod nothing but its version.
+struct Version(String);
+
+impl Object for Version {
+    fn key(&self) -> ObjectKey {
+        ObjectKey::new("", "")
+    }
+
+    fn revision(&self) -> &str {
+        &self.0
+    }
+
+    fn identity(&self) -> &str {
+        ""
+    }
+
+    fn label_map(&self) -> Cow<'_, BTreeMap<String, String>> {
+        Cow::default()
+    }
+}
+
+impl Fetch for Version {
+    type Resource = Pod;
+    const NEEDS_KIND: bool = false;
+
+    fn decode(json: &[u8]) -> Result<Self, serde_json::Error> {
+        let name = br#""resourceVersion":""#;
+        let from = memchr::memmem::find(json, name).expect("it has a version") + name.len();
+        let length = memchr::memchr(b'"', &json[from..]).expect("it ends");
+        Ok(Version(String::from_utf8_lossy(&json[from..from + length]).into_owned()))
+    }
+}
+
+/// Reads the state and then the events of a watch, and holds none of it.
+async fn bytes(client: Client) -> Held {
+    let source = ApiSource::<Version>::new(client, ());
+    let from = WatchFrom { version: String::new(), initial: true, timeout: Duration::from_secs(600) };
+    let mut events = source.watch(from).await.expect("there is a server");
+    let mut state = 0;
+    while let Some(event) = events.next().await {
+        match event.expect("it can be read") {
+            WatchEvent::Bookmark { .. } => break,
+            _ => state += 1,
+        }
+    }
+    let own = Arc::new(Listening::default());
+    let listening = vec![Arc::clone(&own)];
+    tokio::spawn(events.for_each(move |event| {
+        if let WatchEvent::Modified(version) = event.expect("it can be read") {
+            own.heard(version.revision());
+        }
+        ready(())
+    }));
+    Held { listening, len: Box::new(move || state), lookups: Box::new(|| unreachable!("it holds nothing")) }
 }
 
 async fn typed(builder: Builder<Pod>, audience: Audience) -> Held {

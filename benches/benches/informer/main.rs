@@ -222,14 +222,24 @@ async fn sync(server: &Server, pods: usize, runs: usize) {
 }
 
 async fn update(server: &Server, writers: &mut [Client]) {
-    let kinds =
-        [Kind::Typed, Kind::Trimmed, Kind::Lean, Kind::Metadata, Kind::Runtime, Kind::RuntimeStreaming];
+    let kinds = [
+        Kind::Typed,
+        Kind::Trimmed,
+        Kind::Lean,
+        Kind::Metadata,
+        Kind::Runtime,
+        Kind::RuntimeStreaming,
+        Kind::Bytes,
+    ];
     let mut results = Results::of(&kinds);
     let mut turn = 1;
     for _ in 0..RUNS {
         for kind in kinds {
             let mut client = Measured::start(server, kind, Audience::One, PODS);
             client.sync();
+            // As in a client that has run for a while, every pod was changed since then.
+            client.until(burst(writers, turn, PODS).await);
+            turn += PODS;
             sleep(SETTLING).await;
             client.mark();
             let version = feed(&mut writers[0], turn, STEADY_EVENTS, STEADY_PAUSE).await;

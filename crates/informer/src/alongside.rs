@@ -24,6 +24,10 @@ thread_local! {
     static TAKEN: RefCell<Option<Vec<Companion>>> = const { RefCell::new(None) };
 }
 
+/// How often all that goes along is polled before others get their turn. Whoever has used up its share of a runtime's time
+/// can go on only after that.
+const ROUNDS_MAX: usize = 32;
+
 /// Runs what a client does in the background: along with the watch for which it is done, or in a task of its own.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Alongside;
@@ -80,32 +84,41 @@ impl Companions {
     ) -> Poll<T> {
         self.bell.task.register(cx.waker());
         let waker = Waker::from(Arc::clone(&self.bell));
-        let cx = &mut Context::from_waker(&waker);
-        loop {
+        let own = &mut Context::from_waker(&waker);
+        for _ in 0..ROUNDS_MAX {
             self.bell.is_heard.store(true, Ordering::SeqCst);
-            self.bell.is_rung.store(false, Ordering::SeqCst);
-            let outcome = self.taking(|| main(cx));
+            // Read, not only written: what was done before it was rung is seen from here on.
+            self.bell.is_rung.swap(false, Ordering::SeqCst);
+            let outcome = self.taking(|| main(own));
             if outcome.is_pending() {
-                self.all.retain_mut(|companion| companion.as_mut().poll(cx).is_pending());
-            }
-            if outcome.is_pending() && self.bell.is_rung.load(Ordering::SeqCst) {
-                continue;
+                self.all.retain_mut(|companion| companion.as_mut().poll(own).is_pending());
             }
             self.bell.is_heard.store(false, Ordering::SeqCst);
-            if outcome.is_pending() && self.bell.is_rung.load(Ordering::SeqCst) {
-                continue;
+            if outcome.is_ready() || !self.bell.is_rung.load(Ordering::SeqCst) {
+                return outcome;
             }
-            return outcome;
         }
+        cx.waker().wake_by_ref();
+        Poll::Pending
     }
 
     /// What is started meanwhile goes along.
     fn taking<T>(&mut self, main: impl FnOnce() -> T) -> T {
-        let before = TAKEN.replace(Some(Vec::new()));
+        let _taking = Taking { before: TAKEN.replace(Some(Vec::new())) };
         let outcome = main();
-        let new = TAKEN.replace(before);
-        self.all.extend(new.unwrap_or_default());
+        self.all.extend(TAKEN.take().unwrap_or_default());
         outcome
+    }
+}
+
+/// While it lives, companions are taken; whatever ends it, those of others go where they went before.
+struct Taking {
+    before: Option<Vec<Companion>>,
+}
+
+impl Drop for Taking {
+    fn drop(&mut self) {
+        TAKEN.set(self.before.take());
     }
 }
 
@@ -213,6 +226,41 @@ mod tests {
             assert_eq!(next, 50);
             writing.await.unwrap();
         }
+    }
+
+    /// In `block_on`, whoever has used up its share is woken at once, and gets another only after it has returned.
+    #[test]
+    fn who_has_used_up_its_share_comes_back_for_another() {
+        let (done, is_done) = std::sync::mpsc::channel();
+        std::thread::spawn(move || {
+            let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).build().unwrap();
+            runtime.block_on(async {
+                let (far, mut near) = tokio::sync::mpsc::channel(1000);
+                (0..1000).for_each(|number| far.try_send(number).unwrap());
+                drop(far);
+                let (tell, mut told) = futures::channel::oneshot::channel::<()>();
+                let companion: Companion = Box::pin(async move {
+                    while near.recv().await.is_some() {}
+                    drop(tell);
+                });
+                let mut companions = Companions { all: vec![companion], ..Companions::default() };
+                poll_fn(|cx| companions.poll(cx, |cx| Pin::new(&mut told).poll(cx))).await.unwrap_err();
+            });
+            done.send(()).unwrap();
+        });
+        assert!(is_done.recv_timeout(Duration::from_secs(30)).is_ok(), "it spins");
+    }
+
+    #[tokio::test]
+    async fn a_panic_does_not_keep_what_others_start() {
+        let mut companions = Companions::default();
+        let cx = &mut Context::from_waker(Waker::noop());
+        let panics =
+            std::panic::AssertUnwindSafe(|| companions.poll(cx, |_| -> Poll<()> { panic!("on purpose") }));
+        assert!(std::panic::catch_unwind(panics).is_err());
+        let (companion, receiver) = sender(0..3);
+        Alongside.execute(companion);
+        assert_eq!(receiver.collect::<Vec<_>>().await, [0, 1, 2]);
     }
 
     #[tokio::test]

@@ -164,21 +164,16 @@ impl<O: Fetch> ListWatch<O> for ApiSource<O> {
     }
 
     async fn watch(&self, from: WatchFrom) -> Result<WatchStream<O>, ApiError> {
-        match patiently(|| self.watch_once(&from)).await {
-            Ok((body, companions)) => {
-                let watch = Watch {
-                    chunks: body.into_data_stream(),
-                    companions,
-                    lines: Lines::default(),
-                    kind: self.kind(),
-                    is_initial: from.initial,
-                    has_ended: false,
-                };
-                Ok(events(watch).boxed())
-            }
-            Err(error) if error.class == Class::Interrupted => Ok(stream::empty().boxed()),
-            Err(error) => Err(error),
-        }
+        let (body, companions) = patiently(|| self.watch_once(&from)).await?;
+        let watch = Watch {
+            chunks: body.into_data_stream(),
+            companions,
+            lines: Lines::default(),
+            kind: self.kind(),
+            is_initial: from.initial,
+            has_ended: false,
+        };
+        Ok(events(watch).boxed())
     }
 }
 
@@ -241,8 +236,7 @@ fn api_error(error: kube_client::Error, cut: Option<Cut>, otherwise: Class) -> A
 
 /// The innermost cause says most.
 fn describe(error: &kube_client::Error) -> String {
-    let innermost = causes(error).last().map(ToString::to_string);
-    innermost.unwrap_or_else(|| error.to_string())
+    causes(error).last().map(ToString::to_string).unwrap_or_default()
 }
 
 /// Repeats what may go better a little later.
@@ -303,11 +297,13 @@ impl Cut {
         if error.is_timeout() {
             return Some(Cut::TimedOut);
         }
-        // Over HTTP/2 a connection ends with a frame, which hyper has no question for.
+        // Of a connection that ended with a frame of HTTP/2, or with the watch that it was made for, hyper says no more.
+        let is_named = |name| error.to_string().starts_with(name);
         let is_closed = error.is_incomplete_message()
             || error.is_closed()
             || error.is_canceled()
-            || error.to_string().starts_with("http2 error");
+            || is_named("http2 error")
+            || is_named("dispatch task is gone");
         is_closed.then_some(Cut::Closed)
     }
 }
@@ -678,25 +674,19 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_watch_that_cannot_be_opened_because_the_connection_breaks_is_an_empty_one() {
+    async fn a_watch_that_cannot_be_opened_because_the_connection_breaks_is_tried_for_a_while() {
         for (kind, expected) in [
-            (io::ErrorKind::ConnectionReset, Ok(10)),
-            (io::ErrorKind::TimedOut, Ok(10)),
-            (io::ErrorKind::ConnectionRefused, Err(Class::Refused)),
+            (io::ErrorKind::ConnectionReset, (Class::Interrupted, 10)),
+            (io::ErrorKind::TimedOut, (Class::Interrupted, 10)),
+            (io::ErrorKind::ConnectionRefused, (Class::Refused, 0)),
         ] {
             let service = tower::service_fn(move |_: Request<Body>| async move {
                 Err::<Response<Body>, _>(io::Error::from(kind))
             });
             let source = ApiSource::<Pod>::new(Client::new(service, "default"), ());
             let start = Instant::now();
-            let outcome = match source.watch(watching("7", false)).await {
-                Ok(events) => {
-                    assert_eq!(events.count().await, 0);
-                    Ok(start.elapsed().as_secs())
-                }
-                Err(error) => Err(error.class),
-            };
-            assert_eq!(outcome, expected);
+            let error = source.watch(watching("7", false)).await.err().expect("nobody answers");
+            assert_eq!((error.class, start.elapsed().as_secs()), expected);
         }
     }
 

@@ -165,8 +165,24 @@ impl Controller<ObjectKey> {
         Owner: Resource<DynamicType: Default, Scope: 'static>,
         K: Resource + Object,
     {
-        self.watches(informer, |event| controller_of::<Owner>(event.object().meta()))
+        self.watches(informer, |event| controllers_of::<Owner, K>(event))
     }
+}
+
+/// What controls an object, and what controlled it before.
+fn controllers_of<Owner, K>(event: &Event<K>) -> Vec<ObjectKey>
+where
+    Owner: Resource<DynamicType: Default, Scope: 'static>,
+    K: Resource,
+{
+    let before = match event {
+        Event::Updated { old, .. } => controller_of::<Owner>(old.meta()),
+        _ => None,
+    };
+    let mut controllers: Vec<_> =
+        before.into_iter().chain(controller_of::<Owner>(event.object().meta())).collect();
+    controllers.dedup();
+    controllers
 }
 
 fn controller_of<Owner>(meta: &ObjectMeta) -> Option<ObjectKey>
@@ -215,7 +231,10 @@ where
 mod tests {
     use super::*;
     use crate::informer::script::{World, world};
-    use k8s_openapi::api::{apps::v1::ReplicaSet, core::v1::Node};
+    use k8s_openapi::api::{
+        apps::v1::ReplicaSet,
+        core::v1::{Node, Pod},
+    };
     use parking_lot::Mutex;
     use std::sync::Arc;
     use tokio::time::{Instant, sleep};
@@ -334,6 +353,31 @@ mod tests {
         assert_eq!(set("example.com/v1", true), None, "it is another kind");
         assert_eq!(controller_of::<Node>(&meta(owner("v1", "Node", true))), Some("the-Node".into()));
         assert_eq!(controller_of::<Node>(&ObjectMeta::default()), None);
+    }
+
+    #[test]
+    fn who_loses_an_object_is_told_as_well_as_who_gets_it() {
+        let pod = |owner: &str| {
+            let owner = (!owner.is_empty()).then(|| OwnerReference {
+                api_version: "apps/v1".to_owned(),
+                controller: Some(true),
+                kind: "ReplicaSet".to_owned(),
+                name: owner.to_owned(),
+                ..OwnerReference::default()
+            });
+            let owner_references = owner.map(|owner| vec![owner]);
+            Arc::new(Pod {
+                metadata: ObjectMeta { owner_references, ..ObjectMeta::default() },
+                ..Pod::default()
+            })
+        };
+        for (old, new, expected) in
+            [("a", "b", "a b"), ("a", "", "a"), ("a", "a", "a"), ("", "b", "b"), ("", "", "")]
+        {
+            let event = Event::Updated { old: pod(old), new: pod(new), cause: Cause::Watch };
+            let told = controllers_of::<ReplicaSet, Pod>(&event);
+            assert_eq!(told.iter().map(ToString::to_string).collect::<Vec<_>>().join(" "), expected);
+        }
     }
 
     #[tokio::test(start_paused = true)]

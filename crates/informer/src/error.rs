@@ -80,6 +80,11 @@ impl Class {
         matches!(self, Class::Expired | Class::Gone | Class::TooLarge)
     }
 
+    /// Whether one may not ask at all.
+    pub(crate) fn is_denied(self) -> bool {
+        matches!(self, Class::Unauthorized | Class::Forbidden)
+    }
+
     /// Whether the same question can be asked again a little later.
     pub(crate) fn is_busy(self) -> bool {
         matches!(self, Class::TooManyRequests | Class::Refused)

@@ -66,4 +66,4 @@ pub use source::{Change, ListPage, ListWatch, Page, Unreadable, WatchEvent, Watc
 pub use stats::Counts;
 pub use store::{Index, NamespacedStore, NotFound, NotReached, Store};
 pub use until::until;
-pub use version::compare_versions;
+pub use version::{compare_versions, oldest_version};

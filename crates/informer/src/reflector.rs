@@ -346,7 +346,12 @@ impl Reflector {
     fn watch_failed(&mut self, now: Instant, error: ApiError, watch: Watch) -> Step {
         let phase = if watch.is_open { Phase::Stream } else { Phase::Open };
         match error.class {
-            Class::Interrupted => self.ended(now, watch),
+            Class::Interrupted => {
+                let step = self.ended(now, watch);
+                let was_told = watch.is_open || step.failure.is_some();
+                let failure = if was_told { step.failure } else { Some(self.failure(phase, error)) };
+                Step { failure, ..step }
+            }
             class if class.is_busy() => self.wait(now, Then::Watch { initial: watch.initial }, phase, error),
             class if watch.initial && class.is_version_unavailable() => {
                 if self.is_unavailable {

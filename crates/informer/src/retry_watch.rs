@@ -7,12 +7,14 @@ use crate::moment::after;
 use crate::{ApiError, Class, ListWatch, Object, WatchEvent, WatchFrom, WatchStream};
 use futures::{Stream, StreamExt, stream};
 use std::{fmt, sync::Arc, time::Duration};
-use tokio::time::{Instant, sleep_until};
+use tokio::time::{Instant, sleep_until, timeout_at};
 
 /// Watches are opened no more often than this.
 const RESTART_MIN: Duration = Duration::from_secs(1);
 /// How long a server is asked to keep a watch.
 const TIMEOUT: Duration = Duration::from_secs(300);
+/// How much longer it may be silent.
+const GRACE: Duration = Duration::from_secs(5);
 
 /// Every event from a version on. Bookmarks are not among them. Ends after an error that says that events are lost, that
 /// one may not watch, or that an event has no version; all other failures are answered by watching again.
@@ -21,6 +23,8 @@ pub struct RetryWatcher<O> {
     version: String,
     stream: Option<WatchStream<O>>,
     not_before: Instant,
+    /// When a watch that says nothing counts as broken.
+    silent_until: Instant,
     is_over: bool,
 }
 
@@ -48,9 +52,15 @@ impl<O: Object> RetryWatcher<O> {
         if matches!(version, "" | "0") {
             return Err(InvalidStart(version.to_owned()));
         }
-        let not_before = Instant::now();
-        let version = version.to_owned();
-        Ok(RetryWatcher { source: Arc::new(source), version, stream: None, not_before, is_over: false })
+        let now = Instant::now();
+        Ok(RetryWatcher {
+            source: Arc::new(source),
+            version: version.to_owned(),
+            stream: None,
+            not_before: now,
+            silent_until: now,
+            is_over: false,
+        })
     }
 
     /// The version of the last event, from which it would go on.
@@ -73,7 +83,9 @@ impl<O: Object> RetryWatcher<O> {
                     }
                 }
                 Some(stream) => {
-                    let event = stream.next().await;
+                    // Silence ends a watch as its end does.
+                    let event = timeout_at(self.silent_until, stream.next()).await.unwrap_or(None);
+                    self.silent_until = Instant::now() + TIMEOUT + GRACE;
                     if let Some(told) = self.take(event) {
                         return Some(told);
                     }
@@ -89,12 +101,11 @@ impl<O: Object> RetryWatcher<O> {
         self.not_before = Instant::now() + RESTART_MIN;
         let from = WatchFrom { version: self.version.clone(), initial: false, timeout: TIMEOUT };
         match self.source.watch(from).await {
-            Ok(stream) => self.stream = Some(stream),
-            Err(error) if matches!(error.class, Class::Unauthorized | Class::Forbidden) => {
-                self.is_over = true;
-                return Err(error);
+            Ok(stream) => {
+                self.stream = Some(stream);
+                self.silent_until = Instant::now() + TIMEOUT + GRACE;
             }
-            Err(error) if is_lost(&error) => {
+            Err(error) if is_lost(&error) || error.class.is_denied() => {
                 self.is_over = true;
                 return Err(error);
             }
@@ -181,14 +192,21 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn a_watch_goes_on_where_it_broke_and_not_more_often_than_each_second() {
         let answers = ["watch: +a@6; ^8; end", "!500", "watch: 5s; +b@9; !500", "watch: +c@10"];
-        let requests = "WATCH 5, 1s WATCH 8, 2s WATCH 8, 7s WATCH 9";
+        let requests = "WATCH 5, 1s WATCH 8, 2s WATCH 8, 7s WATCH 9, 312s WATCH 10";
         assert_eq!(watched(&answers).await, is("+a@6 +b@9 +c@10", requests, false));
     }
 
     #[tokio::test(start_paused = true)]
     async fn a_server_that_asks_for_it_is_left_alone() {
         let answers = ["!429 after 20", "watch: +a@6"];
-        assert_eq!(watched(&answers).await, is("+a@6", "WATCH 5, 20s WATCH 5", false));
+        assert_eq!(watched(&answers).await, is("+a@6", "WATCH 5, 20s WATCH 5, 325s WATCH 6", false));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_watch_that_falls_silent_is_opened_anew() {
+        let answers = ["watch: 10s; +a@6", "watch: 304s; +b@7; 304s; +c@8; end"];
+        let requests = "WATCH 5, 315s WATCH 6, 923s WATCH 8";
+        assert_eq!(watched(&answers).await, is("+a@6 +b@7 +c@8", requests, false));
     }
 
     #[tokio::test(start_paused = true)]

@@ -6,7 +6,7 @@
 //!
 //! Objects stand by namespace, then by name, so that those of a namespace are found without an index.
 
-use crate::{Object, ObjectKey, Select, compare_versions};
+use crate::{Object, ObjectKey, Select, compare_versions, oldest_version};
 use parking_lot::RwLock;
 use std::{
     cmp::Ordering,
@@ -136,7 +136,7 @@ impl<O> Store<O> {
     /// Up to which version everything is known; empty before the first list. If several namespaces are watched, the
     /// oldest of theirs.
     pub fn resource_version(&self) -> String {
-        oldest(&self.shared.versions.borrow())
+        oldest_version(self.shared.versions.borrow().iter().map(String::as_str)).to_owned()
     }
 
     /// Waits until everything up to a version is known, such as that of one's own write. Versions that cannot be compared
@@ -213,14 +213,6 @@ fn reaches(known: &str, wanted: &str) -> bool {
         Some(order) => order != Ordering::Less,
         None => !known.is_empty() || compare_versions(wanted, wanted).is_none(),
     }
-}
-
-fn oldest(versions: &[String]) -> String {
-    let older = |a: &&String, b: &&String| match (a.is_empty(), b.is_empty()) {
-        (false, false) => compare_versions(a, b).unwrap_or(Ordering::Equal),
-        (a, b) => b.cmp(&a),
-    };
-    versions.iter().min_by(older).cloned().unwrap_or_default()
 }
 
 impl<O: Object> Store<O> {

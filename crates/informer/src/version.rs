@@ -15,6 +15,15 @@ pub fn compare_versions(a: &str, b: &str) -> Option<Ordering> {
     (is_number(a) && is_number(b)).then(|| a.len().cmp(&b.len()).then_with(|| a.cmp(b)))
 }
 
+/// The oldest of several versions. The empty one, of which nothing is known, is older than any.
+pub fn oldest_version<'a>(versions: impl IntoIterator<Item = &'a str>) -> &'a str {
+    let order = |a: &&str, b: &&str| match (a.is_empty(), b.is_empty()) {
+        (false, false) => compare_versions(a, b).unwrap_or(Ordering::Equal),
+        (a, b) => b.cmp(&a),
+    };
+    versions.into_iter().min_by(order).unwrap_or_default()
+}
+
 fn is_number(version: &str) -> bool {
     !version.is_empty() && !version.starts_with('0') && version.bytes().all(|byte| byte.is_ascii_digit())
 }
@@ -40,6 +49,15 @@ mod tests {
             ("١", "1", None),
         ] {
             assert_eq!(compare_versions(a, b), expected, "{a} {b}");
+        }
+    }
+
+    #[test]
+    fn what_is_not_known_is_the_oldest() {
+        for (versions, expected) in
+            [(&["10", "9"][..], "9"), (&["10", "", "9"], ""), (&["a", "9"], "a"), (&[], "")]
+        {
+            assert_eq!(oldest_version(versions.iter().copied()), expected, "{versions:?}");
         }
     }
 }

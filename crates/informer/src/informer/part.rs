@@ -72,8 +72,11 @@ impl<O: Object> Part<O> {
             let step = self.reflector.step(Instant::now(), input);
             self.shared.heard_up_to(self.number, self.reflector.last_version());
             self.count_relist(cause, &step);
-            if let Some(failure) = step.failure {
-                self.failed(failure, &step.todo);
+            match step.failure {
+                Some(failure) => self.failed(failure, &step.todo),
+                // Nothing is wrong, but what was missed has to be listed.
+                None if matches!(step.todo, Todo::Wait(_)) => self.listing(),
+                None => {}
             }
             input = match step.todo {
                 Todo::List { version, page_size } => {
@@ -169,9 +172,8 @@ impl<O: Object> Part<O> {
         match self.source.watch(from).await {
             Ok(stream) => {
                 *watch = Some((stream, timeout));
-                match version {
-                    Some(version) => self.shared.status.set(self.number, Status::Synced { version }),
-                    None => self.shared.status.set(self.number, Status::Listing),
+                if let Some(version) = version {
+                    self.shared.status.set(self.number, Status::Synced { version });
                 }
                 Input::Opened
             }
@@ -266,52 +268,57 @@ impl<O: Object> Part<O> {
 
     fn take(&mut self, event: WatchEvent<O>) {
         match event {
-            WatchEvent::Added(object) => self.heard(Heard::Added, object, Delta::Added),
-            WatchEvent::Modified(object) => self.heard(Heard::Changed, object, Delta::Updated),
-            WatchEvent::Deleted(object) => {
-                self.heard(Heard::Changed, object, |object| Delta::Deleted(Gone::Seen(object)));
-            }
+            WatchEvent::Added(object) => self.heard(Change::Added, object),
+            WatchEvent::Modified(object) => self.heard(Change::Modified, object),
+            WatchEvent::Deleted(object) => self.heard(Change::Deleted, object),
             WatchEvent::Bookmark { version, ends_initial } => self.bookmark(version, ends_initial),
             WatchEvent::Foreign(what) => tracing::warn!(%what, "a watch sent something of another kind"),
-            WatchEvent::Unreadable(unreadable) => {
-                self.heard_unreadable(&unreadable);
-                self.unreadable(unreadable);
-            }
+            WatchEvent::Unreadable(unreadable) => self.heard_unreadable(unreadable),
         }
     }
 
-    fn heard(&mut self, heard: Heard, object: Arc<O>, delta: impl FnOnce(Arc<O>) -> Delta<O>) {
-        let usage = self.reflector.hear(heard, object.revision());
+    fn heard(&mut self, change: Change, object: Arc<O>) {
+        let usage = self.reflector.hear(heard_as(change), object.revision());
         self.shared.stats.heard();
+        let key = key_of(&*object);
         let object = match self.prepared(object) {
             Ok(object) => object,
-            Err(error) => return self.report(Phase::Transform, error, None, 1, None),
+            Err(error) => {
+                self.not_kept(usage, change, key.as_ref());
+                return self.report(Phase::Transform, error, key, 1, None);
+            }
         };
         let Some(key) = key_of(&*object) else { return self.unreadable(nameless(&*object)) };
-        let delta = delta(object);
-        match (usage, &delta) {
-            (Use::Collect, Delta::Deleted(_)) => drop(self.collected.remove(&key)),
-            (Use::Collect, delta) => {
-                let object = delta.object().map(|object| known(&self.shared.store, Arc::clone(object)));
-                self.collected.extend(object.map(|object| (key, object)));
+        match (usage, change) {
+            (Use::Collect, Change::Deleted) => drop(self.collected.remove(&key)),
+            (Use::Collect, _) => {
+                let object = known(&self.shared.store, object);
+                self.collected.insert(key, object);
             }
-            (Use::Apply | Use::Complete, _) => self.queue.push(key, delta),
+            (Use::Apply | Use::Complete, change) => self.queue.push(key, delta(change, object)),
         }
     }
 
-    /// What cannot be read stays what it was, unless it is gone.
-    fn heard_unreadable(&mut self, unreadable: &Unreadable) {
-        let heard = if unreadable.change == Some(Change::Added) { Heard::Added } else { Heard::Changed };
-        let usage = self.reflector.hear(heard, &unreadable.version);
-        let Some(key) = unreadable.key.clone() else { return };
-        match (usage, unreadable.change == Some(Change::Deleted)) {
-            (Use::Collect, true) => drop(self.collected.remove(&key)),
-            (Use::Collect, false) => self.collected.extend(self.last_readable(unreadable)),
-            (Use::Apply | Use::Complete, true) => {
-                let last = self.shared.store.get(key.clone());
+    fn heard_unreadable(&mut self, unreadable: Unreadable) {
+        let change = unreadable.change.unwrap_or(Change::Modified);
+        let usage = self.reflector.hear(heard_as(change), &unreadable.version);
+        self.not_kept(usage, change, unreadable.key.as_ref());
+        self.unreadable(unreadable);
+    }
+
+    /// Something happened to an object, and what it is now cannot be kept: it stays what it was, unless it is gone.
+    fn not_kept(&mut self, usage: Use, change: Change, key: Option<&ObjectKey>) {
+        let Some(key) = key.cloned() else { return };
+        let last = self.shared.store.get(key.clone());
+        match (usage, change, last) {
+            (Use::Collect, Change::Deleted, _) => drop(self.collected.remove(&key)),
+            (Use::Collect, _, Some(last)) => {
+                self.collected.entry(key).or_insert(last);
+            }
+            (Use::Apply | Use::Complete, Change::Deleted, last) => {
                 self.queue.push(key.clone(), Delta::Deleted(Gone::Missed(key, last)));
             }
-            (Use::Apply | Use::Complete, false) => {}
+            _ => {}
         }
     }
 
@@ -402,7 +409,8 @@ impl<O: Object> Part<O> {
     fn failed(&self, failure: Failure, todo: &Todo) {
         let delay = match todo {
             Todo::Wait(delay) => Some(*delay),
-            _ => None,
+            Todo::Watch(_) => Some(Duration::ZERO),
+            Todo::List { .. } | Todo::Read => None,
         };
         self.report(failure.phase, failure.error, None, failure.attempt, delay);
     }
@@ -438,6 +446,18 @@ fn key_of(object: &impl Object) -> Option<ObjectKey> {
 fn nameless(object: &impl Object) -> Unreadable {
     let version = object.revision().to_owned();
     Unreadable { change: None, key: None, version, message: "an object has no name".to_owned() }
+}
+
+fn heard_as(change: Change) -> Heard {
+    if change == Change::Added { Heard::Added } else { Heard::Changed }
+}
+
+fn delta<O>(change: Change, object: Arc<O>) -> Delta<O> {
+    match change {
+        Change::Added => Delta::Added(object),
+        Change::Modified => Delta::Updated(object),
+        Change::Deleted => Delta::Deleted(Gone::Seen(object)),
+    }
 }
 
 /// Why a state would have to be asked for anew after this, as metrics name it. A wait is no reason.

@@ -16,7 +16,8 @@ use tokio_util::sync::CancellationToken;
 /// - `watch: +a@1; ~a@2; -a@3; ^20; ^^21; ?b@4; %; !429; 5s; end`: a watch that says that something was added, changed,
 ///   deleted, a bookmark, the end of the first state, something unreadable, something foreign, an error, nothing for a while,
 ///   and that it is over;
-/// - `!429`, `!expired` and so on: an error.
+/// - `!429`, `!expired` and so on: an error;
+/// - `slow !429`: an error after five seconds.
 pub(crate) struct Script {
     answers: Mutex<VecDeque<&'static str>>,
     /// What was asked, and when.
@@ -109,9 +110,13 @@ impl Script {
     async fn answer(&self, request: String) -> &'static str {
         self.requests.lock().push((Instant::now(), request));
         let answer = self.answers.lock().pop_front();
-        match answer {
-            Some(answer) => answer,
-            None => std::future::pending().await,
+        let Some(answer) = answer else { return std::future::pending().await };
+        match answer.strip_prefix("slow ") {
+            Some(answer) => {
+                sleep(Duration::from_secs(5)).await;
+                answer
+            }
+            None => answer,
         }
     }
 }

@@ -621,8 +621,74 @@ async fn a_transform_that_panics_loses_the_event_and_not_the_watch() {
     let world = world_with(&["10 a@1", "watch: ~a@11; +b@12"], |builder| builder.transform(transform));
     let world = world.listening().runs(1).await;
     assert_eq!(world.told(), "initial a@1, added b@12");
-    assert_eq!(world.errors(), "transform: the transform of the informer panicked");
+    assert_eq!(world.errors(), "transform: the transform of the informer panicked (a)");
     assert_eq!(world.version(), "12");
+}
+
+/// While a state is sent, an object that cannot be kept as it is now is not gone.
+#[tokio::test(start_paused = true)]
+async fn a_transform_that_panics_while_a_state_is_sent_does_not_delete() {
+    for (second, told) in [
+        ("watch: +a@6; +b@2; ^^7", "initial a@1, initial b@2"),
+        ("watch: +a@5; ~a@6; +b@2; ^^7", "initial a@1, initial b@2, updated a@1 a@5"),
+        ("watch: +a@5; -a@6; +b@2; ^^7", "initial a@1, initial b@2, missed a@1"),
+    ] {
+        let transform = |object: &mut Thing| assert_ne!(object.revision(), "6", "on purpose");
+        let answers = ["watch: +a@1; +b@2; ^^5; 5s; !expired", second];
+        let world = world_with(&answers, |builder| builder.transform(transform));
+        let world = world.listening().runs(60).await;
+        assert_eq!((world.told().as_str(), world.version().as_str()), (told, "7"), "{second}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_transform_that_panics_on_what_is_deleted_does_not_keep_it() {
+    let transform = |object: &mut Thing| assert_ne!(object.revision(), "11", "on purpose");
+    let world = world_with(&["10 a@1", "watch: -a@11"], |builder| builder.transform(transform));
+    let world = world.listening().runs(1).await;
+    assert_eq!((world.told().as_str(), world.store().as_str()), ("initial a@1, missed a@1", ""));
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_was_read_of_a_state_outlives_what_cannot_be_read_of_it() {
+    let answers = ["watch: +a@1; ^^5; 5s; !expired", "watch: +a@6; ?a@7; ^^8"];
+    let world = world(&answers).listening().runs(60).await;
+    assert_eq!(world.told(), "initial a@1, updated a@1 a@6");
+}
+
+/// SI-18: a connection that breaks before there is an answer is a failure, though it is tried again at once.
+#[tokio::test(start_paused = true)]
+async fn a_watch_that_cannot_be_opened_is_reported_and_opened_again() {
+    let answers = ["10 a@1", "watch: ~a@11; 2s; end", "slow !reset", "slow !reset", "watch:"];
+    let world = world(&answers).runs(8).await;
+    let Status::Retrying { attempt, .. } = *world.informer.status().borrow() else { panic!("it is synced") };
+    assert_eq!((attempt, world.errors().as_str()), (1, "open: reset"));
+    let world = world.goes_on(60).await;
+    assert_eq!(world.requests(), "LIST 0 limit=500, WATCH 10, 2s WATCH 11, 7s WATCH 11, 12s WATCH 11");
+    assert_eq!((world.errors().as_str(), world.informer.watched()[0].resumes), ("open: reset", 1));
+}
+
+/// A server that no longer knows a version says so in an answer like any other.
+#[tokio::test(start_paused = true)]
+async fn who_waits_to_list_anew_does_not_claim_to_be_synced() {
+    let world = world(&["10 a@1", "watch: 5s; !expired", "20 a@12", "watch:"]);
+    let status = world.informer.status();
+    let world = world.runs(5).await.goes_on(0).await;
+    sleep(SECOND / 2).await;
+    assert!(matches!(*status.borrow(), Status::Listing), "{status:?}");
+    let _world = world.goes_on(1).await;
+    assert!(matches!(*status.borrow(), Status::Synced { .. }), "{status:?}");
+}
+
+/// SI-18.
+#[tokio::test(start_paused = true)]
+async fn what_goes_wrong_again_and_again_went_wrong_first_long_ago() {
+    let started = tokio::time::Instant::now();
+    let world = world(&["watch: 1s; !429", "watch: 1s; !429"]).runs(3).await;
+    let Status::Retrying { since, attempt, .. } = *world.informer.status().borrow() else {
+        panic!("it is well")
+    };
+    assert_eq!((since.duration_since(started), attempt), (SECOND, 2));
 }
 
 /// SI-18.

@@ -1,8 +1,8 @@
 //! What there is to say about the watch itself: that it is up to date, has broken, goes on, or had to begin anew.
 
 use super::text::one_line;
-use keepwatch_informer::{Class, InformerError, Status, Watched, compare_versions};
-use std::{cmp::Ordering, sync::Arc, time::Duration};
+use keepwatch_informer::{Class, InformerError, Status, Watched, oldest_version};
+use std::{sync::Arc, time::Duration};
 use tokio::time::Instant;
 
 /// Something about the watch. A namespace is named where several are watched.
@@ -94,13 +94,7 @@ pub(super) fn state(watched: &[Watched], now: Instant) -> (String, bool) {
         _ => None,
     });
     match versions.collect::<Option<Vec<_>>>() {
-        Some(versions) => (format!("watching from {}", oldest(versions)), true),
+        Some(versions) => (format!("watching from {}", oldest_version(versions)), true),
         None => ("listing".to_owned(), true),
     }
-}
-
-/// The oldest of several versions.
-pub(super) fn oldest<'a>(versions: impl IntoIterator<Item = &'a str>) -> &'a str {
-    let order = |one: &&str, other: &&str| compare_versions(one, other).unwrap_or(Ordering::Equal);
-    versions.into_iter().min_by(order).unwrap_or_default()
 }

@@ -10,7 +10,7 @@ use super::{
 use futures::{StreamExt, future::BoxFuture};
 use keepwatch::flags::Failure;
 use keepwatch_informer::{
-    Class, Event, Events, Informer, InformerError, Lean, Phase, Status, Stopped, Watched,
+    Class, Event, Events, Informer, InformerError, Lean, Phase, Status, Stopped, Watched, oldest_version,
 };
 use kube_client::{Client, core::DynamicObject};
 use std::{collections::VecDeque, time::Duration};
@@ -94,7 +94,7 @@ impl Session {
                     return Ok(Happening::Event(event));
                 }
             }
-            if self.held.front().is_some_and(News::comes_first)
+            if self.held.iter().any(News::comes_first)
                 && let Some(news) = self.held.pop_front()
             {
                 return self.tell(news);
@@ -118,7 +118,7 @@ impl Session {
 
     fn first_state(&self) -> News {
         let watched = self.informer.watched();
-        let version = news::oldest(watched.iter().map(|own| own.state_version.as_str()));
+        let version = oldest_version(watched.iter().map(|own| own.state_version.as_str()));
         News::Synced { count: self.initial, version: version.to_owned() }
     }
 
