@@ -1,0 +1,223 @@
+//! One update on its way through the watch cache: from storage's watch to every watcher that wants to hear of it.
+//!
+//! The storage is a script, so that what is counted is the cache's and its readers' alone. Each watcher is a task of its
+//! own, and an update follows when all have heard of the one before.
+
+use crate::{
+    Ready, objects,
+    server::{self, SEED},
+};
+use async_trait::async_trait;
+use bytes::Bytes;
+use futures::{StreamExt, channel::mpsc};
+use keepwatch_apimachinery::{
+    ResourceVersion,
+    list_options::{Position, WatchStart},
+    meta::Qualified,
+    selector::{FieldSelector, LabelSelector},
+};
+use keepwatch_cacher::{CacheMetrics, Cacher, CacherOptions};
+use keepwatch_registry::inspect::ResourceInspector;
+use keepwatch_storage::{
+    Attributes, DeleteOptions, Inspector, Key, List, ListRequest, Object, Predicate, ResourcePrefix, Storage,
+    StorageError, TryUpdate, UpdateOptions, Validate, Version, Watch, WatchEvent, WatchRequest,
+};
+use std::{
+    iter,
+    sync::{
+        Arc, Mutex,
+        atomic::{AtomicUsize, Ordering},
+    },
+    time::Duration,
+};
+use tokio::{runtime::Runtime, sync::Notify};
+
+const PODS: usize = 1000;
+const WATCHERS: usize = 1000;
+/// One event is under way at a time.
+const EVENTS_UNDER_WAY: usize = 1;
+
+pub(crate) fn to_one(runtime: &Runtime, times: usize) -> Ready<'_> {
+    told_to(runtime, times, iter::once(Predicate::everything()), 1)
+}
+
+pub(crate) fn to_all(runtime: &Runtime, times: usize) -> Ready<'_> {
+    told_to(runtime, times, iter::repeat_n(Predicate::everything(), WATCHERS), WATCHERS)
+}
+
+/// Each watcher follows the pods of a node, as a kubelet does. All pods are on the node of the first.
+pub(crate) fn to_one_of_many(runtime: &Runtime, times: usize) -> Ready<'_> {
+    let of_node = |number| {
+        let selector = format!("spec.nodeName={}", objects::node_name(number));
+        let fields = FieldSelector::parse(&selector).expect("a fine selector");
+        Predicate { labels: LabelSelector::everything(), fields }
+    };
+    told_to(runtime, times, (0..WATCHERS).map(of_node), 1)
+}
+
+/// Updates that are told to watchers with these predicates; `due` of them want to hear of each.
+fn told_to(
+    runtime: &Runtime,
+    times: usize,
+    watchers: impl Iterator<Item = Predicate>,
+    due: usize,
+) -> Ready<'_> {
+    let pods = Pods::prepare(runtime);
+    let mut updates = pods.changes(times).into_iter();
+    let round = Arc::new(Round::default());
+    let (mut tell, cache) = runtime.block_on(async {
+        let (tell, told) = mpsc::channel(EVENTS_UNDER_WAY);
+        let cache = cache(Script { state: pods.state(), told: Mutex::new(Some(told)) }).await;
+        for predicate in watchers {
+            listen(&cache, predicate, &round).await;
+        }
+        (tell, cache)
+    });
+    Box::new(move |times| {
+        // It ends its watches when it is dropped.
+        let _follows = &cache;
+        runtime.block_on(async {
+            for update in updates.by_ref().take(times) {
+                round.begin(due);
+                tell.try_send(update).expect("the one before was taken");
+                round.over.notified().await;
+            }
+        });
+    })
+}
+
+/// A cache of pods as a server has it.
+async fn cache(storage: Script) -> Cacher {
+    let prefix = ResourcePrefix::new("/registry", "pods").expect("a fine prefix");
+    let metrics = CacheMetrics::register(&prometheus::Registry::new()).expect("it is the first");
+    let options = CacherOptions { seed: Some(SEED), ..CacherOptions::default() };
+    let cache = Cacher::new(Arc::new(storage), prefix, Qualified::core("pods"), options, &metrics);
+    cache.until_ready().await;
+    cache
+}
+
+async fn listen(cache: &Cacher, predicate: Predicate, round: &Arc<Round>) {
+    let start = WatchStart::Changes { position: Position::Any };
+    let request = WatchRequest { predicate, ..WatchRequest::from(start) };
+    let mut watch = cache.watch("/pods/", request).await.expect("the cache is ready");
+    let round = Arc::clone(round);
+    tokio::spawn(async move {
+        while let Some(event) = watch.next().await {
+            event.expect("nothing is lost");
+            round.heard();
+        }
+    });
+    // Let it fall asleep.
+    tokio::task::yield_now().await;
+}
+
+/// How many have yet to hear what was told last.
+#[derive(Default)]
+struct Round {
+    due: AtomicUsize,
+    over: Notify,
+}
+
+impl Round {
+    fn begin(&self, due: usize) {
+        self.due.store(due, Ordering::Relaxed);
+    }
+
+    fn heard(&self) {
+        if self.due.fetch_sub(1, Ordering::Relaxed) == 1 {
+            self.over.notify_one();
+        }
+    }
+}
+
+/// Pods as a server has them in storage.
+pub(crate) struct Pods(Vec<(Key, Bytes, Attributes)>);
+
+impl Pods {
+    pub(crate) fn prepare(runtime: &Runtime) -> Self {
+        let values = runtime.block_on(async { server::stored_pods(&server::registry().await, PODS).await });
+        let inspector = ResourceInspector::new(server::resource("pods"));
+        let found = values.into_iter().enumerate().map(|(number, value)| {
+            let name = objects::pod_name(number);
+            let key = Key::from_backend(format!("/registry/pods/{}/{name}", server::NAMESPACE));
+            let attributes = inspector.inspect(&key, &value).expect("a pod");
+            (key, value, attributes)
+        });
+        Self(found.collect())
+    }
+
+    /// Each of them once.
+    fn state(&self) -> Vec<Object> {
+        (0..self.0.len()).map(|number| self.object(number)).collect()
+    }
+
+    /// So many changes that follow the state: of one pod after the other.
+    pub(crate) fn changes(&self, count: usize) -> Vec<Object> {
+        (self.0.len()..).take(count).map(|number| self.object(number)).collect()
+    }
+
+    fn object(&self, number: usize) -> Object {
+        let (key, value, attributes) = self.0[number % self.0.len()].clone();
+        Version { key, value, revision: version(number + 1), attributes }.into()
+    }
+}
+
+fn version(number: usize) -> ResourceVersion {
+    ResourceVersion::new(number as u64).expect("not zero")
+}
+
+/// A storage that has a state and tells of the changes that it is handed.
+struct Script {
+    state: Vec<Object>,
+    told: Mutex<Option<mpsc::Receiver<Object>>>,
+}
+
+fn unasked<T>() -> Result<T, StorageError> {
+    Err(StorageError::backend("following a script", "nobody asks for this"))
+}
+
+#[async_trait]
+impl Storage for Script {
+    async fn create(&self, _: &str, _: Bytes, _: Option<Duration>) -> Result<Object, StorageError> {
+        unasked()
+    }
+
+    async fn get(&self, _: &str, _: Position) -> Result<Option<Object>, StorageError> {
+        unasked()
+    }
+
+    async fn delete(&self, _: &str, _: DeleteOptions, _: Validate<'_>) -> Result<Object, StorageError> {
+        unasked()
+    }
+
+    async fn guaranteed_update(
+        &self,
+        _: &str,
+        _: UpdateOptions,
+        _: TryUpdate<'_>,
+    ) -> Result<Object, StorageError> {
+        unasked()
+    }
+
+    async fn get_list(&self, _: &str, _: ListRequest) -> Result<List, StorageError> {
+        let (items, looked_at) = (self.state.clone(), self.state.len());
+        Ok(List { items, revision: version(looked_at), next: None, remaining: None, looked_at })
+    }
+
+    async fn watch(&self, _: &str, _: WatchRequest) -> Result<Watch, StorageError> {
+        let told = self.told.lock().expect("nobody panics").take().expect("it is watched once");
+        Ok(told.map(|object| Ok(WatchEvent::Modified(object))).boxed())
+    }
+
+    async fn request_progress(&self) -> Result<(), StorageError> {
+        Ok(())
+    }
+
+    async fn current_revision(&self) -> Result<ResourceVersion, StorageError> {
+        Ok(version(self.state.len()))
+    }
+
+    fn compacted_revision(&self) -> Option<ResourceVersion> {
+        None
+    }
+}

@@ -1,0 +1,74 @@
+//! The hot paths, for `scripts/cost` to count the instructions of.
+//!
+//! `cost` lists them, each with how often it is taken; `cost <path>` takes one of them, so that a tool that counts what
+//! [`measured`] does, and all that it calls, counts this path and nothing else.
+//!
+//! Kept true: the same program does the same each time. There is one thread, input is made from numbers, and nothing
+//! waits for a clock. What is left to chance is how hash tables are seeded and where memory lies.
+
+mod server;
+#[path = "../benches/server/objects.rs"]
+#[allow(dead_code, reason = "the benchmark of servers needs more of it")]
+mod objects;
+mod events;
+mod dispatch;
+mod lists;
+mod creates;
+mod informers;
+
+use std::hint::black_box;
+use tokio::runtime::{Builder, Runtime};
+
+/// A path that can be taken.
+struct Path {
+    name: &'static str,
+    /// How often it is taken before it is measured: until caches and histories are full.
+    warm_up: usize,
+    /// How often it is taken while it is measured.
+    times: usize,
+    /// Makes what is needed to take it so many times.
+    prepare: fn(&Runtime, usize) -> Ready<'_>,
+}
+
+/// Takes a path as often as it is told.
+type Ready<'r> = Box<dyn FnMut(usize) + 'r>;
+
+const PATHS: [Path; 13] = [
+    Path { name: "event-json", warm_up: 600, times: 200, prepare: events::json },
+    Path { name: "event-json-again", warm_up: 10, times: 1000, prepare: events::json_again },
+    Path { name: "event-protobuf", warm_up: 20, times: 50, prepare: events::protobuf },
+    Path { name: "event-metadata", warm_up: 20, times: 50, prepare: events::metadata },
+    Path { name: "event-table", warm_up: 20, times: 50, prepare: events::table },
+    Path { name: "dispatch-to-1", warm_up: 100, times: 1000, prepare: dispatch::to_one },
+    Path { name: "dispatch-to-1000", warm_up: 20, times: 50, prepare: dispatch::to_all },
+    Path { name: "dispatch-to-1-of-1000", warm_up: 100, times: 1000, prepare: dispatch::to_one_of_many },
+    Path { name: "list-1000-pods", warm_up: 2, times: 5, prepare: lists::pods },
+    Path { name: "create-config-map", warm_up: 50, times: 200, prepare: creates::config_maps },
+    Path { name: "create-pod", warm_up: 20, times: 100, prepare: creates::pods },
+    Path { name: "informer-typed", warm_up: 50, times: 200, prepare: informers::typed },
+    Path { name: "informer-lean", warm_up: 50, times: 200, prepare: informers::lean },
+];
+
+fn main() {
+    let Some(name) = std::env::args().nth(1) else {
+        for path in &PATHS {
+            println!("{} {}", path.name, path.times);
+        }
+        return;
+    };
+    let path = PATHS.iter().find(|path| path.name == name).expect("there is a path of that name");
+    let runtime = Builder::new_current_thread().enable_time().build().expect("a runtime starts");
+    let mut ready = (path.prepare)(&runtime, path.warm_up + path.times);
+    ready(path.warm_up);
+    measured(&mut *ready, path.times);
+    // Nobody wants to wait until all of it is given back.
+    std::process::exit(0);
+}
+
+/// What is counted. The script knows it by its name.
+#[inline(never)]
+fn measured(ready: &mut dyn FnMut(usize), times: usize) {
+    ready(black_box(times));
+    // Something to come back for, so that the call above is one.
+    black_box(());
+}

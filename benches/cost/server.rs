@@ -1,0 +1,96 @@
+//! The parts of a server that a request passes, as `keepwatch serve --storage memory` puts them together.
+
+use crate::objects;
+use bytes::Bytes;
+use keepwatch_apimachinery::{meta::Qualified, status::Status};
+use keepwatch_cacher::{CacheMetrics, Cacher, CacherOptions, Metered, StorageMetrics};
+use keepwatch_endpoints::{
+    negotiation::Form,
+    render::{IncludeObject, Renderer},
+};
+use keepwatch_registry::{
+    Registry, RegistryOptions, Shown,
+    codec::{self, Body, Expected, Media},
+    kinds::{self, Resource},
+    options::WriteOptions,
+    rest::Target,
+    strategy::Requester,
+};
+use keepwatch_storage::{Backend, ResourcePrefix, Storage, Store, StoreOptions};
+use keepwatch_storage_embedded::{Embedded, EmbeddedOptions};
+use std::{
+    net::{IpAddr, Ipv4Addr},
+    sync::Arc,
+};
+
+/// Where everything is.
+pub(crate) const NAMESPACE: &str = "default";
+/// The same in every run.
+pub(crate) const SEED: u64 = 3;
+
+/// A registry with its own objects in it, on a store in memory with caches in front.
+pub(crate) async fn registry() -> Registry {
+    let backend: Arc<dyn Backend> = Arc::new(Embedded::memory(EmbeddedOptions::default()));
+    let metrics = prometheus::Registry::new();
+    let cache_metrics = CacheMetrics::register(&metrics).expect("it is the first");
+    let storage_metrics = StorageMetrics::register(&metrics).expect("it is the first");
+    let mut caches = Vec::new();
+    let registry = Registry::new(RegistryOptions::default(), |resource, inspector| {
+        let what = Qualified::new(resource.group, resource.plural);
+        let prefix = ResourcePrefix::new("/registry", resource.storage.unwrap_or(resource.plural));
+        let prefix = prefix.expect("the names of resources can be keys");
+        let store = Store::new(Arc::clone(&backend), StoreOptions::new(prefix.clone(), inspector));
+        let store: Arc<dyn Storage> = Arc::new(Metered::new(Arc::new(store), what, &storage_metrics));
+        if resource.plural == "events" {
+            return store;
+        }
+        let options =
+            CacherOptions { history_from_storage: true, seed: Some(SEED), ..CacherOptions::default() };
+        let cache = Arc::new(Cacher::new(store, prefix, what, options, &cache_metrics));
+        caches.push(Arc::clone(&cache));
+        cache
+    });
+    for cache in caches {
+        cache.until_ready().await;
+    }
+    registry.bootstrap((IpAddr::V4(Ipv4Addr::LOCALHOST), 6443)).await.expect("nobody else writes");
+    registry
+}
+
+/// A resource of the core group.
+pub(crate) fn resource(plural: &str) -> &'static Resource {
+    kinds::find("", "v1", plural).expect("it is built in")
+}
+
+/// What requests for a resource as a whole are about.
+pub(crate) fn collection(resource: &'static Resource) -> Target<'static> {
+    Target { resource, namespace: NAMESPACE, name: "" }
+}
+
+/// Shows objects of a resource.
+pub(crate) fn renderer(resource: &'static Resource, form: Form) -> Renderer {
+    Renderer { resource, form, pretty: false, include_object: IncludeObject::default() }
+}
+
+/// Creates an object as a POST of this body does.
+pub(crate) async fn create(
+    registry: &Registry,
+    resource: &'static Resource,
+    body: &[u8],
+) -> Result<Shown, Status> {
+    let options = WriteOptions::default();
+    let body = Body { bytes: body, media: Media::Json };
+    let decoded = codec::decode(&body, Expected::of(resource), options.field_validation)?;
+    let who = Requester { name: "kubernetes-admin".to_owned(), ..Requester::default() };
+    Ok(registry.create(collection(resource), decoded, &options, &who).await?.shown)
+}
+
+/// What is stored of pods with the numbers up to `count`.
+pub(crate) async fn stored_pods(registry: &Registry, count: usize) -> Vec<Bytes> {
+    let first = create(registry, resource("pods"), objects::pod(0).as_bytes()).await;
+    let first = first.expect("nobody else has created it").value;
+    objects::must_be_about(objects::POD_BYTES, &first);
+    let text = std::str::from_utf8(&first).expect("it is JSON");
+    let named = |number| text.replacen(&objects::pod_name(0), &objects::pod_name(number), 1).into();
+    (0..count).map(named).collect()
+}
