@@ -5,6 +5,7 @@
 
 mod values;
 mod failure;
+mod bench;
 mod watch;
 
 use std::ffi::OsString;
@@ -17,6 +18,7 @@ use clap::parser::ValueSource;
 use clap::{Args, CommandFactory, FromArgMatches, Parser, Subcommand, ValueEnum};
 use tracing::level_filters::LevelFilter;
 
+pub use bench::{Bench, Spoken};
 pub use failure::Failure;
 pub use values::{IpRange, PortRange};
 pub use watch::{Output, Watch};
@@ -37,6 +39,12 @@ pub enum Command {
         disable_help_flag = true
     )]
     Watch(Box<Watch>),
+    /// Measure what load costs a server, and whether every watcher is told everything.
+    #[command(
+        help_template = HELP, override_usage = "keepwatch bench [SCENARIO…] [FLAGS]", next_line_help = true,
+        disable_help_flag = true
+    )]
+    Bench(Box<Bench>),
 }
 
 /// A Kubernetes-compatible API server, built round list and watch.
@@ -280,6 +288,7 @@ where
     match &mut command {
         Command::Serve(serve) => serve.check(given)?,
         Command::Watch(watch) => watch.check()?,
+        Command::Bench(bench) => bench.check(given)?,
     }
     Ok(command)
 }
@@ -404,7 +413,7 @@ mod tests {
         let words = ["keepwatch", "serve"].into_iter().chain(flags.split_whitespace());
         parse(words).map(|command| match command {
             Command::Serve(serve) => *serve,
-            Command::Watch(_) => unreachable!("the first word is `serve`"),
+            other => unreachable!("the first word is `serve`: {other:?}"),
         })
     }
 

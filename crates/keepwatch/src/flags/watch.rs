@@ -107,7 +107,7 @@ mod tests {
         let words = ["keepwatch", "watch"].into_iter().chain(words.split_whitespace());
         parse(words).map(|command| match command {
             Command::Watch(watch) => *watch,
-            Command::Serve(_) => unreachable!("the first word is `watch`"),
+            other => unreachable!("the first word is `watch`: {other:?}"),
         })
     }
 

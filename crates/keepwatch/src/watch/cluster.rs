@@ -1,11 +1,9 @@
 //! Which cluster is meant, and a client of it.
 
 use super::text::one_line;
+use crate::kubeconfig;
 use keepwatch::flags::{Failure, Watch};
-use kube_client::{
-    Client, Config,
-    config::{KubeConfigOptions, Kubeconfig},
-};
+use kube_client::Client;
 use std::error::Error;
 
 /// A cluster to be watched.
@@ -20,7 +18,7 @@ pub(super) struct Cluster {
 impl Cluster {
     /// Makes a client. Nothing is asked of the server yet.
     pub(super) async fn connect(flags: &Watch) -> Result<Cluster, Failure> {
-        let config = config(flags).await?;
+        let config = kubeconfig::config(flags.kubeconfig.as_deref(), flags.context.as_deref()).await?;
         let (url, namespace) = (config.cluster_url.to_string(), config.default_namespace.clone());
         let client = keepwatch_informer::client(config).map_err(|error| {
             Failure::in_vain(format!("no client can be made for {url}: {}", innermost(&error)))
@@ -41,34 +39,6 @@ impl Cluster {
             ),
         })
     }
-}
-
-async fn config(flags: &Watch) -> Result<Config, Failure> {
-    if flags.kubeconfig.is_none() && flags.context.is_none() {
-        return Config::infer().await.map_err(|error| {
-            let why = error.source().map_or_else(|| one_line(&error), |cause| one_line(cause));
-            Failure::in_vain(format!("no cluster is named: {why}; set KUBECONFIG or give --kubeconfig"))
-        });
-    }
-    let (read, flag) = match &flags.kubeconfig {
-        Some(path) => (Kubeconfig::read_from(path), "--kubeconfig"),
-        None => (Kubeconfig::read(), "--context"),
-    };
-    let kubeconfig = read.map_err(|error| Failure::flag(flag, one_line(&error)))?;
-    if let Some(wanted) = &flags.context {
-        let names: Vec<_> = kubeconfig.contexts.iter().map(|context| context.name.as_str()).collect();
-        if !names.contains(&wanted.as_str()) {
-            let fault = format!("the kubeconfig has no context {wanted:?}; it has {}", list(&names));
-            return Err(Failure::flag("--context", fault));
-        }
-    }
-    let options = KubeConfigOptions { context: flags.context.clone(), ..KubeConfigOptions::default() };
-    let config = Config::from_custom_kubeconfig(kubeconfig, &options).await;
-    config.map_err(|error| Failure::flag(flag, one_line(&error)))
-}
-
-fn list(names: &[&str]) -> String {
-    if names.is_empty() { "none".to_owned() } else { names.join(", ") }
 }
 
 /// What lies at the bottom of an error says most.

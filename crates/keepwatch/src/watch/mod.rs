@@ -25,6 +25,8 @@ use std::{
     process::ExitCode,
 };
 
+pub(crate) use text::one_line;
+
 /// What is watched, in words and in names.
 struct Subject {
     resource: Resource,

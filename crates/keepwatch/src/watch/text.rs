@@ -87,7 +87,7 @@ pub(super) fn seconds(duration: Duration) -> String {
 }
 
 /// An error, in one line: the first line of those that have several, without the numbers of the operating system.
-pub(super) fn one_line(error: &dyn std::fmt::Display) -> String {
+pub(crate) fn one_line(error: &dyn std::fmt::Display) -> String {
     let text = error.to_string();
     let line = text.lines().next().unwrap_or_default().trim();
     plain(line.split(" (os error ").next().unwrap_or_default()).into_owned()

@@ -1,0 +1,309 @@
+//! Requests, many at a time: as fast as they are answered, or at a pace.
+//!
+//! Kept true: at a pace, a request that had to wait for its turn is as late as it is, counted from when it was due; a
+//! server that stalls cannot hide that by not being asked.
+
+use crate::{
+    Failure,
+    cluster::{Connection, Refused},
+    events::version_in,
+    latency::Latencies,
+    run::Run,
+    tally::Ledger,
+};
+use bytes::Bytes;
+use futures::{StreamExt, TryStreamExt, future::try_join_all, stream};
+use http::{Method, StatusCode};
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering::Relaxed},
+    },
+    time::Duration,
+};
+use tokio::time::Instant;
+use tokio_util::task::AbortOnDropHandle;
+
+/// What is asked for, again and again.
+#[derive(Clone, Debug)]
+pub(crate) enum Request {
+    /// Creates objects from this number on.
+    Create(usize),
+    /// Writes objects anew, whole.
+    Update,
+    /// Changes an annotation of the first so many objects.
+    Patch(usize),
+    /// Deletes objects from this number on.
+    Delete(usize),
+    /// Creates the leases of so many nodes.
+    Join(usize),
+    /// Renews the leases of so many nodes.
+    Renew(usize),
+    /// Gets one object over a connection that is made for it.
+    Connect,
+    /// Reads a whole list, which must have this many objects.
+    List { path: String, expected: usize },
+    /// Reads a whole list in pages of this size.
+    Pages { size: usize, expected: usize },
+}
+
+/// For how long, and how often.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Pace {
+    /// Until this is over, or so many were sent.
+    pub(crate) duration: Duration,
+    pub(crate) count: Option<u64>,
+    /// How many a second; as many as possible if absent.
+    pub(crate) rate: Option<f64>,
+}
+
+impl Pace {
+    /// As fast as they are answered.
+    pub(crate) fn flat_out(duration: Duration) -> Self {
+        Pace { duration, count: None, rate: None }
+    }
+
+    /// So many, as fast as they are answered.
+    pub(crate) fn exactly(count: u64) -> Self {
+        Pace { duration: Duration::MAX, count: Some(count), rate: None }
+    }
+
+    pub(crate) fn at_rate(duration: Duration, rate: f64) -> Self {
+        Pace { duration, count: None, rate: Some(rate) }
+    }
+
+    /// When the request of this number is due; nothing if it is not sent any more.
+    fn due(&self, began: Instant, number: u64) -> Option<Instant> {
+        if self.count.is_some_and(|count| number >= count) {
+            return None;
+        }
+        let now = Instant::now();
+        let due = match self.rate {
+            Some(rate) => began + Duration::from_secs_f64(number as f64 / rate),
+            None => now,
+        };
+        (due.saturating_duration_since(began) < self.duration).then_some(due)
+    }
+}
+
+/// What came of it.
+#[derive(Debug, Default)]
+pub(crate) struct Driven {
+    pub(crate) count: u64,
+    pub(crate) failed: u64,
+    /// What was wrong the first time.
+    pub(crate) first_failure: Option<String>,
+}
+
+struct Drive {
+    run: Arc<Run>,
+    request: Request,
+    pace: Pace,
+    began: Instant,
+    next: AtomicU64,
+    failed: AtomicU64,
+    done: AtomicU64,
+    ledger: Arc<Ledger>,
+    latencies: Arc<Latencies>,
+}
+
+/// How many connections are made at a time.
+const CONNECTING_MAX: usize = 32;
+
+/// Clients that are connected: what that takes is not measured with what they do.
+pub(crate) async fn clients(run: &Run, count: usize) -> Result<Vec<Connection>, Failure> {
+    let connecting = (0..count.max(1)).map(|_| run.cluster.connect());
+    stream::iter(connecting).buffer_unordered(CONNECTING_MAX).try_collect().await
+}
+
+/// Sends requests by as many clients as there are, and says what was written.
+pub(crate) async fn drive(
+    run: &Arc<Run>,
+    clients: Vec<Connection>,
+    request: Request,
+    pace: Pace,
+    ledger: &Arc<Ledger>,
+    latencies: &Arc<Latencies>,
+) -> Result<Driven, Failure> {
+    let drive = Arc::new(Drive {
+        run: Arc::clone(run),
+        request,
+        pace,
+        began: Instant::now(),
+        next: AtomicU64::new(0),
+        failed: AtomicU64::new(0),
+        done: AtomicU64::new(0),
+        ledger: Arc::clone(ledger),
+        latencies: Arc::clone(latencies),
+    });
+    // None of them goes on if this is dropped.
+    let working = |(worker, client)| tokio::spawn(Arc::clone(&drive).work(worker, client));
+    let workers: Vec<_> = clients.into_iter().enumerate().map(working).map(AbortOnDropHandle::new).collect();
+    let faults = try_join_all(workers).await.map_err(Failure::at("a client failed"))?;
+    let faults: Result<Vec<_>, Failure> = faults.into_iter().collect();
+    Ok(Driven {
+        count: drive.done.load(Relaxed),
+        failed: drive.failed.load(Relaxed),
+        first_failure: faults?.into_iter().flatten().next(),
+    })
+}
+
+impl Drive {
+    /// Returns what was wrong the first time, if anything was.
+    async fn work(
+        self: Arc<Self>,
+        worker: usize,
+        mut connection: Connection,
+    ) -> Result<Option<String>, Failure> {
+        let mut first = None;
+        while !self.run.stop.is_cancelled() {
+            let number = self.next.fetch_add(1, Relaxed);
+            let Some(due) = self.pace.due(self.began, number) else { break };
+            let since = wait(due).await;
+            match self.send(&mut connection, number as usize, since).await {
+                Ok(()) => {
+                    self.latencies.record(worker, since.elapsed().as_micros() as u64);
+                    self.done.fetch_add(1, Relaxed);
+                    self.run.sampler.done(1);
+                }
+                Err(refused) => {
+                    self.failed.fetch_add(1, Relaxed);
+                    first.get_or_insert(refused.to_string());
+                    if matches!(refused, Refused::Broken(_)) {
+                        connection = self.run.cluster.connect().await?;
+                    }
+                }
+            }
+        }
+        Ok(first)
+    }
+
+    /// What it writes says since when it counts, so that whoever is told of it knows how late that is.
+    async fn send(&self, connection: &mut Connection, number: usize, since: Instant) -> Result<(), Refused> {
+        let objects = &self.run.objects;
+        let sent = objects.at(since.into_std());
+        let some = any(number, self.run.options.objects);
+        match &self.request {
+            Request::Create(first) => {
+                let number = first + number;
+                let (path, json) = (objects.collection(number), objects.json(number, sent));
+                self.write(connection, Method::POST, number, &path, json).await
+            }
+            Request::Update => {
+                self.write(connection, Method::PUT, some, &objects.path(some), objects.json(some, sent)).await
+            }
+            Request::Patch(count) => {
+                let some = any(number, *count);
+                self.write(connection, Method::PATCH, some, &objects.path(some), objects.touch(sent)).await
+            }
+            Request::Delete(first) => {
+                connection.ask(Method::DELETE, &objects.path(first + number), Bytes::new()).await?;
+                self.ledger.deleted(first + number);
+                Ok(())
+            }
+            Request::Join(nodes) => {
+                let node = number % nodes;
+                connection.ask(Method::POST, &objects.leases(), objects.lease(node)).await.map(drop)
+            }
+            Request::Renew(nodes) => {
+                let path = format!("{}/{}", objects.leases(), objects.name(number % nodes));
+                connection.ask(Method::PATCH, &path, objects.renewal()).await.map(drop)
+            }
+            Request::Connect => {
+                let mut own = self.run.cluster.connect().await?;
+                own.get(&objects.path(some)).await?;
+                Ok(())
+            }
+            Request::List { path, expected } => {
+                let read = connection.read_through(path, &objects.needle()).await?;
+                whole(read.found, *expected)
+            }
+            Request::Pages { size, expected } => self.pages(connection, *size, *expected).await,
+        }
+    }
+
+    async fn write(
+        &self,
+        connection: &mut Connection,
+        method: Method,
+        object: usize,
+        path: &str,
+        json: String,
+    ) -> Result<(), Refused> {
+        let answer = connection.ask(method, path, json).await?;
+        let version = version_in(&answer).ok_or_else(|| Failure::new(format!("{path} has no version")))?;
+        self.ledger.changed(object, version);
+        Ok(())
+    }
+
+    async fn pages(&self, connection: &mut Connection, size: usize, expected: usize) -> Result<(), Refused> {
+        let base = format!("/api/v1/configmaps?labelSelector={}&limit={size}", self.run.objects.label());
+        let (mut found, mut path) = (0, base.clone());
+        loop {
+            let read = connection.read_through(&path, &self.run.objects.needle()).await?;
+            found += read.found;
+            match crate::events::text_after(&read.start, br#""continue":""#) {
+                Some(token) if !token.is_empty() => path = format!("{base}&continue={token}"),
+                _ => return whole(found, expected),
+            }
+        }
+    }
+}
+
+/// One of so many, in an order in which neighbours do not follow each other.
+fn any(number: usize, count: usize) -> usize {
+    number.wrapping_mul(7919) % count.max(1)
+}
+
+/// Waits until something is due, and says from when on it counts. Who waited is woken up to a millisecond late, which is not
+/// the server's fault; who comes late was kept from coming by what it asked before.
+async fn wait(due: Instant) -> Instant {
+    if due <= Instant::now() {
+        return due;
+    }
+    tokio::time::sleep_until(due).await;
+    Instant::now()
+}
+
+/// A list that has not everything is no answer.
+fn whole(found: usize, expected: usize) -> Result<(), Refused> {
+    if found == expected {
+        return Ok(());
+    }
+    let text = format!("a list has {found} objects where there are {expected}");
+    Err(Refused::Answer(StatusCode::OK, text))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn requests_are_due_as_often_as_agreed_and_not_beyond_the_end() {
+        let began = Instant::now();
+        let pace = Pace::at_rate(Duration::from_secs(2), 10.0);
+        let due = |number| pace.due(began, number).map(|due| due.duration_since(began).as_millis());
+        assert_eq!((due(0), due(15), due(19), due(20)), (Some(0), Some(1500), Some(1900), None));
+        let pace = Pace::exactly(3);
+        assert_eq!((0..5).filter(|number| pace.due(began, *number).is_some()).count(), 3);
+        let pace = Pace::flat_out(Duration::from_secs(1));
+        assert!(pace.due(began, 1_000_000).is_some());
+        tokio::time::sleep(Duration::from_secs(1)).await;
+        assert!(pace.due(began, 1_000_001).is_none());
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn who_comes_late_is_late_from_when_it_was_due() {
+        let began = Instant::now();
+        tokio::time::sleep(Duration::from_secs(3)).await;
+        assert_eq!(wait(began + Duration::from_secs(1)).await, began + Duration::from_secs(1));
+        assert_eq!(wait(began + Duration::from_secs(5)).await, began + Duration::from_secs(5));
+        assert_eq!(Instant::now(), began + Duration::from_secs(5));
+    }
+
+    #[test]
+    fn a_list_that_has_not_everything_is_told() {
+        assert!(whole(5, 5).is_ok());
+        assert_eq!(whole(4, 5).unwrap_err().to_string(), "200 OK: a list has 4 objects where there are 5");
+    }
+}

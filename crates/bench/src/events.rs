@@ -1,0 +1,169 @@
+//! What a watch says, read as cheaply as it can be: clients share their machine with the server, and only the server is
+//! measured.
+//!
+//! Kept true: every whole line is looked at once, in order, however it was cut into pieces on the way.
+
+use crate::{Failure, cluster::Stream, objects::SENT};
+use bytes::Bytes;
+use futures::StreamExt;
+use http_body_util::BodyExt;
+use hyper::body::Incoming;
+use tokio_tungstenite::{WebSocketStream, tungstenite::Message};
+
+/// The events of an open watch.
+pub(crate) struct Events {
+    body: Body,
+    /// What came of a line that is not whole yet.
+    begun: Vec<u8>,
+}
+
+enum Body {
+    Http(Incoming),
+    Socket(Box<WebSocketStream<Box<dyn Stream>>>),
+}
+
+const BROKEN: &str = "a watch broke";
+
+/// One event, as far as one has to know it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Told<'a> {
+    pub(crate) what: What,
+    /// The object's name.
+    pub(crate) name: &'a str,
+    /// Its version.
+    pub(crate) version: u64,
+    /// When the write was sent that made it what it is, if the object says so.
+    pub(crate) sent: Option<u64>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum What {
+    /// It was created or changed.
+    Changed,
+    Deleted,
+    Bookmark,
+    /// The watch cannot go on from where it began.
+    Expired,
+}
+
+impl Events {
+    pub(crate) fn of_body(body: Incoming) -> Self {
+        Events { body: Body::Http(body), begun: Vec::new() }
+    }
+
+    pub(crate) fn of_socket(socket: WebSocketStream<Box<dyn Stream>>) -> Self {
+        Events { body: Body::Socket(Box::new(socket)), begun: Vec::new() }
+    }
+
+    /// Waits for the next piece and tells of every event that it completes. Returns how many bytes came; none at the end.
+    pub(crate) async fn read(&mut self, mut tell: impl FnMut(Told<'_>)) -> Result<usize, Failure> {
+        let Some(piece) = self.piece().await? else { return Ok(0) };
+        let mut rest = &*piece;
+        while let Some(end) = memchr::memchr(b'\n', rest) {
+            let (line, after) = rest.split_at(end);
+            if self.begun.is_empty() {
+                tell(told(line)?);
+            } else {
+                self.begun.extend_from_slice(line);
+                tell(told(&self.begun)?);
+                self.begun.clear();
+            }
+            rest = &after[1..];
+        }
+        self.begun.extend_from_slice(rest);
+        Ok(piece.len())
+    }
+
+    /// Every message of a WebSocket is a line.
+    async fn piece(&mut self) -> Result<Option<Bytes>, Failure> {
+        loop {
+            match &mut self.body {
+                Body::Http(body) => match body.frame().await {
+                    None => return Ok(None),
+                    Some(frame) => match frame.map_err(Failure::at(BROKEN))?.into_data() {
+                        Ok(data) if !data.is_empty() => return Ok(Some(data)),
+                        _ => {}
+                    },
+                },
+                Body::Socket(socket) => match socket.next().await {
+                    None | Some(Ok(Message::Close(_))) => return Ok(None),
+                    Some(Ok(message @ (Message::Text(_) | Message::Binary(_)))) => {
+                        let mut line = message.into_data().to_vec();
+                        if !line.ends_with(b"\n") {
+                            line.push(b'\n');
+                        }
+                        return Ok(Some(line.into()));
+                    }
+                    Some(Ok(_)) => {}
+                    Some(Err(error)) => return Err(Failure::at(BROKEN)(error)),
+                },
+            }
+        }
+    }
+}
+
+fn told(line: &[u8]) -> Result<Told<'_>, Failure> {
+    let unexpected =
+        || Failure::new(format!("a watch says {:?}", String::from_utf8_lossy(&line[..line.len().min(200)])));
+    let what = match text_after(line, br#"{"type":""#).ok_or_else(unexpected)? {
+        "ADDED" | "MODIFIED" => What::Changed,
+        "DELETED" => What::Deleted,
+        "BOOKMARK" => What::Bookmark,
+        "ERROR" if memchr::memmem::find(line, br#""code":410"#).is_some() => {
+            return Ok(Told { what: What::Expired, name: "", version: 0, sent: None });
+        }
+        _ => return Err(unexpected()),
+    };
+    let name = text_after(line, br#""name":""#).unwrap_or_default();
+    let version = version_in(line).ok_or_else(unexpected)?;
+    let sent = text_after(line, SENT).and_then(|sent| sent.parse().ok());
+    Ok(Told { what, name, version, sent })
+}
+
+/// The first resourceVersion in a JSON text: that of the object or of the list.
+pub(crate) fn version_in(json: &[u8]) -> Option<u64> {
+    text_after(json, br#""resourceVersion":""#)?.parse().ok()
+}
+
+/// What stands behind `name` until the next quote.
+pub(crate) fn text_after<'a>(json: &'a [u8], name: &[u8]) -> Option<&'a str> {
+    let from = memchr::memmem::find(json, name)? + name.len();
+    let length = memchr::memchr(b'"', &json[from..])?;
+    std::str::from_utf8(&json[from..from + length]).ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn line(event: &str, rest: &str) -> String {
+        format!(
+            r#"{{"type":"{event}","object":{{"kind":"ConfigMap","metadata":{{"name":"a","resourceVersion":"17"{rest}}}}}}}"#
+        )
+    }
+
+    #[test]
+    fn of_an_event_what_has_to_be_known_is_found() {
+        let sent = line("MODIFIED", r#","annotations":{"keepwatch.dev/sent":"42"}"#);
+        let told = |line: &str| super::told(line.as_bytes()).map(|told| format!("{told:?}"));
+        assert_eq!(
+            told(&sent),
+            Ok(r#"Told { what: Changed, name: "a", version: 17, sent: Some(42) }"#.to_owned())
+        );
+        assert!(told(&line("DELETED", "")).unwrap().contains("Deleted"));
+        assert!(told(&line("BOOKMARK", "")).unwrap().contains("Bookmark"));
+        assert!(
+            told(r#"{"type":"ERROR","object":{"kind":"Status","code":410}}"#).unwrap().contains("Expired")
+        );
+    }
+
+    #[test]
+    fn what_is_no_event_is_told_as_it_came() {
+        for line in
+            [r#"{"type":"ERROR","object":{"kind":"Status","code":500}}"#, "", "x", r#"{"type":"ADDED"}"#]
+        {
+            let failure = told(line.as_bytes()).unwrap_err().to_string();
+            assert!(failure.starts_with("a watch says"), "{failure}");
+        }
+    }
+}

@@ -1,0 +1,49 @@
+//! What is shown while it runs: one bar, on a terminal only.
+
+use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+use std::{borrow::Cow, time::Duration};
+
+/// How often it is drawn though nothing has happened.
+const REDRAW: Duration = Duration::from_millis(200);
+
+/// A bar that shows how far a run is.
+pub(crate) struct Progress {
+    bar: ProgressBar,
+}
+
+impl Progress {
+    /// Shown if somebody can see it.
+    pub(crate) fn new(scenarios: usize, is_shown: bool) -> Self {
+        let target = if is_shown { ProgressDrawTarget::stderr() } else { ProgressDrawTarget::hidden() };
+        let bar = ProgressBar::with_draw_target(Some(scenarios as u64), target);
+        let style = ProgressStyle::with_template(
+            "{bar:24.cyan/blue} {pos}/{len} {prefix:.bold} {wide_msg} {elapsed}",
+        )
+        .expect("the template is one");
+        bar.set_style(style.progress_chars("━╸─"));
+        if is_shown {
+            bar.enable_steady_tick(REDRAW);
+        }
+        Progress { bar }
+    }
+
+    /// A scenario begins.
+    pub(crate) fn begins(&self, scenario: &'static str) {
+        self.bar.set_prefix(scenario);
+        self.bar.set_message("");
+    }
+
+    /// What it does now.
+    pub(crate) fn says(&self, what: impl Into<Cow<'static, str>>) {
+        self.bar.set_message(what);
+    }
+
+    /// A scenario is over.
+    pub(crate) fn ends(&self) {
+        self.bar.inc(1);
+    }
+
+    pub(crate) fn clear(&self) {
+        self.bar.finish_and_clear();
+    }
+}

@@ -1,0 +1,30 @@
+//! What a run found, shown: as text on a terminal, several runs compared, and as a page for a browser.
+//!
+//! Nothing here measures. Kept true: any results that can be read can be shown, whatever numbers and texts they hold.
+
+mod number;
+mod text;
+mod read;
+mod verdict;
+mod describe;
+mod grid;
+mod table;
+mod matching;
+mod compare;
+mod svg;
+mod plot;
+mod page;
+
+pub use compare::{
+    Compared, ComparedMetric, ComparedRow, ComparedScenario, Comparison, Judgement, SAME_WITHIN, compare,
+    comparison_table,
+};
+pub use page::page;
+pub use read::{ReadError, read};
+pub use table::{WIDTH_MIN, table};
+pub use verdict::Verdict;
+
+#[cfg(test)]
+mod testing;
+#[cfg(test)]
+mod odd;

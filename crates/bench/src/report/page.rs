@@ -1,0 +1,687 @@
+//! Runs as one HTML page that needs nothing else: no network, no scripts.
+//!
+//! Kept true: all texts of the files are escaped where they are put into the page; colours always belong to runs, or, if
+//! there is only one run, to its rows; every number in a plot is also written in it or in a table.
+
+use super::{
+    compare::{Compared, ComparedMetric, Comparison, Judgement, compare},
+    describe,
+    matching::{MatchedRow, MatchedScenario, matched},
+    number::{NOTHING, micros, plural, ratio, with_unit},
+    plot::{self, Band, Bars, COLOURS, Form, Kind, Line, Series},
+    table::{COLUMNS, cell, figure_value, present},
+    text::escaped,
+    verdict::{Verdict, finding, is_empty},
+};
+use crate::results::{Latency, Results, Row, Sample, Scenario};
+
+const STYLE: &str = include_str!("style.css");
+
+/// A page about one run, or about several, which are compared with the first.
+pub fn page(all: &[Results]) -> String {
+    let scenarios = matched(all);
+    let comparison = compare(all);
+    let title = title(all);
+    let parts = [
+        header(all, &title),
+        runs(all),
+        contents(&scenarios),
+        if all.len() == 1 { overview(&all[0]) } else { ratios(&comparison) },
+        verified(all, &scenarios),
+        scenarios.iter().enumerate().map(|(number, each)| scenario(number, each, all, &comparison)).collect(),
+        whole_runs(all),
+        footer(all),
+    ];
+    format!(
+        "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n\
+         <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n\
+         <meta name=\"color-scheme\" content=\"light dark\">\n<title>{}</title>\n<style>\n{STYLE}</style>\n</head>\n\
+         <body>\n<main>\n{}</main>\n</body>\n</html>\n",
+        escaped(&title),
+        parts.concat()
+    )
+}
+
+fn title(all: &[Results]) -> String {
+    let titles: Vec<_> = all.iter().map(|results| &*results.title).collect();
+    match &*titles {
+        [] => "Nothing was measured".to_owned(),
+        [one] => (*one).to_owned(),
+        several => several.join(" · "),
+    }
+}
+
+/// Each run with a colour.
+fn series(all: &[Results]) -> Vec<Series> {
+    let coloured = all.iter().enumerate();
+    coloured.map(|(number, run)| Series { name: run.title.clone(), colour: number % COLOURS }).collect()
+}
+
+fn header(all: &[Results], title: &str) -> String {
+    let verdicts: String = all.iter().map(|results| verdict(results, all.len() > 1)).collect();
+    format!(
+        "<header><p class=\"eyebrow\">keepwatch bench</p><h1>{}</h1><div class=\"verdicts\">{verdicts}</div></header>\n",
+        escaped(title)
+    )
+}
+
+fn verdict(results: &Results, has_title: bool) -> String {
+    let verdict = Verdict::of(results);
+    let (class, sign) = match verdict {
+        Verdict { failed: 1.., .. } => ("bad", "✗"),
+        verdict if verdict.is_good() && verdict.failed_operations == 0 => ("good", "✓"),
+        _ => ("unsure", "!"),
+    };
+    let title = if has_title { format!("{}: ", escaped(&results.title)) } else { String::new() };
+    format!("<p class=\"verdict {class}\"><b aria-hidden=\"true\">{sign}</b> {title}{verdict}</p>")
+}
+
+fn runs(all: &[Results]) -> String {
+    let cards: String =
+        all.iter().zip(series(all)).map(|(results, series)| run(results, &series, all.len() > 1)).collect();
+    format!("<section class=\"runs\">{cards}</section>\n")
+}
+
+fn run(results: &Results, series: &Series, has_title: bool) -> String {
+    let title = if has_title {
+        format!("<h2>{}{}</h2>", swatch(series), escaped(&results.title))
+    } else {
+        String::new()
+    };
+    let facts = [
+        ("Server", describe::server(&results.server)),
+        ("Processes", results.server.processes.join(", ")),
+        ("Machine", describe::machine(&results.machine)),
+        ("Load", describe::load(&results.load)),
+        ("Began", results.began.clone()),
+        ("Measured by", format!("keepwatch {}", results.measured_by)),
+    ];
+    let known = facts.iter().filter(|(_, text)| !text.is_empty());
+    let facts: String =
+        known.map(|(name, text)| format!("<div><dt>{name}</dt><dd>{}</dd></div>", escaped(text))).collect();
+    let command = escaped(&results.command);
+    format!("<article class=\"card\">{title}<dl>{facts}</dl><pre><code>{command}</code></pre></article>")
+}
+
+fn swatch(series: &Series) -> String {
+    format!("<i class=\"swatch s{}\" aria-hidden=\"true\"></i>", series.colour)
+}
+
+fn legend(series: &[Series]) -> String {
+    let names: String =
+        series.iter().map(|series| format!("<li>{}{}</li>", swatch(series), escaped(&series.name))).collect();
+    format!("<ul class=\"legend\">{names}</ul>")
+}
+
+fn contents(scenarios: &[MatchedScenario<'_>]) -> String {
+    if scenarios.len() < 2 {
+        return String::new();
+    }
+    let links: String = scenarios
+        .iter()
+        .enumerate()
+        .map(|(number, scenario)| format!("<a href=\"#scenario-{number}\">{}</a>", escaped(scenario.name)))
+        .collect();
+    format!("<nav aria-label=\"Scenarios\">{links}<a href=\"#run\">the whole run</a></nav>\n")
+}
+
+/// All rows of a single run.
+fn overview(results: &Results) -> String {
+    let rows = || results.scenarios.iter().flat_map(|scenario| &scenario.rows);
+    let columns: Vec<_> =
+        COLUMNS.iter().filter(|column| rows().any(|row| (column.cell)(row).is_some())).collect();
+    let heads: String =
+        columns.iter().map(|column| format!("<th scope=\"col\">{}</th>", column.head)).collect();
+    let mut body = String::new();
+    for scenario in &results.scenarios {
+        body.push_str(&format!(
+            "<tbody><tr class=\"group\"><th scope=\"rowgroup\" colspan=\"{}\">{}</th></tr>",
+            columns.len() + 1,
+            escaped(&scenario.name)
+        ));
+        for row in &scenario.rows {
+            let cells: String =
+                columns.iter().map(|column| format!("<td>{}</td>", escaped(&cell(column, row)))).collect();
+            body.push_str(&format!("<tr><th scope=\"row\">{}</th>{cells}</tr>", escaped(&row.name)));
+        }
+        body.push_str("</tbody>");
+    }
+    section("At a glance", "", &scrolled(&format!("<thead><tr><td></td>{heads}</tr></thead>{body}")))
+}
+
+/// What stands in the table of ratios; the rest is with each scenario.
+const HEADLINES: [&str; 5] = ["CPU each", "per second", "p50", "p99", "memory after"];
+
+/// How many times what the first run needed the others did.
+fn ratios(comparison: &Comparison) -> String {
+    let Some((first, others)) = comparison.titles.split_first() else { return String::new() };
+    let rows = || comparison.scenarios.iter().flat_map(|scenario| &scenario.rows);
+    let has = |name: &&&str| rows().any(|row| row.metrics.iter().any(|metric| metric.name == **name));
+    let metrics: Vec<_> = HEADLINES.iter().filter(has).collect();
+    let groups: String = others
+        .iter()
+        .enumerate()
+        .map(|(number, title)| {
+            let series = Series { name: String::new(), colour: (number + 1) % COLOURS };
+            let (span, title) = (metrics.len().max(1), escaped(title));
+            format!("<th scope=\"colgroup\" colspan=\"{span}\">{}{title}</th>", swatch(&series))
+        })
+        .collect();
+    let heads: String = metrics.iter().map(|name| format!("<th scope=\"col\">{name}</th>")).collect();
+    let heads = heads.repeat(others.len());
+    let mut body = String::new();
+    for scenario in &comparison.scenarios {
+        body.push_str(&format!(
+            "<tbody><tr class=\"group\"><th scope=\"rowgroup\" colspan=\"{}\">{}</th></tr>",
+            metrics.len() * others.len() + 1,
+            escaped(&scenario.name)
+        ));
+        for row in &scenario.rows {
+            let of_run = |run: usize| {
+                let value = |name: &str| {
+                    row.metrics.iter().find(|metric| metric.name == name)?.values.get(run).copied()?
+                };
+                metrics.iter().map(|name| ratio_cell(value(name).as_ref())).collect::<String>()
+            };
+            let cells: String = (1..=others.len()).map(of_run).collect();
+            body.push_str(&format!("<tr><th scope=\"row\">{}</th>{cells}</tr>", escaped(&row.name)));
+        }
+        body.push_str("</tbody>");
+    }
+    let about = format!("How many times that of {}: ▲ is better, ▼ is worse.", escaped(first));
+    let table = format!("<thead><tr><td></td>{groups}</tr><tr><td></td>{heads}</tr></thead>{body}");
+    section("At a glance", &about, &scrolled(&table))
+}
+
+fn ratio_cell(value: Option<&Compared>) -> String {
+    match value.and_then(|value| value.ratio.map(|times| (times, value.judgement))) {
+        Some((times, judgement)) => format!("<td>{}</td>", judged(&ratio(times), judgement)),
+        None => format!("<td>{NOTHING}</td>"),
+    }
+}
+
+/// A ratio with a sign and a colour for what to think of it.
+fn judged(text: &str, judgement: Option<Judgement>) -> String {
+    let text = escaped(text);
+    match judgement {
+        Some(judgement @ (Judgement::Better | Judgement::Worse)) => {
+            let sign = if judgement == Judgement::Better { "▲" } else { "▼" };
+            let word = judgement.word();
+            format!(
+                "<span class=\"{word}\" title=\"{word}\">{text} <small aria-label=\"{word}\">{sign}</small></span>"
+            )
+        }
+        _ => format!("<span class=\"same\">{text}</span>"),
+    }
+}
+
+fn verified(all: &[Results], scenarios: &[MatchedScenario<'_>]) -> String {
+    let mut body = String::new();
+    for scenario in scenarios {
+        let mut claims: Vec<&str> = Vec::new();
+        for check in scenario.runs.iter().flatten().flat_map(|run| &run.checks) {
+            if !claims.contains(&&*check.claim) {
+                claims.push(&check.claim);
+            }
+        }
+        for claim in claims {
+            let cells: String = scenario.runs.iter().map(|run| check_cell(*run, claim)).collect();
+            let (name, claim) = (escaped(scenario.name), escaped(claim));
+            body.push_str(&format!("<tr><th scope=\"row\"><small>{name}</small>{claim}</th>{cells}</tr>"));
+        }
+    }
+    if body.is_empty() {
+        return section(
+            "What was verified",
+            "Nothing: these numbers say how fast it was, not whether it was right.",
+            "",
+        );
+    }
+    let heads: String = match all {
+        [_] => "<th scope=\"col\">found</th>".to_owned(),
+        all => series(all)
+            .iter()
+            .map(|series| format!("<th scope=\"col\">{}{}</th>", swatch(series), escaped(&series.name)))
+            .collect(),
+    };
+    let table = format!("<thead><tr><td></td>{heads}</tr></thead><tbody>{body}</tbody>");
+    section("What was verified", "", &scrolled(&table).replacen("<table>", "<table class=\"claims\">", 1))
+}
+
+/// All checks of one claim in one run.
+fn check_cell(run: Option<&Scenario>, claim: &str) -> String {
+    let checks = run.into_iter().flat_map(|run| &run.checks).filter(|check| check.claim == claim);
+    let found: Vec<_> = checks
+        .map(|check| {
+            let (class, sign) = match check {
+                check if check.faults > 0 => ("bad", "✗"),
+                check if is_empty(check) => ("unsure", "!"),
+                _ => ("good", "✓"),
+            };
+            let fault = check.first_fault.as_ref().filter(|_| check.faults > 0);
+            let fault = fault
+                .map(|fault| format!("<small>the first: {}</small>", escaped(fault)))
+                .unwrap_or_default();
+            format!(
+                "<span class=\"found {class}\"><b aria-hidden=\"true\">{sign}</b> {}{fault}</span>",
+                finding(check)
+            )
+        })
+        .collect();
+    if found.is_empty() { format!("<td>{NOTHING}</td>") } else { format!("<td>{}</td>", found.concat()) }
+}
+
+fn scenario(
+    number: usize,
+    scenario: &MatchedScenario<'_>,
+    all: &[Results],
+    comparison: &Comparison,
+) -> String {
+    let series = series(all);
+    let mut plots = bar_plots(scenario, &series);
+    plots.push_str(&latency_plots(scenario, &series));
+    if all.len() > 1 {
+        plots.push_str(&scenario_timelines(scenario, all, &series));
+    }
+    let table = match (all, comparison.scenarios.get(number)) {
+        ([_], _) => scenario.runs.iter().flatten().map(|run| single_table(run)).collect(),
+        (_, Some(compared)) => compared_table(&compared.rows, &series),
+        _ => String::new(),
+    };
+    let legend = if all.len() > 1 { legend(&series) } else { String::new() };
+    format!(
+        "<section id=\"scenario-{number}\"><h2>{}</h2><p class=\"about\">{}</p>{legend}<div class=\"plots\">{plots}</div>{table}</section>\n",
+        escaped(scenario.name),
+        escaped(scenario.about)
+    )
+}
+
+fn figure(caption: &str, content: &str) -> String {
+    format!("<figure><figcaption>{}</figcaption>{content}</figure>", escaped(caption))
+}
+
+/// Bars for the rows that count the same.
+fn bar_plots(scenario: &MatchedScenario<'_>, series: &[Series]) -> String {
+    let mut units: Vec<&str> = Vec::new();
+    for row in &scenario.rows {
+        if !units.contains(&row.unit) {
+            units.push(row.unit);
+        }
+    }
+    let per_second = |row: &Row| (row.seconds > 0.0).then(|| row.per_second());
+    let mut plots = String::new();
+    for unit in &units {
+        let caption = match *unit {
+            "" => "Per second".to_owned(),
+            unit => format!("{} per second", capitalised(&plural(unit))),
+        };
+        plots.push_str(&bar_plot(scenario, series, unit, &caption, (Kind::Number, per_second)));
+    }
+    for unit in units {
+        let unit_name = if unit.is_empty() { "each" } else { unit };
+        let caption = match unit_name {
+            "each" => "CPU time of the server for each".to_owned(),
+            unit => format!("CPU time of the server per {unit}"),
+        };
+        plots.push_str(&bar_plot(
+            scenario,
+            series,
+            unit,
+            &caption,
+            (Kind::Micros, |row: &Row| row.cpu_micros_each),
+        ));
+    }
+    plots
+}
+
+fn bar_plot(
+    scenario: &MatchedScenario<'_>,
+    series: &[Series],
+    unit: &str,
+    caption: &str,
+    (kind, value): (Kind, fn(&Row) -> Option<f64>),
+) -> String {
+    let rows = scenario.rows.iter().filter(|row| row.unit == unit);
+    let bars = rows
+        .map(|row| Bars { name: row.name, values: row.runs.iter().map(|run| run.and_then(value)).collect() });
+    let bars: Vec<_> = bars.filter(|bars| bars.values.iter().any(Option::is_some)).collect();
+    if bars.is_empty() { String::new() } else { figure(caption, &plot::bars(&bars, series, kind, caption)) }
+}
+
+fn capitalised(text: &str) -> String {
+    let mut letters = text.chars();
+    letters.next().map_or_else(String::new, |first| first.to_uppercase().chain(letters).collect())
+}
+
+/// Several runs: a plot for each row, all with one scale. One run: all rows in one plot.
+fn latency_plots(scenario: &MatchedScenario<'_>, series: &[Series]) -> String {
+    let measured = || scenario.rows.iter().filter(|row| !latencies(row).is_empty());
+    let scale = plot::latency_scale(measured().flat_map(latencies));
+    if series.len() > 1 {
+        let plots = measured().map(|row| {
+            let lines: Vec<_> = row
+                .runs
+                .iter()
+                .zip(series)
+                .filter_map(|(run, series)| Some((series.clone(), run.as_ref()?.latency.as_ref()?)))
+                .collect();
+            let caption = format!("Latency: {}", row.name);
+            figure(&caption, &plot::latencies(&lines, &scale, &caption))
+        });
+        return plots.collect();
+    }
+    let rows: Vec<_> = measured().collect();
+    let plots = rows.chunks(COLOURS).map(|rows| {
+        let named = rows.iter().enumerate();
+        let series: Vec<_> =
+            named.map(|(colour, row)| Series { name: row.name.to_owned(), colour }).collect();
+        let lines: Vec<_> = series.iter().cloned().zip(rows.iter().flat_map(|row| latencies(row))).collect();
+        let content = plot::latencies(&lines, &scale, "Latency by percentile");
+        figure("Latency", &(content + &legend(&series)))
+    });
+    plots.collect()
+}
+
+fn latencies<'a>(row: &MatchedRow<'a>) -> Vec<&'a Latency> {
+    row.runs.iter().flatten().filter_map(|row| row.latency.as_ref()).collect()
+}
+
+/// One measurement of a timeline.
+struct Measurement {
+    name: &'static str,
+    kind: Kind,
+    value: fn(&Sample) -> Option<f64>,
+}
+
+const MEASUREMENTS: [Measurement; 3] = [
+    Measurement { name: "CPU cores in use", kind: Kind::Number, value: |sample| sample.cores },
+    Measurement {
+        name: "Resident memory",
+        kind: Kind::Bytes,
+        value: |sample| sample.resident_bytes.map(|bytes| bytes as f64),
+    },
+    Measurement {
+        name: "Operations per second",
+        kind: Kind::Number,
+        value: |sample| Some(sample.per_second),
+    },
+];
+
+/// A measurement between two times, from the first of them on.
+fn line(
+    results: &Results,
+    series: &Series,
+    (from, to): (u64, u64),
+    value: fn(&Sample) -> Option<f64>,
+) -> Line {
+    let within = results.timeline.iter().filter(|sample| (from..=to).contains(&sample.at_ms));
+    let mut points: Vec<_> = within.map(|sample| (sample.at_ms - from, value(sample))).collect();
+    points.sort_by_key(|(at, _)| *at);
+    Line { series: series.clone(), points }
+}
+
+fn values(lines: &[Line]) -> impl Iterator<Item = f64> {
+    lines.iter().flat_map(|line| line.points.iter().filter_map(|(_, value)| *value))
+}
+
+/// What happened in one scenario, all runs in the same plot.
+fn scenario_timelines(scenario: &MatchedScenario<'_>, all: &[Results], series: &[Series]) -> String {
+    let spans = scenario.runs.iter().flatten().map(|run| run.ended_ms.saturating_sub(run.began_ms));
+    let end_ms = spans.max().unwrap_or_default();
+    let plots = MEASUREMENTS.iter().map(|measurement| {
+        let runs = scenario.runs.iter().zip(all).zip(series);
+        let lines: Vec<_> = runs
+            .filter_map(|((run, results), series)| {
+                let window = (run.as_ref()?.began_ms, run.as_ref()?.ended_ms);
+                Some(line(results, series, window, measurement.value))
+            })
+            .collect();
+        if values(&lines).next().is_none() {
+            return String::new();
+        }
+        let (kind, scale) = (measurement.kind, measurement.kind.linear(values(&lines)));
+        let form = Form { is_wide: false, kind, scale, end_ms, label: measurement.name, has_names: false };
+        figure(measurement.name, &plot::timeline(&lines, &[], form))
+    });
+    plots.collect()
+}
+
+fn single_table(scenario: &Scenario) -> String {
+    let columns = present(&scenario.rows);
+    let heads: String =
+        columns.iter().map(|column| format!("<th scope=\"col\">{}</th>", column.head)).collect();
+    let mut body = String::new();
+    for row in &scenario.rows {
+        let cells: String =
+            columns.iter().map(|column| format!("<td>{}</td>", escaped(&cell(column, row)))).collect();
+        body.push_str(&format!("<tr><th scope=\"row\">{}</th>{cells}</tr>", escaped(&row.name)));
+        for figure in &row.figures {
+            let (name, value) = (escaped(&figure.name), escaped(&figure_value(figure)));
+            let rest = "<td></td>".repeat(columns.len().saturating_sub(1));
+            body.push_str(&format!(
+                "<tr class=\"figure\"><th scope=\"row\">{name}</th><td>{value}</td>{rest}</tr>"
+            ));
+        }
+    }
+    scrolled(&format!("<thead><tr><td></td>{heads}</tr></thead><tbody>{body}</tbody>"))
+}
+
+fn compared_table(rows: &[super::ComparedRow], series: &[Series]) -> String {
+    let heads: String = series
+        .iter()
+        .map(|series| format!("<th scope=\"col\">{}{}</th>", swatch(series), escaped(&series.name)))
+        .collect();
+    let mut body = String::new();
+    for row in rows {
+        body.push_str(&format!(
+            "<tbody><tr class=\"group\"><th scope=\"rowgroup\" colspan=\"{}\">{}</th></tr>",
+            series.len() + 1,
+            escaped(&row.name)
+        ));
+        for metric in &row.metrics {
+            let cells: String =
+                metric.values.iter().map(|value| compared_cell(metric, value.as_ref())).collect();
+            body.push_str(&format!("<tr><th scope=\"row\">{}</th>{cells}</tr>", escaped(&metric.name)));
+        }
+        body.push_str("</tbody>");
+    }
+    scrolled(&format!("<thead><tr><td></td>{heads}</tr></thead>{body}"))
+}
+
+fn compared_cell(metric: &ComparedMetric, value: Option<&Compared>) -> String {
+    let Some(compared) = value else { return format!("<td>{NOTHING}</td>") };
+    let text = escaped(&with_unit(compared.value, &metric.unit));
+    let times = compared.ratio.map(|times| judged(&ratio(times), compared.judgement)).unwrap_or_default();
+    format!("<td>{text} {times}</td>")
+}
+
+/// Each run from its beginning to its end.
+fn whole_runs(all: &[Results]) -> String {
+    let end = |results: &Results| {
+        let samples = results.timeline.iter().map(|sample| sample.at_ms);
+        samples.chain(results.scenarios.iter().map(|scenario| scenario.ended_ms)).max().unwrap_or_default()
+    };
+    let end_ms = all.iter().map(end).max().unwrap_or_default();
+    let runs: String = all
+        .iter()
+        .zip(series(all))
+        .map(|(results, series)| {
+            let title = match all {
+                [_] => String::new(),
+                _ => format!("<h3>{}{}</h3>", swatch(&series), escaped(&series.name)),
+            };
+            format!("{title}{}", whole_run(results, &series, all, end_ms))
+        })
+        .collect();
+    section("The whole run", "", &runs).replacen("<section>", "<section id=\"run\">", 1)
+}
+
+fn whole_run(results: &Results, series: &Series, all: &[Results], end_ms: u64) -> String {
+    let whole = (0, u64::MAX);
+    let bands: Vec<_> = results
+        .scenarios
+        .iter()
+        .map(|scenario| Band {
+            name: &scenario.name,
+            began_ms: scenario.began_ms,
+            ended_ms: scenario.ended_ms,
+        })
+        .collect();
+    let mut plots = String::new();
+    for measurement in &MEASUREMENTS {
+        let lines = [line(results, series, whole, measurement.value)];
+        if values(&lines).next().is_none() {
+            continue;
+        }
+        let of_all: Vec<_> =
+            all.iter().map(|results| line(results, series, whole, measurement.value)).collect();
+        let (kind, scale) = (measurement.kind, measurement.kind.linear(values(&of_all)));
+        let form = Form {
+            is_wide: false,
+            kind,
+            scale,
+            end_ms,
+            label: measurement.name,
+            has_names: plots.is_empty(),
+        };
+        let both = [false, true].map(|is_wide| plot::timeline(&lines, &bands, Form { is_wide, ..form }));
+        plots.push_str(&figure(measurement.name, &both.concat()));
+    }
+    if plots.is_empty() {
+        return "<p class=\"about\">What the server did over time was not measured.</p>".to_owned();
+    }
+    let names =
+        results.scenarios.iter().enumerate().map(|(number, scenario)| {
+            let span = scenario.ended_ms.saturating_sub(scenario.began_ms);
+            format!("<li>{} <small>{}</small></li>", escaped(&scenario.name), micros(span as f64 * 1e3))
+                .replacen("<li>", &format!("<li value=\"{}\">", number + 1), 1)
+        });
+    format!("<div class=\"timelines\">{plots}</div><ol class=\"bands\">{}</ol>", names.collect::<String>())
+}
+
+fn footer(all: &[Results]) -> String {
+    let rows = || all.iter().flat_map(|results| &results.scenarios).flat_map(|scenario| &scenario.rows);
+    let occurs = |column: &&super::table::Column| {
+        !column.meaning.is_empty() && rows().any(|row| (column.cell)(row).is_some())
+    };
+    let meanings: String = COLUMNS
+        .iter()
+        .filter(occurs)
+        .map(|column| format!("<div><dt>{}</dt><dd>{}</dd></div>", column.head, column.meaning))
+        .collect();
+    format!("<footer><dl>{meanings}</dl></footer>\n")
+}
+
+fn section(title: &str, about: &str, content: &str) -> String {
+    let about = if about.is_empty() { String::new() } else { format!("<p class=\"about\">{about}</p>") };
+    format!("<section><h2>{title}</h2>{about}{content}</section>\n")
+}
+
+/// A table that is moved sideways where it is wider than the screen.
+fn scrolled(table: &str) -> String {
+    format!("<div class=\"scrolled\" tabindex=\"0\"><table>{table}</table></div>")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::report::testing;
+
+    /// Checks that elements are closed in order, as far as a page of ours can go wrong.
+    fn assert_well_formed(page: &str) {
+        let mut open = Vec::new();
+        let body =
+            page.split_once("</head>").expect("there is a head").1.trim_end().trim_end_matches("</html>");
+        for tag in body.split('<').skip(1).map(|text| text.split_once('>').expect("tags are closed").0) {
+            let name = tag.split([' ', '/']).next().unwrap_or_default();
+            match tag.strip_prefix('/') {
+                Some(name) => assert_eq!(open.pop(), Some(name), "in {tag}"),
+                None if tag.ends_with('/') => (),
+                None => open.push(name),
+            }
+        }
+        assert!(open.is_empty(), "{open:?} are not closed");
+        for none in ["NaN", "inf\"", "inf ", "http-equiv", "<script", "src="] {
+            assert!(!page.contains(none), "there is {none}");
+        }
+    }
+
+    #[test]
+    fn one_run_and_several_make_a_page() {
+        assert_well_formed(&page(&[testing::results("a")]));
+        let three = page(&["a", "b", "c"].map(testing::results));
+        assert_well_formed(&three);
+        assert!(three.contains("<h1>a · b · c</h1>"));
+        assert_well_formed(&page(&[]));
+    }
+
+    #[test]
+    fn texts_of_the_file_are_no_markup() {
+        let evil = "\"'><script>alert(1)</script>&";
+        let mut results = testing::results(evil);
+        results.command = evil.to_owned();
+        results.began = evil.to_owned();
+        results.measured_by = evil.to_owned();
+        results.server.url = evil.to_owned();
+        results.server.storage = Some(evil.to_owned());
+        results.server.processes = vec![evil.to_owned()];
+        results.machine.processor = evil.to_owned();
+        results.load.protocol = evil.to_owned();
+        for scenario in &mut results.scenarios {
+            scenario.name = evil.to_owned();
+            scenario.about = evil.to_owned();
+            for row in &mut scenario.rows {
+                row.name = evil.to_owned();
+                row.unit = evil.to_owned();
+                row.figures.iter_mut().for_each(|figure| {
+                    figure.name = evil.to_owned();
+                    figure.unit = evil.to_owned();
+                });
+            }
+            for check in &mut scenario.checks {
+                check.claim = evil.to_owned();
+                check.faults = 1;
+                check.first_fault = Some(evil.to_owned());
+            }
+        }
+        for page in [page(&[results.clone()]), page(&[results.clone(), results])] {
+            assert_well_formed(&page);
+            assert!(page.contains("&lt;script&gt;") && !page.contains("'>&lt;"));
+        }
+    }
+
+    #[test]
+    fn what_was_not_measured_has_no_plot() {
+        let mut results = testing::results("a");
+        results.timeline.clear();
+        for row in results.scenarios.iter_mut().flat_map(|scenario| &mut scenario.rows) {
+            (row.latency, row.cpu_micros_each, row.memory) = (None, None, None);
+        }
+        let page = page(&[results]);
+        assert_well_formed(&page);
+        assert!(
+            !page.contains("Latency")
+                && !page.contains("CPU time of")
+                && !page.contains("class=\"plot wide\"")
+        );
+        assert!(page.contains("What the server did over time was not measured."));
+    }
+
+    #[test]
+    fn a_failed_check_is_seen_first() {
+        let mut results = testing::results("a");
+        results.scenarios[0].checks = vec![testing::check(9, 2)];
+        let page = page(&[results]);
+        assert!(page.contains("<p class=\"verdict bad\"><b aria-hidden=\"true\">✗</b> 1 check failed</p>"));
+        assert!(page.contains("<small>the first: watcher 7 saw version 12 after 13</small>"));
+    }
+
+    #[test]
+    fn ratios_have_signs_besides_colours() {
+        let (first, mut second) = (testing::results("a"), testing::results("b"));
+        second.scenarios[0].rows[0].cpu_micros_each = Some(3.9);
+        let page = page(&[first, second]);
+        assert!(page.contains("0.31 x <small aria-label=\"better\">▲</small>"));
+        assert!(page.contains("<span class=\"same\">1.00 x</span>"));
+    }
+}

@@ -1,0 +1,197 @@
+//! The kinds of load that there are. Each is described where it is run.
+
+mod list;
+mod mixed;
+mod slow;
+mod sync;
+mod watch;
+mod write;
+
+use crate::{
+    Failure,
+    cluster::Connection,
+    drive::{Driven, Pace, Request, clients, drive},
+    results::{Check, Figure, Row},
+    run::Run,
+    tally::Ledger,
+};
+use std::{fmt, str::FromStr, sync::Arc, time::Duration};
+use tokio::time::sleep;
+
+pub(crate) use write::fill;
+
+/// A kind of load.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Scenario {
+    /// Creates all objects.
+    Fill,
+    /// Lists them in every way.
+    List,
+    /// Creates, updates, patches and deletes.
+    Write,
+    /// Many watch everything.
+    FanOut,
+    /// Many watch one object each.
+    Selective,
+    /// Some of many read slowly.
+    Slow,
+    /// Many watch, and nothing happens.
+    Idle,
+    /// Many come back at once.
+    Resume,
+    /// Connections come and go.
+    Churn,
+    /// Informers fetch everything.
+    Sync,
+    /// A day in a cluster's life.
+    Mixed,
+}
+
+/// What a scenario found.
+#[derive(Debug, Default)]
+pub(crate) struct Outcome {
+    pub(crate) rows: Vec<Row>,
+    pub(crate) checks: Vec<Check>,
+}
+
+impl Scenario {
+    /// All, in the order in which they are best run.
+    pub const ALL: [Scenario; 11] = [
+        Scenario::Fill,
+        // Before much was written and forgotten, while memory that is free is not there yet.
+        Scenario::Idle,
+        Scenario::List,
+        Scenario::FanOut,
+        Scenario::Selective,
+        Scenario::Slow,
+        Scenario::Resume,
+        Scenario::Write,
+        Scenario::Churn,
+        Scenario::Sync,
+        Scenario::Mixed,
+    ];
+
+    /// As it is named on the command line.
+    pub fn name(self) -> &'static str {
+        match self {
+            Scenario::Fill => "fill",
+            Scenario::List => "list",
+            Scenario::Write => "write",
+            Scenario::FanOut => "fan-out",
+            Scenario::Selective => "selective",
+            Scenario::Slow => "slow",
+            Scenario::Idle => "idle",
+            Scenario::Resume => "resume",
+            Scenario::Churn => "churn",
+            Scenario::Sync => "sync",
+            Scenario::Mixed => "mixed",
+        }
+    }
+
+    /// What it does, for somebody who has not seen it before.
+    pub fn about(self) -> &'static str {
+        match self {
+            Scenario::Fill => "Creates the objects that the other scenarios work on.",
+            Scenario::List => "Reads all objects, in the ways clients do it.",
+            Scenario::Write => "Creates, updates, patches and deletes objects as fast as they are answered.",
+            Scenario::FanOut => {
+                "Everybody watches everything while objects change; an event is what one watcher is told of one change."
+            }
+            Scenario::Selective => {
+                "Everybody watches one object of their own, so that a change concerns one of all watchers."
+            }
+            Scenario::Slow => {
+                "Some watchers read too slowly to keep up, then read on; nobody should miss anything because of it."
+            }
+            Scenario::Idle => {
+                "Everybody watches, and nothing happens: what a watcher costs that is told nothing."
+            }
+            Scenario::Resume => {
+                "All watchers lose their connections, objects change, and all come back at once for what they missed."
+            }
+            Scenario::Churn => "Connections are made for a single request each, as by scripts.",
+            Scenario::Sync => "Informers start at the same time and fetch everything.",
+            Scenario::Mixed => {
+                "A day in a cluster's life: nodes renew leases, workloads come and go, controllers watch everything and nodes their own."
+            }
+        }
+    }
+
+    pub(crate) async fn run(self, run: &Arc<Run>) -> Result<Outcome, Failure> {
+        match self {
+            Scenario::Fill => write::fill(run).await,
+            Scenario::List => list::list(run).await,
+            Scenario::Write => write::write(run).await,
+            Scenario::FanOut => watch::fan_out(run).await,
+            Scenario::Selective => watch::selective(run).await,
+            Scenario::Slow => slow::slow(run).await,
+            Scenario::Idle => watch::idle(run).await,
+            Scenario::Resume => watch::resume(run).await,
+            Scenario::Churn => write::churn(run).await,
+            Scenario::Sync => sync::sync(run).await,
+            Scenario::Mixed => mixed::mixed(run).await,
+        }
+    }
+}
+
+impl fmt::Display for Scenario {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+impl FromStr for Scenario {
+    type Err = String;
+
+    fn from_str(name: &str) -> Result<Self, String> {
+        Scenario::ALL.into_iter().find(|scenario| scenario.name() == name).ok_or_else(|| {
+            let names: Vec<_> = Scenario::ALL.iter().map(|scenario| scenario.name()).collect();
+            format!("there is no scenario {name:?}; there are {}", names.join(", "))
+        })
+    }
+}
+
+/// The claim that is checked wherever somebody watches.
+const COMPLETE: &str = "every watcher saw every event that concerns it, once and in order";
+/// The claim that is checked wherever something is asked for.
+const ANSWERED: &str = "every request was answered as it should be";
+
+/// Whether requests went well.
+fn answered(driven: &[&Driven]) -> Check {
+    Check {
+        claim: ANSWERED.to_owned(),
+        checked: driven.iter().map(|driven| driven.count + driven.failed).sum(),
+        faults: driven.iter().map(|driven| driven.failed).sum(),
+        first_fault: driven.iter().find_map(|driven| driven.first_failure.clone()),
+    }
+}
+
+fn figure(name: &str, value: f64, unit: &str, less_is_better: Option<bool>) -> Figure {
+    Figure { name: name.to_owned(), value, unit: unit.to_owned(), less_is_better }
+}
+
+/// Sends requests by so many clients and measures them as one row.
+async fn measured(
+    run: &Arc<Run>,
+    name: &str,
+    unit: &str,
+    request: Request,
+    concurrency: usize,
+    pace: Pace,
+) -> Result<(Row, Driven), Failure> {
+    run.progress.says(name.to_owned());
+    let clients = clients(run, concurrency).await?;
+    let meter = run.meter();
+    let driven = drive(run, clients, request, pace, &Arc::new(Ledger::default()), &meter.latencies).await?;
+    Ok((meter.row(name, unit, driven.count, driven.failed), driven))
+}
+
+/// After what time a server has put in order what came of connections that came or went.
+const SETTLING: Duration = Duration::from_secs(1);
+
+/// Clients that write, once all is quiet.
+async fn writers(run: &Run) -> Result<Vec<Connection>, Failure> {
+    let writers = clients(run, run.options.concurrency).await?;
+    sleep(SETTLING).await;
+    Ok(writers)
+}

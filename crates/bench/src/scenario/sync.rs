@@ -1,0 +1,57 @@
+//! Informers that start at the same time: what a server goes through when controllers are rolled out.
+
+use super::Outcome;
+use crate::{Failure, results::Check, run::Run};
+use futures::future::join_all;
+use k8s_openapi::api::core::v1::ConfigMap;
+use keepwatch_informer::Informer;
+use std::{sync::Arc, time::Duration};
+use tokio::time::{Instant, timeout};
+use tokio_util::sync::CancellationToken;
+
+/// How long that may take.
+const SYNC_MAX: Duration = Duration::from_secs(120);
+
+pub(super) async fn sync(run: &Arc<Run>) -> Result<Outcome, Failure> {
+    run.progress.says("informers start");
+    let stop = CancellationToken::new();
+    let _stops = stop.clone().drop_guard();
+    let mut informers = Vec::new();
+    for _ in 0..run.options.informers {
+        // Each is a program of its own.
+        let client = keepwatch_informer::client(run.cluster.config()).map_err(Failure::at("no client"))?;
+        informers
+            .push(Informer::<ConfigMap>::builder(client).labels(run.objects.plain_label()).lean().build());
+    }
+    let meter = run.meter();
+    let latencies = &meter.latencies;
+    let started = Instant::now();
+    let syncing = informers.iter().enumerate().map(|(number, informer)| {
+        informer.start(stop.clone());
+        async move {
+            let synced = timeout(SYNC_MAX, informer.synced()).await;
+            latencies.record(number, started.elapsed().as_micros() as u64);
+            matches!(synced, Ok(Ok(())))
+        }
+    });
+    let synced = join_all(syncing).await.into_iter().filter(|is_synced| *is_synced).count();
+    let failed = informers.len() - synced;
+    let row = meter.row(
+        format!("informers, {} objects each", run.options.objects),
+        "informer",
+        synced as u64,
+        failed as u64,
+    );
+    let short: Vec<usize> = informers
+        .iter()
+        .map(|informer| informer.store().len())
+        .filter(|len| *len != run.options.objects)
+        .collect();
+    let check = Check {
+        claim: "every informer holds every object".to_owned(),
+        checked: informers.len() as u64,
+        faults: short.len() as u64,
+        first_fault: short.first().map(|len| format!("one holds {len} of {} objects", run.options.objects)),
+    };
+    Ok(Outcome { rows: vec![row], checks: vec![check] })
+}

@@ -1,0 +1,138 @@
+//! Watchers that are as fast as they can be.
+
+use super::{COMPLETE, Outcome, SETTLING, answered, figure, writers};
+use crate::{
+    Failure,
+    drive::{Pace, Request, drive},
+    latency::Latencies,
+    results::Check,
+    run::Run,
+    tally::Ledger,
+    watching::{Audience, Watchers},
+};
+use std::sync::Arc;
+use tokio::time::sleep;
+
+/// How many changes are missed by those who come back.
+const MISSED: u64 = 500;
+
+pub(super) async fn fan_out(run: &Arc<Run>) -> Result<Outcome, Failure> {
+    run.progress.says("opening watches");
+    let from = run.version().await?;
+    let (late, ledger) = (Arc::new(Latencies::default()), Arc::new(Ledger::default()));
+    let watchers = Watchers::open(run, Audience::of_everything(run.options.watchers, from, &late)).await?;
+    let writers = writers(run).await?;
+    run.progress.says("writing");
+    let meter = run.meter();
+    let driven = drive(run, writers, every(run), pace(run), &ledger, &meter.latencies).await?;
+    watchers.settle(|_| ledger.tally()).await;
+    let name = format!("told to each of {} watchers, the write included", watchers.len());
+    let told = meter.with(late).row(name, "event", watchers.heard(), 0);
+    let mut writes = meter.row("writes meanwhile", "write", driven.count, driven.failed);
+    // What the server does is counted with the events.
+    (writes.cpu_micros_each, writes.memory) = (None, None);
+    let checks = vec![watchers.check(COMPLETE, |_| ledger.tally()), answered(&[&driven])];
+    Ok(Outcome { rows: vec![told, writes], checks })
+}
+
+/// Changes all objects.
+fn every(run: &Run) -> Request {
+    Request::Patch(run.options.objects)
+}
+
+/// The pace of the run.
+fn pace(run: &Run) -> Pace {
+    Pace::at_rate(run.options.duration, run.options.rate)
+}
+
+/// First without anybody, so that one sees what watchers add. Only objects change that somebody watches.
+pub(super) async fn selective(run: &Arc<Run>) -> Result<Outcome, Failure> {
+    let watched = run.options.objects.min(run.options.watchers).max(1);
+    run.progress.says("writing, nobody watches");
+    let (clients, meter) = (writers(run).await?, run.meter());
+    let nobodys = Arc::new(Ledger::default());
+    let alone = drive(run, clients, Request::Patch(watched), pace(run), &nobodys, &meter.latencies).await?;
+    let nobody = meter.row("update, nobody watches", "update", alone.count, alone.failed);
+    run.progress.says("opening watches");
+    let from = run.version().await?;
+    let (late, ledger) = (Arc::new(Latencies::default()), Arc::new(Ledger::of_each(watched)));
+    let mut audience = Audience::of_everything(run.options.watchers, from, &late);
+    audience.selectors = (0..run.options.watchers).map(|number| run.objects.slot(number % watched)).collect();
+    let watchers = Watchers::open(run, audience).await?;
+    let clients = writers(run).await?;
+    run.progress.says("writing");
+    let meter = run.meter();
+    let driven = drive(run, clients, Request::Patch(watched), pace(run), &ledger, &meter.latencies).await?;
+    let of = |number: usize| ledger.of(number % watched);
+    watchers.settle(of).await;
+    let name = format!("update, {} watch one object each", watchers.len());
+    let mut with = meter.row(name, "update", driven.count, driven.failed);
+    if let (Some(nobody), Some(with_all)) =
+        (nobody.cpu_micros_each.filter(|cpu| *cpu > 0.0), with.cpu_micros_each)
+    {
+        with.figures.push(figure("CPU compared with nobody watching", with_all / nobody, "x", Some(true)));
+    }
+    let mut told = meter.with(late).row("told to the one whom it concerns", "event", watchers.heard(), 0);
+    (told.cpu_micros_each, told.memory) = (None, None);
+    let checks = vec![watchers.check(COMPLETE, of), answered(&[&alone, &driven])];
+    Ok(Outcome { rows: vec![nobody, with, told], checks })
+}
+
+/// In two halves: what the second adds is what a watcher takes. With the first a server also uses what it has left over.
+pub(super) async fn idle(run: &Arc<Run>) -> Result<Outcome, Failure> {
+    run.progress.says("opening watches");
+    let from = run.version().await?;
+    let late = Arc::new(Latencies::default());
+    let half = run.options.watchers / 2;
+    let first = Watchers::open(run, Audience::of_everything(half, from, &late)).await?;
+    sleep(SETTLING).await;
+    let meter = run.meter();
+    let second = Audience::of_everything(run.options.watchers - half, from, &late);
+    let second = Watchers::open(run, second).await?;
+    let opened = Arc::clone(&second.opened);
+    let mut row = meter.with(opened).row("opened beside as many others", "watcher", second.len() as u64, 0);
+    run.progress.says("waiting");
+    sleep(SETTLING).await;
+    let before = run.sampler.usage();
+    sleep(run.options.duration).await;
+    if let (Some(memory), Some(before), Some(now)) = (&mut row.memory, before, run.sampler.usage()) {
+        memory.after_bytes = now.resident_bytes;
+        memory.peak_bytes = memory.peak_bytes.max(run.sampler.peak_bytes());
+        let more = now.resident_bytes as f64 - memory.before_bytes as f64;
+        if more > 0.0 {
+            row.figures.push(figure("memory for each", more / second.len() as f64, "bytes", Some(true)));
+        }
+        let cores = now.cpu.saturating_sub(before.cpu).as_secs_f64() / run.options.duration.as_secs_f64();
+        row.figures.push(figure("CPU of all in a second", cores * 1e6, "µs", Some(true)));
+    }
+    let cuts = first.cuts() + second.cuts();
+    let check = Check {
+        claim: "no watch was ended".to_owned(),
+        checked: run.options.watchers as u64,
+        faults: cuts,
+        first_fault: (cuts > 0).then(|| format!("{cuts} ended")),
+    };
+    Ok(Outcome { rows: vec![row], checks: vec![check] })
+}
+
+pub(super) async fn resume(run: &Arc<Run>) -> Result<Outcome, Failure> {
+    run.progress.says("opening watches");
+    let from = run.version().await?;
+    // How late events are says nothing here: they were missed on purpose.
+    let late = Arc::new(Latencies::default());
+    let audience = Audience::of_everything(run.options.watchers, from, &late);
+    drop(Watchers::open(run, audience.clone()).await?);
+    run.cluster.part().await;
+    run.progress.says("writing, nobody watches");
+    let (writers, ledger) = (writers(run).await?, Arc::new(Ledger::default()));
+    let driven = drive(run, writers, every(run), Pace::exactly(MISSED), &ledger, &late).await?;
+    sleep(SETTLING).await;
+    run.progress.says("all come back");
+    let meter = run.meter();
+    let watchers = Watchers::open(run, audience).await?;
+    watchers.settle(|_| ledger.tally()).await;
+    let name = format!("{} watchers, {} missed events each", watchers.len(), driven.count);
+    let row = meter.row(name, "event", watchers.heard(), 0);
+    let checks = vec![watchers.check(COMPLETE, |_| ledger.tally()), answered(&[&driven])];
+    Ok(Outcome { rows: vec![row], checks })
+}

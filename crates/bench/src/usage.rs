@@ -1,0 +1,188 @@
+//! What the server's processes take, as Linux tells it.
+
+use crate::{
+    Failure,
+    results::{Machine, Sample},
+};
+use parking_lot::Mutex;
+use std::{
+    fs,
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering::Relaxed},
+    },
+    time::{Duration, Instant},
+};
+use tokio_util::task::AbortOnDropHandle;
+
+/// How often it is looked.
+const SAMPLE: Duration = Duration::from_millis(250);
+
+/// The processes that are measured.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Processes {
+    ids: Vec<u32>,
+}
+
+/// What they took until now.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Usage {
+    /// User and system time.
+    pub(crate) cpu: Duration,
+    pub(crate) resident_bytes: u64,
+}
+
+impl Processes {
+    pub(crate) fn new(ids: Vec<u32>) -> Result<Self, Failure> {
+        let processes = Processes { ids };
+        for id in &processes.ids {
+            name_of(*id).map_err(Failure::at(format!("process {id} cannot be measured")))?;
+        }
+        Ok(processes)
+    }
+
+    /// As `keepwatch (4711)`.
+    pub(crate) fn names(&self) -> Vec<String> {
+        self.ids.iter().map(|id| format!("{} ({id})", name_of(*id).unwrap_or_default())).collect()
+    }
+
+    /// Nothing if there are none, or one of them is gone.
+    pub(crate) fn usage(&self) -> Option<Usage> {
+        if self.ids.is_empty() {
+            return None;
+        }
+        let mut all = Usage::default();
+        for id in &self.ids {
+            all.cpu += cpu(&fs::read_to_string(format!("/proc/{id}/stat")).ok()?)?;
+            all.resident_bytes += resident(&fs::read_to_string(format!("/proc/{id}/status")).ok()?)?;
+        }
+        Some(all)
+    }
+}
+
+fn name_of(id: u32) -> std::io::Result<String> {
+    Ok(fs::read_to_string(format!("/proc/{id}/comm"))?.trim().to_owned())
+}
+
+/// Of `/proc/<pid>/stat`, in hundredths of a second.
+fn cpu(stat: &str) -> Option<Duration> {
+    let (_, after_name) = stat.rsplit_once(')')?;
+    let mut fields = after_name.split_whitespace().skip(11);
+    let (user, system): (u64, u64) = (fields.next()?.parse().ok()?, fields.next()?.parse().ok()?);
+    Some(Duration::from_millis((user + system) * 10))
+}
+
+fn resident(status: &str) -> Option<u64> {
+    let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"))?;
+    Some(line.trim().strip_suffix("kB")?.trim().parse::<u64>().ok()? * 1024)
+}
+
+/// Looks at the processes all the time, until it is dropped.
+pub(crate) struct Sampler {
+    shared: Arc<Shared>,
+    _looking: AbortOnDropHandle<()>,
+}
+
+struct Shared {
+    processes: Processes,
+    began: Instant,
+    /// Requests that were answered, and events that came.
+    done: AtomicU64,
+    peak_bytes: AtomicU64,
+    timeline: Mutex<Vec<Sample>>,
+}
+
+impl Sampler {
+    pub(crate) fn start(processes: Processes, began: Instant) -> Self {
+        let (done, peak_bytes) = Default::default();
+        let shared = Arc::new(Shared { processes, began, done, peak_bytes, timeline: Mutex::default() });
+        let looking = tokio::spawn(look(Arc::clone(&shared)));
+        Sampler { shared, _looking: AbortOnDropHandle::new(looking) }
+    }
+
+    pub(crate) fn done(&self, count: u64) {
+        self.shared.done.fetch_add(count, Relaxed);
+    }
+
+    pub(crate) fn usage(&self) -> Option<Usage> {
+        self.shared.processes.usage()
+    }
+
+    pub(crate) fn forget_peak(&self) {
+        self.shared.peak_bytes.store(0, Relaxed);
+    }
+
+    pub(crate) fn peak_bytes(&self) -> u64 {
+        self.shared.peak_bytes.load(Relaxed)
+    }
+
+    pub(crate) fn timeline(&self) -> Vec<Sample> {
+        self.shared.timeline.lock().clone()
+    }
+}
+
+async fn look(shared: Arc<Shared>) {
+    let mut ticks = tokio::time::interval(SAMPLE);
+    let (mut before, mut done, mut at) = (shared.processes.usage(), 0, shared.began);
+    loop {
+        ticks.tick().await;
+        let (usage, now, now_done) = (shared.processes.usage(), Instant::now(), shared.done.load(Relaxed));
+        let seconds = now.duration_since(at).as_secs_f64();
+        if seconds < SAMPLE.as_secs_f64() / 2.0 {
+            continue;
+        }
+        let cores = before
+            .zip(usage)
+            .map(|(before, usage)| usage.cpu.saturating_sub(before.cpu).as_secs_f64() / seconds);
+        let resident_bytes = usage.map(|usage| usage.resident_bytes);
+        shared.peak_bytes.fetch_max(resident_bytes.unwrap_or_default(), Relaxed);
+        shared.timeline.lock().push(Sample {
+            at_ms: now.duration_since(shared.began).as_millis() as u64,
+            cores,
+            resident_bytes,
+            per_second: (now_done - done) as f64 / seconds,
+        });
+        (before, done, at) = (usage, now_done, now);
+    }
+}
+
+/// The machine that this runs on, as far as it says.
+pub(crate) fn machine() -> Machine {
+    let read = |path: &str| fs::read_to_string(path).unwrap_or_default();
+    let after = |text: &str, name: &str| {
+        let line = text.lines().find_map(|line| line.strip_prefix(name));
+        line.map(|line| line.trim_start_matches([' ', '\t', ':']).trim().to_owned()).unwrap_or_default()
+    };
+    let memory = after(&read("/proc/meminfo"), "MemTotal:");
+    let kilobytes: u64 = memory.trim_end_matches(" kB").parse().unwrap_or_default();
+    Machine {
+        processor: after(&read("/proc/cpuinfo"), "model name"),
+        cores: std::thread::available_parallelism().map_or(0, usize::from),
+        memory_bytes: kilobytes * 1024,
+        system: format!("{} {}", std::env::consts::OS, read("/proc/sys/kernel/osrelease").trim()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_a_process_takes_is_read_whatever_its_name_is() {
+        let stat = "42 (a) b (c)) S 1 42 42 0 -1 4194560 1 2 3 4 150 25 6 7 20 0 3 0 9 10 11";
+        assert_eq!(cpu(stat), Some(Duration::from_millis(1750)));
+        assert_eq!(cpu("42 (a"), None);
+        assert_eq!(resident("Name:\ta\nVmRSS:\t   1024 kB\n"), Some(1 << 20));
+        assert_eq!(resident("Name:\ta\n"), None);
+    }
+
+    #[test]
+    fn this_very_process_can_be_measured_and_one_that_is_not_there_cannot() {
+        let own = Processes::new(vec![std::process::id()]).unwrap();
+        assert!(own.usage().unwrap().resident_bytes > 0);
+        assert!(own.names()[0].ends_with(&format!("({})", std::process::id())));
+        let failure = Processes::new(vec![u32::MAX]).unwrap_err();
+        assert!(failure.to_string().starts_with("process 4294967295 cannot be measured"));
+        assert!(Processes::default().usage().is_none());
+    }
+}

@@ -1,0 +1,246 @@
+//! What can be said to `keepwatch bench`.
+
+use super::{Failure, StorageKind, readable, values};
+use clap::{Args, ValueEnum};
+use keepwatch_bench::Scenario;
+use std::{path::PathBuf, time::Duration};
+
+/// What to measure, with which load, and what to make of it.
+#[derive(Clone, Debug, Args)]
+#[command(args_override_self = true)]
+pub struct Bench {
+    /// What to run: fill, idle, list, fan-out, selective, slow, resume, write, churn, sync, mixed; a tour of all without any.
+    /// With --compare, the files to compare.
+    #[arg(value_name = "SCENARIO")]
+    pub names: Vec<String>,
+    /// Measure the server that this names. Without it and --context a server is started for the purpose.
+    #[arg(long, value_name = "FILE", help_heading = "Which server")]
+    pub kubeconfig: Option<PathBuf>,
+    /// Which context of the kubeconfig, instead of its current one.
+    #[arg(long, value_name = "NAME", help_heading = "Which server")]
+    pub context: Option<String>,
+    /// Processes that the server consists of, separated by commas: their CPU and memory are measured.
+    #[arg(long, value_name = "PIDS", value_delimiter = ',', help_heading = "Which server")]
+    pub pid: Vec<u32>,
+    /// Where the server that is started keeps its objects.
+    #[arg(
+        long,
+        value_name = "memory|embedded|etcd",
+        default_value = "memory",
+        hide_possible_values = true,
+        help_heading = "Which server"
+    )]
+    pub storage: StorageKind,
+    /// URLs of the etcd members that it uses, separated by commas.
+    #[arg(
+        long, value_name = "URLS", value_delimiter = ',', value_parser = values::etcd_server,
+        help_heading = "Which server"
+    )]
+    pub etcd_servers: Vec<String>,
+    /// Directory for its files, which stay; without it a temporary one.
+    #[arg(long, value_name = "DIR", help_heading = "Which server")]
+    pub data_dir: Option<PathBuf>,
+    /// Encrypt connections to it.
+    #[arg(
+        long, value_name = "BOOL", default_value = "true", default_missing_value = "true",
+        num_args = 0..=1, require_equals = true, action = clap::ArgAction::Set, value_parser = values::boolean,
+        help_heading = "Which server"
+    )]
+    pub tls: bool,
+    /// How many objects there are.
+    #[arg(long, value_name = "COUNT", default_value = "2000", value_parser = values::count, help_heading = "Load")]
+    pub objects: usize,
+    /// How large each is.
+    #[arg(long, value_name = "BYTES", default_value = "2000", value_parser = values::count, help_heading = "Load")]
+    pub size: usize,
+    /// Over how many namespaces they are spread.
+    #[arg(long, value_name = "COUNT", default_value = "5", value_parser = values::count, help_heading = "Load")]
+    pub namespaces: usize,
+    /// How many watch at the same time.
+    #[arg(long, value_name = "COUNT", default_value = "200", value_parser = values::count, help_heading = "Load")]
+    pub watchers: usize,
+    /// How many informers fetch everything at the same time.
+    #[arg(long, value_name = "COUNT", default_value = "20", value_parser = values::count, help_heading = "Load")]
+    pub informers: usize,
+    /// How many clients write, list and connect at the same time.
+    #[arg(long, value_name = "COUNT", default_value = "16", value_parser = values::count, help_heading = "Load")]
+    pub concurrency: usize,
+    /// How many changes there are in a second while others watch.
+    #[arg(long, value_name = "COUNT", default_value = "100", value_parser = values::count, help_heading = "Load")]
+    pub rate: usize,
+    /// How long each scenario goes on, about.
+    #[arg(long, value_name = "DURATION", default_value = "8s", value_parser = values::duration, help_heading = "Load")]
+    pub duration: Duration,
+    /// How many of a hundred watchers are slow, where that is measured.
+    #[arg(long, value_name = "PERCENT", default_value = "20", value_parser = values::count, help_heading = "Load")]
+    pub slow_share: usize,
+    /// How many bytes a slow watcher reads in a second.
+    #[arg(long, value_name = "BYTES", default_value = "20000", value_parser = values::count, help_heading = "Load")]
+    pub slow_rate: usize,
+    /// What is spoken; with websocket only watches are.
+    #[arg(
+        long,
+        value_name = "http1|http2|websocket",
+        default_value = "http1",
+        hide_possible_values = true,
+        help_heading = "Load"
+    )]
+    pub protocol: Spoken,
+    /// What to call the results.
+    #[arg(
+        long,
+        value_name = "TITLE",
+        default_value = "",
+        hide_default_value = true,
+        help_heading = "Output"
+    )]
+    pub name: String,
+    /// Write the results to this file, which --compare reads; - prints them instead of the table.
+    #[arg(long, value_name = "FILE", help_heading = "Output")]
+    pub json: Option<PathBuf>,
+    /// Write a page with plots to this file.
+    #[arg(long, value_name = "FILE.html", help_heading = "Output")]
+    pub report: Option<PathBuf>,
+    /// Measure nothing, but compare the results in these files with those in the first.
+    #[arg(long, help_heading = "Output")]
+    pub compare: bool,
+    /// Print this.
+    #[arg(short, long, action = clap::ArgAction::HelpShort, help_heading = "Help")]
+    help: Option<bool>,
+}
+
+/// What is spoken.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Spoken {
+    /// HTTP/1.1.
+    Http1,
+    /// HTTP/2.
+    Http2,
+    /// WebSockets, where something is watched.
+    Websocket,
+}
+
+/// How many objects, watchers and so on there may be: more than any server has, and few enough to be counted.
+const COUNT_MAX: usize = 10_000_000;
+/// How large an object may be: servers take no larger ones.
+const SIZE_MAX: usize = 1 << 20;
+
+impl Bench {
+    /// Refuses what does not go together. `given` says whether a flag stands on the command line.
+    pub(super) fn check(&self, given: impl Fn(&str) -> bool) -> Result<(), Failure> {
+        if self.compare {
+            return match self.names.len() {
+                0 | 1 => Err(Failure::flag("--compare", "needs at least two files that --json wrote")),
+                _ => Ok(()),
+            };
+        }
+        self.scenarios()?;
+        self.check_server(given)?;
+        let counts = [
+            ("--objects", self.objects, COUNT_MAX),
+            ("--size", self.size, SIZE_MAX),
+            ("--namespaces", self.namespaces, COUNT_MAX),
+            ("--watchers", self.watchers, COUNT_MAX),
+            ("--informers", self.informers, COUNT_MAX),
+            ("--concurrency", self.concurrency, COUNT_MAX),
+            ("--rate", self.rate, COUNT_MAX),
+            ("--slow-share", self.slow_share, 100),
+            ("--slow-rate", self.slow_rate, usize::MAX),
+        ];
+        for (flag, count, most) in counts {
+            if count == 0 || count > most {
+                return Err(Failure::flag(flag, format!("{count} is not between 1 and {most}")));
+            }
+        }
+        if self.duration.is_zero() {
+            return Err(Failure::flag("--duration", "must be more than 0"));
+        }
+        Ok(())
+    }
+
+    fn check_server(&self, given: impl Fn(&str) -> bool) -> Result<(), Failure> {
+        readable("--kubeconfig", self.kubeconfig.as_deref())?;
+        let is_own = self.kubeconfig.is_none() && self.context.is_none();
+        let own_only = ["storage", "etcd_servers", "data_dir", "tls"];
+        if let Some(flag) = own_only.iter().find(|flag| !is_own && given(flag)) {
+            let flag = format!("--{}", flag.replace('_', "-"));
+            return Err(Failure::flag(
+                &flag,
+                "is for a server that is started here, and a kubeconfig names another",
+            ));
+        }
+        if is_own && !self.pid.is_empty() {
+            return Err(Failure::flag(
+                "--pid",
+                "goes with --kubeconfig: of a server that is started here it is known",
+            ));
+        }
+        match (self.storage, self.etcd_servers.is_empty()) {
+            (StorageKind::Etcd, true) => {
+                Err(Failure::flag("--etcd-servers", "--storage=etcd needs it: http://host:2379,…"))
+            }
+            (StorageKind::Embedded | StorageKind::Memory, false) => {
+                Err(Failure::flag("--etcd-servers", "goes with --storage=etcd only"))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// What is to be run; everything if nothing is named.
+    pub fn scenarios(&self) -> Result<Vec<Scenario>, Failure> {
+        if self.names.is_empty() {
+            return Ok(Scenario::ALL.to_vec());
+        }
+        self.names.iter().map(|name| name.parse().map_err(|fault: String| Failure::usage(fault))).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::{Command, parse};
+    use super::*;
+
+    fn bench(words: &str) -> Result<Bench, Failure> {
+        let words = ["keepwatch", "bench"].into_iter().chain(words.split_whitespace());
+        parse(words).map(|command| match command {
+            Command::Bench(bench) => *bench,
+            other => unreachable!("the first word is `bench`: {other:?}"),
+        })
+    }
+
+    #[test]
+    fn nothing_at_all_is_a_tour_of_everything() {
+        let given = bench("").unwrap();
+        assert_eq!(given.scenarios().unwrap(), Scenario::ALL);
+        assert_eq!((given.storage, given.protocol, given.tls), (StorageKind::Memory, Spoken::Http1, true));
+    }
+
+    #[test]
+    fn scenarios_run_in_the_order_in_which_they_are_named() {
+        let given = bench("fan-out --watchers 7 list").unwrap();
+        assert_eq!(given.scenarios().unwrap(), [Scenario::FanOut, Scenario::List]);
+        assert_eq!(given.watchers, 7);
+    }
+
+    #[test]
+    fn what_makes_no_sense_is_refused_in_one_line() {
+        for (words, expected) in [
+            ("fanout", "there is no scenario \"fanout\"; there are fill, idle, list, fan-out"),
+            ("--objects 0", "--objects: 0 is not between 1 and 10000000"),
+            ("--slow-share 101", "--slow-share: 101 is not between 1 and 100"),
+            ("--size 2000000", "--size: 2000000 is not between 1 and 1048576"),
+            ("--duration 0s", "--duration: must be more than 0"),
+            ("--pid 1", "--pid: goes with --kubeconfig"),
+            ("--context x --storage memory", "--storage: is for a server that is started here"),
+            ("--storage etcd", "--etcd-servers: --storage=etcd needs it"),
+            ("--etcd-servers http://a:1", "--etcd-servers: goes with --storage=etcd only"),
+            ("--compare a.json", "--compare: needs at least two files"),
+            ("--kubeconfig /nowhere", "--kubeconfig: cannot read /nowhere"),
+            ("--watcher 5", "--watcher: there is no such flag; did you mean --watchers?"),
+        ] {
+            let failure = bench(words).expect_err(words);
+            assert!(failure.text().starts_with(expected), "{words}: {}", failure.text());
+            assert!(!failure.text().contains('\n') && failure.code() == 2, "{words}");
+        }
+    }
+}

@@ -1,0 +1,256 @@
+//! `keepwatch bench`, the program itself: at servers that it starts, and at one that a kubeconfig names.
+
+#![allow(clippy::unwrap_used, reason = "a test says by panicking that something is wrong")]
+
+use k8s_openapi::api::core::v1::{ConfigMap, Namespace};
+use keepwatch::Server;
+use keepwatch_bench::results::Results;
+use kube::{Api, ResourceExt, api::ListParams};
+use std::{
+    path::Path,
+    process::{Command, Output, Stdio},
+    time::{Duration, Instant},
+};
+
+/// As little load as shows that something was done.
+const SMALL: &str = "--objects 60 --size 600 --namespaces 2 --watchers 12 --informers 2 --concurrency 4 --rate 40 --duration 1s";
+/// How long anything may take that has to happen. Machines that run tests are slow at times.
+const SOON: Duration = Duration::from_secs(60);
+
+fn command(arguments: &str) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_keepwatch"));
+    command.arg("bench").args(arguments.split_whitespace()).env_remove("KUBECONFIG");
+    command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    command
+}
+
+fn said(output: &Output) -> String {
+    String::from_utf8_lossy(&[&*output.stdout, &*output.stderr].concat()).into_owned()
+}
+
+/// What a run found, which must be well.
+fn results(arguments: &str) -> Results {
+    let output = command(&format!("{arguments} {SMALL} --json -")).output().unwrap();
+    assert!(output.status.success(), "{arguments}: {}", said(&output));
+    let results: Results = serde_json::from_slice(&output.stdout).unwrap();
+    for scenario in &results.scenarios {
+        for check in &scenario.checks {
+            assert_eq!(check.faults, 0, "{arguments}, {}: {check:?}", scenario.name);
+        }
+        assert!(scenario.rows.iter().all(|row| row.failed == 0), "{arguments}: {:?}", scenario.rows);
+    }
+    results
+}
+
+fn names(results: &Results) -> Vec<&str> {
+    results.scenarios.iter().map(|scenario| scenario.name.as_str()).collect()
+}
+
+#[test]
+fn a_tour_of_everything_is_measured_and_verified() {
+    let results = results("");
+    let expected =
+        ["fill", "idle", "list", "fan-out", "selective", "slow", "resume", "write", "churn", "sync", "mixed"];
+    assert_eq!(names(&results), expected);
+    assert_eq!((results.title.as_str(), results.server.processes.len()), ("keepwatch, memory", 1));
+    let rows = || results.scenarios.iter().flat_map(|scenario| &scenario.rows);
+    assert!(rows().all(|row| row.count > 0), "{:?}", rows().find(|row| row.count == 0));
+    assert!(rows().any(|row| row.cpu_micros_each.is_some_and(|cpu| cpu > 0.0)));
+    assert!(rows().all(|row| row.latency.as_ref().is_none_or(|it| it.p50 <= it.p99 && it.p99 <= it.max)));
+    assert!(
+        results.timeline.len() > 5 && results.timeline.iter().all(|sample| sample.resident_bytes.is_some())
+    );
+    // Twelve watchers, forty changes a second, for a second.
+    let fan_out = &results.scenarios[3];
+    assert_eq!((fan_out.rows[0].count, fan_out.checks[0].checked), (480, 480));
+    // Everything that changes is watched by somebody.
+    let selective = &results.scenarios[4].rows;
+    assert_eq!((selective[1].count, selective[2].count), (40, 40));
+    let resumed = &results.scenarios[6].rows[0];
+    assert_eq!(resumed.count, 12 * 500);
+}
+
+#[test]
+fn whatever_is_spoken_everybody_is_told_everything() {
+    for arguments in [
+        "fan-out resume --protocol http2",
+        "fan-out resume slow --protocol websocket",
+        "fan-out list --tls=false",
+        "fan-out --protocol websocket --tls=false",
+        "write fan-out --storage embedded",
+    ] {
+        let results = results(arguments);
+        assert_eq!(results.load.is_tls, !arguments.contains("tls=false"), "{arguments}");
+        let fan_out = results.scenarios.iter().find(|scenario| scenario.name == "fan-out").unwrap();
+        assert_eq!(fan_out.rows[0].count, 480, "{arguments}");
+    }
+}
+
+#[test]
+fn a_table_is_printed_a_page_written_and_results_compared() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = |name: &str| directory.path().join(name).display().to_string();
+    for name in ["one", "two"] {
+        let output = command(&format!(
+            "list {SMALL} --name {name} --json {} --report {}",
+            path(&format!("{name}.json")),
+            path("page.html")
+        ));
+        let output = { output }.output().unwrap();
+        let text = said(&output);
+        assert!(output.status.success() && text.contains("resourceVersion=0"), "{text}");
+    }
+    let page = std::fs::read_to_string(path("page.html")).unwrap();
+    assert!(page.contains("<svg") && page.contains("two"));
+    let output = command(&format!(
+        "--compare {} {} --report {}",
+        path("one.json"),
+        path("two.json"),
+        path("both.html")
+    ));
+    let output = { output }.output().unwrap();
+    let text = said(&output);
+    assert!(
+        output.status.success() && text.contains("one") && text.contains("two") && text.contains(" x"),
+        "{text}"
+    );
+    assert!(std::fs::read_to_string(path("both.html")).unwrap().contains("one"));
+
+    std::fs::write(path("bad.json"), "{}").unwrap();
+    let output = command(&format!("--compare {} {}", path("one.json"), path("bad.json"))).output().unwrap();
+    assert_eq!(output.status.code(), Some(2));
+    assert!(said(&output).contains("bad.json"), "{}", said(&output));
+}
+
+struct World {
+    server: Server,
+    kubeconfig: String,
+    _directory: tempfile::TempDir,
+}
+
+async fn world() -> World {
+    let directory = tempfile::tempdir().unwrap();
+    let server = Server::builder().memory().start().await.unwrap();
+    let kubeconfig = directory.path().join("kubeconfig");
+    std::fs::write(&kubeconfig, server.kubeconfig()).unwrap();
+    World { server, kubeconfig: kubeconfig.display().to_string(), _directory: directory }
+}
+
+impl World {
+    /// Whether nothing is left of any run.
+    async fn is_clean(&self) -> bool {
+        let client = self.server.client().await.unwrap();
+        let everything = ListParams::default();
+        let maps = Api::<ConfigMap>::all(client.clone()).list(&everything).await.unwrap();
+        let namespaces = Api::<Namespace>::all(client).list(&everything).await.unwrap();
+        let is_ours = |name: String| name.starts_with("kwb-");
+        !maps.iter().any(|map| is_ours(map.name_any()))
+            && !namespaces.iter().any(|own| is_ours(own.name_any()))
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_server_that_runs_already_is_measured_and_left_as_it_was() {
+    let world = world().await;
+    let arguments = format!("mixed sync --kubeconfig {} --pid {}", world.kubeconfig, std::process::id());
+    let results = tokio::task::spawn_blocking(move || results(&arguments)).await.unwrap();
+    assert_eq!((results.server.storage.as_deref(), results.server.processes.len()), (None, 1));
+    assert_eq!(names(&results), ["mixed", "sync"]);
+    assert!(world.is_clean().await);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_run_that_is_interrupted_cleans_up_and_shows_what_it_has() {
+    let world = world().await;
+    let arguments = format!("list idle {SMALL} --duration 300s --kubeconfig {} --json -", world.kubeconfig);
+    let arguments = arguments.replace("--duration 1s", "");
+    let child = command(&arguments).spawn().unwrap();
+    let client = world.server.client().await.unwrap();
+    let began = Instant::now();
+    while Api::<ConfigMap>::all(client.clone()).list(&ListParams::default()).await.unwrap().items.len() < 60 {
+        assert!(began.elapsed() < SOON);
+        tokio::time::sleep(Duration::from_millis(50)).await;
+    }
+    assert!(Command::new("kill").args(["-INT", &child.id().to_string()]).status().unwrap().success());
+    let output = tokio::task::spawn_blocking(|| child.wait_with_output().unwrap()).await.unwrap();
+    let results: Results = serde_json::from_slice(&output.stdout).unwrap();
+    let checks = &results.scenarios.last().unwrap().checks;
+    assert_eq!(checks[0].first_fault.as_deref(), Some("it was interrupted"));
+    assert_eq!(output.status.code(), Some(1), "it is not whole");
+    assert!(world.is_clean().await);
+}
+
+/// As a terminal sends it: to the program and to the server that it started.
+#[test]
+fn a_run_that_is_interrupted_on_a_terminal_shows_what_it_has() {
+    use std::os::unix::process::CommandExt;
+    let directory = tempfile::tempdir().unwrap();
+    let arguments =
+        format!("fill idle {SMALL} --duration 300s --data-dir {} --json -", directory.path().display());
+    let child = command(&arguments.replace("--duration 1s", "")).process_group(0).spawn().unwrap();
+    let began = Instant::now();
+    while !directory.path().join("admin.kubeconfig").exists() {
+        assert!(began.elapsed() < SOON);
+        std::thread::sleep(Duration::from_millis(50));
+    }
+    std::thread::sleep(Duration::from_secs(3));
+    assert!(
+        Command::new("kill").args(["-INT", "--", &format!("-{}", child.id())]).status().unwrap().success()
+    );
+    let output = child.wait_with_output().unwrap();
+    let results: Results = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!(names(&results), ["fill", "idle"], "{}", said(&output));
+    assert_eq!(results.scenarios[0].rows[0].count, 60);
+}
+
+/// What was measured before a server died is not lost.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_server_that_dies_is_told_with_what_was_measured_before() {
+    let world = world().await;
+    let arguments = format!("fill write {SMALL} --duration 20s --kubeconfig {} --json -", world.kubeconfig);
+    let child = command(&arguments.replace("--duration 1s", "")).spawn().unwrap();
+    let client = world.server.client().await.unwrap();
+    let began = Instant::now();
+    while Api::<ConfigMap>::all(client.clone()).list(&ListParams::default()).await.unwrap().items.len() < 100
+    {
+        assert!(began.elapsed() < SOON);
+        tokio::time::sleep(Duration::from_millis(50)).await;
+    }
+    world.server.stop().await;
+    let output = tokio::task::spawn_blocking(|| child.wait_with_output().unwrap()).await.unwrap();
+    let results: Results = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!((names(&results), output.status.code()), (vec!["fill", "write"], Some(1)));
+    assert!(results.scenarios[1].checks[0].first_fault.is_some());
+}
+
+#[test]
+fn what_cannot_be_measured_is_told_in_one_line() {
+    let directory = tempfile::tempdir().unwrap();
+    let nobody = directory.path().join("nobody");
+    write_kubeconfig(&nobody, "https://127.0.0.1:1");
+    for (arguments, code, expected) in [
+        (format!("list --kubeconfig {}", nobody.display()), 1, "cannot be reached"),
+        ("list --protocol http2 --tls=false".to_owned(), 1, "HTTP/2 is agreed on by TLS"),
+        (format!("list --kubeconfig {} --pid 4294967295", nobody.display()), 1, "cannot be measured"),
+        ("list --storage etcd --etcd-servers http://127.0.0.1:1".to_owned(), 1, "did not start"),
+        ("lists".to_owned(), 2, "there is no scenario"),
+        (
+            "list --json /nowhere/x.json --objects 1 --duration 1s".to_owned(),
+            2,
+            "--json: cannot write /nowhere/x.json",
+        ),
+    ] {
+        let output = command(&arguments).output().unwrap();
+        let text = String::from_utf8_lossy(&output.stderr);
+        assert_eq!((output.status.code(), text.lines().count()), (Some(code), 1), "{arguments}: {text}");
+        assert!(text.starts_with("keepwatch: ") && text.contains(expected), "{arguments}: {text}");
+    }
+}
+
+fn write_kubeconfig(path: &Path, server: &str) {
+    let text = format!(
+        "apiVersion: v1\nkind: Config\ncurrent-context: a\nclusters:\n- name: a\n  cluster: {{server: \"{server}\"}}\n\
+         users:\n- name: a\n  user: {{}}\ncontexts:\n- name: a\n  context: {{cluster: a, user: a}}\n"
+    );
+    std::fs::write(path, text).unwrap();
+}
