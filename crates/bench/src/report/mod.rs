@@ -3,7 +3,7 @@
 //! Nothing here measures. Kept true: any results that can be read can be shown, whatever numbers and texts they hold.
 
 mod number;
-mod text;
+pub mod text;
 mod read;
 mod verdict;
 mod describe;

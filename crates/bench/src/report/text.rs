@@ -7,7 +7,7 @@ use std::borrow::Cow;
 use unicode_width::UnicodeWidthChar;
 
 /// A text without characters that do something else than to be seen.
-pub(super) fn plain(text: &str) -> Cow<'_, str> {
+pub fn plain(text: &str) -> Cow<'_, str> {
     if !text.contains(is_active) {
         return Cow::Borrowed(text);
     }
@@ -37,12 +37,12 @@ pub(super) fn escaped(text: &str) -> String {
 }
 
 /// How many columns a text takes.
-pub(super) fn columns(text: &str) -> usize {
+pub fn columns(text: &str) -> usize {
     text.chars().map(|c| c.width().unwrap_or(0)).sum()
 }
 
 /// As much of a text as fits into so many columns.
-pub(super) fn clipped(text: &str, width: usize) -> Cow<'_, str> {
+pub fn clipped(text: &str, width: usize) -> Cow<'_, str> {
     if columns(text) <= width {
         return Cow::Borrowed(text);
     }

@@ -4,45 +4,9 @@
 //! the direction of writing.
 
 use jiff::Timestamp;
-use std::{borrow::Cow, time::Duration};
-use unicode_width::UnicodeWidthChar;
+use std::time::Duration;
 
-/// A text without characters that do something else than to be seen.
-pub(super) fn plain(text: &str) -> Cow<'_, str> {
-    if !text.contains(is_active) {
-        return Cow::Borrowed(text);
-    }
-    Cow::Owned(text.chars().map(|c| if is_active(c) { '\u{fffd}' } else { c }).collect())
-}
-
-fn is_active(c: char) -> bool {
-    let turns =
-        matches!(c, '\u{61c}' | '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}');
-    c.is_control() || turns || matches!(c, '\u{2028}' | '\u{2029}')
-}
-
-/// How many columns a text takes.
-pub(super) fn columns(text: &str) -> usize {
-    text.chars().map(|c| c.width().unwrap_or(0)).sum()
-}
-
-/// As much of a text as fits into so many columns.
-pub(super) fn clipped(text: &str, width: usize) -> Cow<'_, str> {
-    if columns(text) <= width {
-        return Cow::Borrowed(text);
-    }
-    let mut room = width.saturating_sub(1);
-    let fits = |c: &char| match room.checked_sub(c.width().unwrap_or(0)) {
-        Some(left) => {
-            room = left;
-            true
-        }
-        None => false,
-    };
-    let mut cut: String = text.chars().take_while(fits).collect();
-    cut.extend((width > 0).then_some('…'));
-    Cow::Owned(cut)
-}
+pub(super) use keepwatch_bench::report::text::{clipped, columns, plain};
 
 /// A text in a column of this width, which it may not fill.
 pub(super) fn padded(text: &str, width: usize) -> String {
