@@ -1,7 +1,7 @@
 //! One informer for each kind of object, however many ask for it.
 //!
-//! Kept true: who asks for the same objects in the same form gets the same informer. Every informer runs at most once,
-//! and none is started after the end.
+//! Kept true: who asks for the same objects in the same form gets the same informer; objects that are in no namespace are
+//! the same whichever namespaces were named. Every informer runs at most once, and none is started after the end.
 
 use crate::{Builder, Fetch, Informer, Lean, Object, ObjectKey, Status, informer::Selection};
 use futures::future::{BoxFuture, join_all};
@@ -66,7 +66,24 @@ struct State {
 struct Identity {
     form: TypeId,
     path: String,
+    is_cluster_scoped: bool,
     selection: Selection,
+}
+
+impl Identity {
+    /// Of kinds that are in no namespace it does not matter which were named.
+    fn new(form: TypeId, path: String, is_cluster_scoped: bool, mut selection: Selection) -> Self {
+        if is_cluster_scoped {
+            selection.namespaces.clear();
+        }
+        Identity { form, path, is_cluster_scoped, selection }
+    }
+
+    /// Whether it is what would be asked for with this path and selection, in whatever form.
+    fn is_of(&self, path: &str, selection: &Selection) -> bool {
+        let asked = Identity::new(self.form, path.to_owned(), self.is_cluster_scoped, selection.clone());
+        *self == asked
+    }
 }
 
 /// What a factory will be.
@@ -182,7 +199,7 @@ impl InformerFactory {
         K: Fetch<Resource = K> + Resource<DynamicType: Clone + Default + Send + Sync, Scope: 'static>,
     {
         let kind = K::DynamicType::default();
-        self.get(K::url_path(&kind, None), || Informer::builder(self.shared.client.clone()))
+        self.get(K::url_path(&kind, None), Informer::builder(self.shared.client.clone()))
     }
 
     /// The same, with objects kept as JSON.
@@ -191,36 +208,37 @@ impl InformerFactory {
         K: Fetch<Resource = K> + Resource<DynamicType: Clone + Default + Send + Sync, Scope: 'static>,
     {
         let kind = K::DynamicType::default();
-        self.get(K::url_path(&kind, None), || Informer::<K>::builder(self.shared.client.clone()).lean())
+        self.get(K::url_path(&kind, None), Informer::<K>::builder(self.shared.client.clone()).lean())
     }
 
     /// The informer of a kind that is known only when the program runs.
     pub fn dynamic(&self, kind: &ApiResource) -> Informer<DynamicObject> {
         let path = DynamicObject::url_path(kind, None);
-        self.get(path, || Informer::dynamic(self.shared.client.clone(), kind))
+        self.get(path, Informer::dynamic(self.shared.client.clone(), kind))
     }
 
     /// The informer of the metadata of such objects.
     pub fn metadata(&self, kind: &ApiResource) -> Informer<PartialObjectMeta<DynamicObject>> {
         let path = DynamicObject::url_path(kind, None);
-        self.get(path, || Informer::metadata(self.shared.client.clone(), kind))
+        self.get(path, Informer::metadata(self.shared.client.clone(), kind))
     }
 
-    fn get<O: Object>(&self, path: String, make: impl FnOnce() -> Builder<O>) -> Informer<O> {
-        let identity = Identity { form: TypeId::of::<O>(), path, selection: self.selection.clone() };
+    fn get<O: Object>(&self, path: String, builder: Builder<O>) -> Informer<O> {
+        let identity =
+            Identity::new(TypeId::of::<O>(), path, builder.is_cluster_scoped(), self.selection.clone());
         let mut state = self.shared.state.lock();
         let known =
             state.informers.get(&identity).and_then(|known| known.as_any().downcast_ref::<Informer<O>>());
         if let Some(informer) = known {
             return informer.clone();
         }
-        let builder = make().resync(self.shared.resync);
+        let builder = builder.resync(self.shared.resync);
         let setting = self.shared.settings.get(&TypeId::of::<O>());
         let builder = match setting.and_then(|setting| setting.downcast_ref::<Setting<O>>()) {
             Some(setting) => setting(builder),
             None => builder,
         };
-        let informer = builder.select(self.selection.clone()).build();
+        let informer = builder.select(identity.selection.clone()).build();
         state.order.push(identity.clone());
         state.informers.insert(identity, Arc::new(informer.clone()));
         informer
@@ -238,8 +256,7 @@ impl InformerFactory {
             group => format!("/apis/{group}/{version}/{plural}"),
         };
         let state = self.shared.state.lock();
-        let is_it = |identity: &&Identity| identity.path == path && identity.selection == self.selection;
-        let found = state.order.iter().find(is_it);
+        let found = state.order.iter().find(|identity| identity.is_of(&path, &self.selection));
         found.map(|identity| Arc::clone(&state.informers[identity])).ok_or(UnknownResource { path })
     }
 
@@ -382,7 +399,7 @@ impl<O: Object> Managed for Informer<O> {
 mod tests {
     use super::*;
     use http::{Request, Response};
-    use k8s_openapi::api::core::v1::{ConfigMap, Secret};
+    use k8s_openapi::api::core::v1::{ConfigMap, Node, Secret};
     use kube_client::client::Body;
 
     /// A server that has nothing, and sends nothing on watches.
@@ -422,6 +439,18 @@ mod tests {
         let kind = ApiResource::erase::<ConfigMap>(&());
         assert!(is_same(&factory.dynamic(&kind), &factory.dynamic(&kind)));
         assert!(is_same(&factory.metadata(&kind), &factory.metadata(&kind)));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn what_is_in_no_namespace_is_the_same_whichever_is_named() {
+        let factory = factory().build();
+        let of = |namespace: &str| factory.namespaces([namespace]);
+        assert!(is_same(&factory.informer::<Node>(), &of("x").informer::<Node>()));
+        assert!(is_same(&of("x").lean::<Node>(), &of("y").lean::<Node>()));
+        assert!(of("z").find("", "v1", "nodes").is_ok());
+        assert!(of("z").labels("a=b").find("", "v1", "nodes").is_err());
+        of("x").informer::<ConfigMap>();
+        assert!(of("z").find("", "v1", "configmaps").is_err());
     }
 
     /// Case 52.

@@ -272,6 +272,10 @@ impl<O> Builder<O> {
         self
     }
 
+    pub(crate) fn is_cluster_scoped(&self) -> bool {
+        self.is_cluster_scoped
+    }
+
     pub(crate) fn select(mut self, selection: Selection) -> Self {
         self.selection = selection;
         self
