@@ -108,7 +108,8 @@ impl<C: Future + Unpin, S: Taking> Future for Together<C, S> {
         this.bell.task.register(context.waker());
         this.bell.is_heard.store(true, SeqCst);
         for _ in 0..TURNS_MAX {
-            this.bell.rung.store(false, SeqCst);
+            // Read, not only written: what was done before it was rung is seen from here on.
+            this.bell.rung.swap(false, SeqCst);
             if let Poll::Ready(ended) = this.turn() {
                 return Poll::Ready(ended);
             }

@@ -79,19 +79,29 @@ pub(crate) fn fill_ahead(log: &Path) -> io::Result<()> {
         Err(Errno::NXIO) => length,
         other => other?,
     };
-    let mut zeros = vec![0; data_again.saturating_sub(hole).min(FILL_BYTES) as usize];
+    let mut chunk = vec![0; FILL_CHUNK_BYTES];
+    let chunks = || {
+        let bytes = data_again.saturating_sub(hole).min(FILL_BYTES) as usize;
+        (0..bytes).step_by(FILL_CHUNK_BYTES).map(move |start| FILL_CHUNK_BYTES.min(bytes - start))
+    };
     file.seek(io::SeekFrom::Start(hole))?;
-    file.read_exact(&mut zeros)?;
-    if zeros.iter().any(|byte| *byte != 0) {
-        return Ok(());
+    for bytes in chunks() {
+        file.read_exact(&mut chunk[..bytes])?;
+        if chunk.iter().any(|byte| *byte != 0) {
+            return Ok(());
+        }
     }
     file.seek(io::SeekFrom::Start(hole))?;
-    file.write_all(&zeros)?;
+    for bytes in chunks() {
+        file.write_all(&chunk[..bytes])?;
+    }
     file.sync_data()
 }
 
 /// How much of a journal is filled at a time.
 pub(crate) const FILL_BYTES: u64 = 4 << 20;
+/// How much of that is in memory at once.
+const FILL_CHUNK_BYTES: usize = 128 << 10;
 
 /// A log's journals, oldest first.
 fn journals(log: &Path) -> io::Result<Vec<PathBuf>> {
