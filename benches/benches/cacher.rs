@@ -7,7 +7,9 @@
 //! follows a storage that has its events ready in memory, so that the cost is the cache's and its readers' alone.
 //! CPU is this process's, user and system; what is counted never includes filling stores and opening watches.
 
-use async_trait::async_trait;
+#[path = "../script.rs"]
+mod script;
+
 use bytes::Bytes;
 use futures::{FutureExt, StreamExt, future, stream, task::AtomicWaker};
 use keepwatch_apimachinery::{
@@ -19,18 +21,18 @@ use keepwatch_apimachinery::{
 };
 use keepwatch_cacher::{CacheMetrics, Cacher, CacherOptions, Encodings};
 use keepwatch_storage::{
-    Attributes, Backend, DeleteOptions, Inspector, Key, List, ListRequest, Object, Predicate, ResourcePrefix,
-    Storage, StorageError, Store, StoreOptions, TryUpdate, Undecodable, Update, UpdateOptions, Validate,
-    Version, Watch, WatchEvent, WatchRequest,
+    Attributes, Backend, Inspector, Key, ListRequest, Object, Predicate, ResourcePrefix, Storage, Store,
+    StoreOptions, Undecodable, Update, UpdateOptions, Version, Watch, WatchEvent, WatchRequest,
 };
 use keepwatch_storage_embedded::{Embedded, EmbeddedOptions};
+use script::Script;
 use std::{
     fmt::Write,
     fs,
     future::Future,
     process::Command,
     sync::{
-        Arc, Mutex,
+        Arc,
         atomic::{AtomicUsize, Ordering},
     },
     task::Poll,
@@ -406,9 +408,7 @@ impl Writer {
 
 /// A storage with a state and events after it, which it tells when it is let.
 struct Prepared {
-    pods: Mutex<Vec<Object>>,
-    events: Mutex<Vec<Object>>,
-    begin: ResourceVersion,
+    storage: Arc<Script>,
     last: ResourceVersion,
     gate: Arc<Gate>,
 }
@@ -429,7 +429,7 @@ impl Gate {
 
 impl Prepared {
     /// These pods, and `events` updates of one after the other.
-    fn new(pods: &[Pod], events: usize) -> Arc<Self> {
+    fn new(pods: &[Pod], events: usize) -> Self {
         let value = Pod::ordinary(0).json(POD_BYTES, 0);
         let keys: Vec<_> = pods.iter().map(|pod| prefix().object(&pod.path()).expect("a fine key")).collect();
         let attributes: Vec<_> = pods.iter().map(|pod| pod.attributes()).collect();
@@ -440,86 +440,36 @@ impl Prepared {
         let first = 2 + pods.len();
         let state = (0..pods.len()).map(|at| object(at, 2 + at)).collect();
         let events = (0..events).map(|at| object(at, first + at)).collect::<Vec<_>>();
-        Arc::new(Self {
-            pods: Mutex::new(state),
-            begin: version(first - 1),
-            last: version(first - 1 + events.len()),
-            events: Mutex::new(events),
-            gate: Arc::default(),
-        })
+        let (begin, last) = (version(first - 1), version(first - 1 + events.len()));
+        let gate = Arc::<Gate>::default();
+        let told = let_through(events, Arc::clone(&gate));
+        Prepared { storage: Arc::new(Script::new(state, begin, told)), last, gate }
     }
+}
+
+/// Tells as many of these as the gate is open for.
+fn let_through(events: Vec<Object>, gate: Arc<Gate>) -> Watch {
+    let (mut events, mut told) = (events.into_iter(), 0);
+    stream::poll_fn(move |context| {
+        if told == gate.open_for.load(Ordering::Acquire) {
+            gate.watch.register(context.waker());
+            if told == gate.open_for.load(Ordering::Acquire) {
+                return Poll::Pending;
+            }
+        }
+        match events.next() {
+            Some(object) => {
+                told += 1;
+                Poll::Ready(Some(Ok(WatchEvent::Modified(object))))
+            }
+            None => Poll::Pending,
+        }
+    })
+    .boxed()
 }
 
 fn version(number: usize) -> ResourceVersion {
     ResourceVersion::new(number as u64).expect("not zero")
-}
-
-fn unasked<T>() -> Result<T, StorageError> {
-    Err(StorageError::backend("measuring", "nobody asks for this"))
-}
-
-#[async_trait]
-impl Storage for Prepared {
-    async fn create(&self, _: &str, _: Bytes, _: Option<Duration>) -> Result<Object, StorageError> {
-        unasked()
-    }
-
-    async fn get(&self, _: &str, _: Position) -> Result<Option<Object>, StorageError> {
-        unasked()
-    }
-
-    async fn delete(&self, _: &str, _: DeleteOptions, _: Validate<'_>) -> Result<Object, StorageError> {
-        unasked()
-    }
-
-    async fn guaranteed_update(
-        &self,
-        _: &str,
-        _: UpdateOptions,
-        _: TryUpdate<'_>,
-    ) -> Result<Object, StorageError> {
-        unasked()
-    }
-
-    async fn get_list(&self, _: &str, _: ListRequest) -> Result<List, StorageError> {
-        let mut items = std::mem::take(&mut *self.pods.lock().expect("nobody panics"));
-        items.sort_by(|one, other| one.key.cmp(&other.key));
-        let looked_at = items.len();
-        Ok(List { items, revision: self.begin, next: None, remaining: None, looked_at })
-    }
-
-    async fn watch(&self, _: &str, _: WatchRequest) -> Result<Watch, StorageError> {
-        let mut events = std::mem::take(&mut *self.events.lock().expect("nobody panics")).into_iter();
-        let (gate, mut told) = (self.gate.clone(), 0);
-        Ok(stream::poll_fn(move |context| {
-            if told == gate.open_for.load(Ordering::Acquire) {
-                gate.watch.register(context.waker());
-                if told == gate.open_for.load(Ordering::Acquire) {
-                    return Poll::Pending;
-                }
-            }
-            match events.next() {
-                Some(object) => {
-                    told += 1;
-                    Poll::Ready(Some(Ok(WatchEvent::Modified(object))))
-                }
-                None => Poll::Pending,
-            }
-        })
-        .boxed())
-    }
-
-    async fn request_progress(&self) -> Result<(), StorageError> {
-        Ok(())
-    }
-
-    async fn current_revision(&self) -> Result<ResourceVersion, StorageError> {
-        Ok(self.begin)
-    }
-
-    fn compacted_revision(&self) -> Option<ResourceVersion> {
-        None
-    }
 }
 
 /// How many have yet to hear what was told last.
@@ -643,8 +593,8 @@ fn queues() {
                 let cost = run(threads, async move {
                     let pods: Vec<_> = (0..1000).map(Pod::ordinary).collect();
                     let warm_up = burst.max(1024);
-                    let storage = Prepared::new(&pods, events + warm_up);
-                    let cacher = cacher(storage.clone(), near()).await;
+                    let prepared = Prepared::new(&pods, events + warm_up);
+                    let cacher = cacher(prepared.storage.clone(), near()).await;
                     let round = Arc::new(Round::default());
                     for _ in 0..watchers {
                         listen(&cacher, Predicate::everything(), &round, burst).await;
@@ -655,7 +605,7 @@ fn queues() {
                             meter = Meter::start();
                         }
                         round.begin(watchers);
-                        storage.gate.open(burst);
+                        prepared.gate.open(burst);
                         round.over.notified().await;
                     }
                     meter.cost()
@@ -732,14 +682,14 @@ async fn select_among(
     };
     let mut shares = Vec::new();
     if over == "events" {
-        let storage = Prepared::new(&pods, EVENTS_PER_SHARE * (SHARES + 1));
-        let cacher = cacher(storage.clone(), options).await;
+        let prepared = Prepared::new(&pods, EVENTS_PER_SHARE * (SHARES + 1));
+        let cacher = cacher(prepared.storage.clone(), options).await;
         listen_all(&cacher).await;
         for _ in 0..=SHARES {
             let meter = Meter::start();
             for _ in 0..EVENTS_PER_SHARE {
                 round.begin(1);
-                storage.gate.open(1);
+                prepared.gate.open(1);
                 round.over.notified().await;
             }
             shares.push(meter.cost().cpu_us(EVENTS_PER_SHARE));
@@ -887,11 +837,11 @@ fn ingest() {
         const EVENTS: usize = 600_000;
         let cost = run(2, async move {
             let all: Vec<_> = scattered(pods).map(Pod::ordinary).collect();
-            let storage = Prepared::new(&all, EVENTS);
-            let cacher = cacher(storage.clone(), CacherOptions { indexed_fields, ..near() }).await;
+            let prepared = Prepared::new(&all, EVENTS);
+            let cacher = cacher(prepared.storage.clone(), CacherOptions { indexed_fields, ..near() }).await;
             let meter = Meter::start();
-            storage.gate.open(EVENTS);
-            until_reached(&cacher, storage.last).await;
+            prepared.gate.open(EVENTS);
+            until_reached(&cacher, prepared.last).await;
             meter.cost()
         });
         report("events", pods, indexed_fields.len(), EVENTS, cost);

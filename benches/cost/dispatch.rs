@@ -5,9 +5,9 @@
 
 use crate::{
     Ready, objects,
+    script::Script,
     server::{self, SEED},
 };
-use async_trait::async_trait;
 use bytes::Bytes;
 use futures::{StreamExt, channel::mpsc};
 use keepwatch_apimachinery::{
@@ -19,16 +19,14 @@ use keepwatch_apimachinery::{
 use keepwatch_cacher::{CacheMetrics, Cacher, CacherOptions};
 use keepwatch_registry::inspect::ResourceInspector;
 use keepwatch_storage::{
-    Attributes, DeleteOptions, Inspector, Key, List, ListRequest, Object, Predicate, ResourcePrefix, Storage,
-    StorageError, TryUpdate, UpdateOptions, Validate, Version, Watch, WatchEvent, WatchRequest,
+    Attributes, Inspector, Key, Object, Predicate, ResourcePrefix, Storage, Version, WatchEvent, WatchRequest,
 };
 use std::{
     iter,
     sync::{
-        Arc, Mutex,
+        Arc,
         atomic::{AtomicUsize, Ordering},
     },
-    time::Duration,
 };
 use tokio::{runtime::Runtime, sync::Notify};
 
@@ -67,7 +65,8 @@ fn told_to(
     let round = Arc::new(Round::default());
     let (mut tell, cache) = runtime.block_on(async {
         let (tell, told) = mpsc::channel(EVENTS_UNDER_WAY);
-        let cache = cache(Script { state: pods.state(), told: Mutex::new(Some(told)) }).await;
+        let told = told.map(|object| Ok(WatchEvent::Modified(object))).boxed();
+        let cache = cache(Script::new(pods.state(), version(PODS), told)).await;
         for predicate in watchers {
             listen(&cache, predicate, &round).await;
         }
@@ -164,60 +163,4 @@ impl Pods {
 
 fn version(number: usize) -> ResourceVersion {
     ResourceVersion::new(number as u64).expect("not zero")
-}
-
-/// A storage that has a state and tells of the changes that it is handed.
-struct Script {
-    state: Vec<Object>,
-    told: Mutex<Option<mpsc::Receiver<Object>>>,
-}
-
-fn unasked<T>() -> Result<T, StorageError> {
-    Err(StorageError::backend("following a script", "nobody asks for this"))
-}
-
-#[async_trait]
-impl Storage for Script {
-    async fn create(&self, _: &str, _: Bytes, _: Option<Duration>) -> Result<Object, StorageError> {
-        unasked()
-    }
-
-    async fn get(&self, _: &str, _: Position) -> Result<Option<Object>, StorageError> {
-        unasked()
-    }
-
-    async fn delete(&self, _: &str, _: DeleteOptions, _: Validate<'_>) -> Result<Object, StorageError> {
-        unasked()
-    }
-
-    async fn guaranteed_update(
-        &self,
-        _: &str,
-        _: UpdateOptions,
-        _: TryUpdate<'_>,
-    ) -> Result<Object, StorageError> {
-        unasked()
-    }
-
-    async fn get_list(&self, _: &str, _: ListRequest) -> Result<List, StorageError> {
-        let (items, looked_at) = (self.state.clone(), self.state.len());
-        Ok(List { items, revision: version(looked_at), next: None, remaining: None, looked_at })
-    }
-
-    async fn watch(&self, _: &str, _: WatchRequest) -> Result<Watch, StorageError> {
-        let told = self.told.lock().expect("nobody panics").take().expect("it is watched once");
-        Ok(told.map(|object| Ok(WatchEvent::Modified(object))).boxed())
-    }
-
-    async fn request_progress(&self) -> Result<(), StorageError> {
-        Ok(())
-    }
-
-    async fn current_revision(&self) -> Result<ResourceVersion, StorageError> {
-        Ok(version(self.state.len()))
-    }
-
-    fn compacted_revision(&self) -> Option<ResourceVersion> {
-        None
-    }
 }

@@ -10,6 +10,8 @@ mod server;
 #[path = "../benches/server/objects.rs"]
 #[allow(dead_code, reason = "the benchmark of servers needs more of it")]
 mod objects;
+#[path = "../script.rs"]
+mod script;
 mod events;
 mod dispatch;
 mod lists;
