@@ -80,6 +80,11 @@ struct Shared {
 impl Cluster {
     /// Nothing is asked of the server yet.
     pub(crate) async fn new(config: Config, protocol: Protocol) -> Result<Cluster, Failure> {
+        if let Some(proxy) = &config.proxy_url {
+            return Err(Failure::new(format!(
+                "the kubeconfig asks for the proxy {proxy}, and none is used here"
+            )));
+        }
         let url = config.cluster_url.clone();
         let host = url.host().ok_or_else(|| Failure::new(format!("{url} names no host")))?.to_owned();
         let is_tls = url.scheme_str() != Some("http");
@@ -245,10 +250,20 @@ async fn headers(config: &Config) -> Result<HeaderMap, Failure> {
 /// A request was not answered as it should be.
 #[derive(Debug)]
 pub(crate) enum Refused {
-    /// The server says why: the code, and the body.
+    /// The server says why: the code, and what it says about which path.
     Answer(StatusCode, String),
     /// There is no answer.
     Broken(Failure),
+}
+
+impl Refused {
+    /// Whether what was asked for may have been done all the same.
+    pub(crate) fn is_uncertain(&self) -> bool {
+        match self {
+            Refused::Answer(code, _) => code.is_server_error(),
+            Refused::Broken(_) => true,
+        }
+    }
 }
 
 impl From<Failure> for Refused {
@@ -308,9 +323,9 @@ impl Connection {
 
     /// Reads a long answer without keeping it: how often `needle` stands in it, and how it begins.
     pub(crate) async fn read_through(&mut self, path: &str, needle: &[u8]) -> Result<ReadThrough, Refused> {
-        let mut body = self.send(Method::GET, path, Bytes::new()).await?.into_body();
+        let mut body = in_time(path, self.send(Method::GET, path, Bytes::new())).await?.into_body();
         let (mut read, mut window) = (ReadThrough::default(), Vec::new());
-        while let Some(frame) = body.frame().await {
+        while let Some(frame) = in_time(path, async { Ok(body.frame().await) }).await? {
             let Ok(data) = frame.map_err(Failure::at(path))?.into_data() else { continue };
             if read.start.len() < START_BYTES {
                 read.start.extend_from_slice(&data[..data.len().min(START_BYTES)]);
@@ -362,9 +377,16 @@ impl Connection {
         }
         let code = answer.status();
         let body = answer.into_body().collect().await.map_err(Failure::at(path))?.to_bytes();
-        let body = &body[..body.len().min(ERROR_MAX_BYTES)];
-        Err(Refused::Answer(code, String::from_utf8_lossy(body).into_owned()))
+        Err(Refused::Answer(code, format!("{path}: {}", why(&body))))
     }
+}
+
+/// What a server says, if it says it as API servers do.
+fn why(body: &[u8]) -> String {
+    let status: Option<serde_json::Value> = serde_json::from_slice(body).ok();
+    let message = status.and_then(|status| Some(status.get("message")?.as_str()?.to_owned()));
+    let text = || String::from_utf8_lossy(&body[..body.len().min(ERROR_MAX_BYTES)]).into_owned();
+    message.unwrap_or_else(text)
 }
 
 /// How much of a long answer is kept: enough for what stands before the items.

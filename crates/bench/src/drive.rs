@@ -1,7 +1,8 @@
 //! Requests, many at a time: as fast as they are answered, or at a pace.
 //!
 //! Kept true: at a pace, a request that had to wait for its turn is as late as it is, counted from when it was due; a
-//! server that stalls cannot hide that by not being asked.
+//! server that stalls cannot hide that by not being asked. One that cannot keep up with the pace at all is not waited for
+//! much longer than agreed; what was not sent then is counted.
 
 use crate::{
     Failure,
@@ -72,25 +73,40 @@ impl Pace {
         Pace { duration, count: None, rate: Some(rate) }
     }
 
-    /// When the request of this number is due; nothing if it is not sent any more.
+    /// Whether no more requests are sent, whatever their numbers.
+    fn is_over(&self, began: Instant) -> bool {
+        let overtime = if self.rate.is_some() { OVERTIME } else { Duration::ZERO };
+        began.elapsed() >= self.duration.saturating_add(overtime)
+    }
+
+    /// When the request of this number is due; nothing if there is none.
     fn due(&self, began: Instant, number: u64) -> Option<Instant> {
-        if self.count.is_some_and(|count| number >= count) {
+        if number >= self.planned().unwrap_or(u64::MAX) {
             return None;
         }
-        let now = Instant::now();
-        let due = match self.rate {
+        Some(match self.rate {
             Some(rate) => began + Duration::from_secs_f64(number as f64 / rate),
-            None => now,
-        };
-        (due.saturating_duration_since(began) < self.duration).then_some(due)
+            None => Instant::now(),
+        })
+    }
+
+    /// How many there are, if that is known beforehand.
+    fn planned(&self) -> Option<u64> {
+        let by_rate = self.rate.map(|rate| (rate * self.duration.as_secs_f64()).ceil() as u64);
+        self.count.into_iter().chain(by_rate).min()
     }
 }
+
+/// How much longer than agreed a server is asked that is behind.
+const OVERTIME: Duration = Duration::from_secs(1);
 
 /// What came of it.
 #[derive(Debug, Default)]
 pub(crate) struct Driven {
     pub(crate) count: u64,
     pub(crate) failed: u64,
+    /// How many there was no time for.
+    pub(crate) unsent: u64,
     /// What was wrong the first time.
     pub(crate) first_failure: Option<String>,
 }
@@ -141,11 +157,10 @@ pub(crate) async fn drive(
     let workers: Vec<_> = clients.into_iter().enumerate().map(working).map(AbortOnDropHandle::new).collect();
     let faults = try_join_all(workers).await.map_err(Failure::at("a client failed"))?;
     let faults: Result<Vec<_>, Failure> = faults.into_iter().collect();
-    Ok(Driven {
-        count: drive.done.load(Relaxed),
-        failed: drive.failed.load(Relaxed),
-        first_failure: faults?.into_iter().flatten().next(),
-    })
+    let (count, failed) = (drive.done.load(Relaxed), drive.failed.load(Relaxed));
+    let planned = drive.pace.planned().filter(|_| !run.stop.is_cancelled());
+    let unsent = planned.map_or(0, |planned| planned.saturating_sub(count + failed));
+    Ok(Driven { count, failed, unsent, first_failure: faults?.into_iter().flatten().next() })
 }
 
 impl Drive {
@@ -156,7 +171,8 @@ impl Drive {
         mut connection: Connection,
     ) -> Result<Option<String>, Failure> {
         let mut first = None;
-        while !self.run.stop.is_cancelled() {
+        // The time first: a number that is taken is sent, so that those that were sent have no gaps.
+        while !self.run.stop.is_cancelled() && !self.pace.is_over(self.began) {
             let number = self.next.fetch_add(1, Relaxed);
             let Some(due) = self.pace.due(self.began, number) else { break };
             let since = wait(due).await;
@@ -196,11 +212,7 @@ impl Drive {
                 let some = any(number, *count);
                 self.write(connection, Method::PATCH, some, &objects.path(some), objects.touch(sent)).await
             }
-            Request::Delete(first) => {
-                connection.ask(Method::DELETE, &objects.path(first + number), Bytes::new()).await?;
-                self.ledger.deleted(first + number);
-                Ok(())
-            }
+            Request::Delete(first) => self.delete(connection, first + number).await,
             Request::Join(nodes) => {
                 let node = number % nodes;
                 connection.ask(Method::POST, &objects.leases(), objects.lease(node)).await.map(drop)
@@ -230,14 +242,39 @@ impl Drive {
         path: &str,
         json: String,
     ) -> Result<(), Refused> {
-        let answer = connection.ask(method, path, json).await?;
+        let is_new = method == Method::POST;
+        let answer = connection.ask(method, path, json).await.inspect_err(|refused| {
+            if refused.is_uncertain() {
+                self.ledger.unanswered(object);
+            }
+            if is_new {
+                self.ledger.not_created(object);
+            }
+        })?;
         let version = version_in(&answer).ok_or_else(|| Failure::new(format!("{path} has no version")))?;
         self.ledger.changed(object, version);
         Ok(())
     }
 
+    /// What could not be created, as far as is known, need not be there.
+    async fn delete(&self, connection: &mut Connection, object: usize) -> Result<(), Refused> {
+        match connection.ask(Method::DELETE, &self.run.objects.path(object), Bytes::new()).await {
+            Ok(_) => {
+                self.ledger.deleted(object);
+                Ok(())
+            }
+            Err(Refused::Answer(StatusCode::NOT_FOUND, _)) if self.ledger.may_be_missing(object) => Ok(()),
+            Err(refused) => {
+                if refused.is_uncertain() {
+                    self.ledger.unanswered(object);
+                }
+                Err(refused)
+            }
+        }
+    }
+
     async fn pages(&self, connection: &mut Connection, size: usize, expected: usize) -> Result<(), Refused> {
-        let base = format!("/api/v1/configmaps?labelSelector={}&limit={size}", self.run.objects.label());
+        let base = format!("/api/v1/configmaps?limit={size}");
         let (mut found, mut path) = (0, base.clone());
         loop {
             let read = connection.read_through(&path, &self.run.objects.needle()).await?;
@@ -250,9 +287,11 @@ impl Drive {
     }
 }
 
-/// One of so many, in an order in which neighbours do not follow each other.
+/// One of so many, in an order in which neighbours do not follow each other and each has its turn.
 fn any(number: usize, count: usize) -> usize {
-    number.wrapping_mul(7919) % count.max(1)
+    let count = count.max(1);
+    let stride = if count.is_multiple_of(7919) { 7907 } else { 7919 };
+    number.wrapping_mul(stride) % count
 }
 
 /// Waits until something is due, and says from when on it counts. Who waited is woken up to a millisecond late, which is not
@@ -284,12 +323,25 @@ mod tests {
         let pace = Pace::at_rate(Duration::from_secs(2), 10.0);
         let due = |number| pace.due(began, number).map(|due| due.duration_since(began).as_millis());
         assert_eq!((due(0), due(15), due(19), due(20)), (Some(0), Some(1500), Some(1900), None));
+        tokio::time::advance(Duration::from_millis(2999)).await;
+        assert!(!pace.is_over(began), "who is late is waited for");
+        tokio::time::advance(Duration::from_millis(1)).await;
+        assert!(pace.is_over(began));
         let pace = Pace::exactly(3);
         assert_eq!((0..5).filter(|number| pace.due(began, *number).is_some()).count(), 3);
-        let pace = Pace::flat_out(Duration::from_secs(1));
-        assert!(pace.due(began, 1_000_000).is_some());
+        let (pace, began) = (Pace::flat_out(Duration::from_secs(1)), Instant::now());
+        assert!(pace.due(began, 1_000_000).is_some() && !pace.is_over(began));
         tokio::time::sleep(Duration::from_secs(1)).await;
-        assert!(pace.due(began, 1_000_001).is_none());
+        assert!(pace.is_over(began));
+    }
+
+    #[test]
+    fn every_object_has_its_turn() {
+        for count in [1, 2, 100, 7919, 15838] {
+            let mut seen: Vec<_> = (0..count).map(|number| any(number, count)).collect();
+            seen.sort_unstable();
+            assert!(seen.into_iter().eq(0..count), "{count}");
+        }
     }
 
     #[tokio::test(start_paused = true)]

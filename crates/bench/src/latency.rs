@@ -36,6 +36,11 @@ impl Latencies {
         self.shards[who % SHARDS].lock().saturating_record(micros);
     }
 
+    /// How many there are.
+    pub(crate) fn count(&self) -> u64 {
+        self.shards.iter().map(|shard| shard.lock().len()).sum()
+    }
+
     /// All of them; nothing if there are none.
     pub(crate) fn summary(&self) -> Option<Latency> {
         let mut all = histogram();

@@ -85,6 +85,11 @@ impl Objects {
         )
     }
 
+    /// How large an object is, about.
+    pub(crate) fn bytes(&self) -> usize {
+        self.json(0, 0).len()
+    }
+
     /// A merge patch that only says when it was written.
     pub(crate) fn touch(&self, sent: u64) -> String {
         format!(r#"{{"metadata":{{"annotations":{{"keepwatch.dev/sent":"{sent}"}}}}}}"#)

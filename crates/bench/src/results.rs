@@ -112,7 +112,7 @@ pub struct Row {
     pub failed: u64,
     /// How long all of it took.
     pub seconds: f64,
-    /// How long each took, or how late it came.
+    /// How long each took; if [they came late](Row::is_lateness), how late.
     pub latency: Option<Latency>,
     /// What each cost the server.
     pub cpu_micros_each: Option<f64>,
@@ -127,9 +127,15 @@ impl Row {
     pub fn per_second(&self) -> f64 {
         if self.seconds > 0.0 { self.count as f64 / self.seconds } else { 0.0 }
     }
+
+    /// Whether latencies say how late something came: an event does not take a time, it is told some time after its write
+    /// was sent.
+    pub fn is_lateness(&self) -> bool {
+        self.unit == "event"
+    }
 }
 
-/// How long things took, in microseconds.
+/// How long things took, or how late they came, in microseconds.
 #[derive(Clone, Debug, Default, Deserialize, Serialize)]
 pub struct Latency {
     /// Of how many.
@@ -146,7 +152,7 @@ pub struct Latency {
     pub p999: f64,
     /// The longest.
     pub max: f64,
-    /// For rising shares between 0 and 1 of all of them, what that share took at the most: a curve.
+    /// For rising shares between 0 and 1 of all of them, what that share has at the most: a curve.
     pub curve: Vec<(f64, f64)>,
 }
 

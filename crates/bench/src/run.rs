@@ -75,7 +75,8 @@ pub async fn run(options: Options, stop: CancellationToken) -> Result<Results, F
         Target::Cluster { config, processes } => (*config, processes, None, None),
         Target::Own(own) => {
             let started = own.start().await?;
-            (started.config.clone(), vec![started.process], Some(own.storage), Some(started))
+            let processes = [vec![started.process], own.beside].concat();
+            (started.config.clone(), processes, Some(own.storage), Some(started))
         }
     };
     let cluster = Cluster::new(config, options.protocol).await?;
@@ -101,9 +102,9 @@ pub async fn run(options: Options, stop: CancellationToken) -> Result<Results, F
     run.progress.says("cleaning up");
     let cleaned = run.clean().await;
     run.progress.clear();
-    let scenarios = scenarios?;
-    if scenarios.iter().all(is_whole) {
-        cleaned?;
+    let mut scenarios = scenarios?;
+    if let (Err(failure), Some(last)) = (cleaned, scenarios.last_mut()) {
+        last.checks.push(run.left_behind(&failure));
     }
     Ok(Results {
         format: results::FORMAT,
@@ -138,8 +139,9 @@ impl Run {
             self.progress.begins(scenario.name());
             let began_ms = since(began);
             let ended = tokio::select! {
-                ended = scenario.run(self) => ended,
+                biased;
                 () = self.stop.cancelled() => Err(Failure::new("it was interrupted")),
+                ended = scenario.run(self) => ended,
             };
             let is_over = ended.is_err();
             let scenario::Outcome { rows, checks } = match ended {
@@ -182,7 +184,7 @@ impl Run {
 
     async fn make_namespaces(&self) -> Result<(), Failure> {
         let mut connection = self.cluster.connect().await?;
-        for name in self.objects.namespaces() {
+        for name in self.objects.namespaces().take_while(|_| !self.stop.is_cancelled()) {
             let json = format!(r#"{{"apiVersion":"v1","kind":"Namespace","metadata":{{"name":"{name}"}}}}"#);
             connection.ask(Method::POST, "/api/v1/namespaces", json).await?;
         }
@@ -210,6 +212,22 @@ impl Run {
         first
     }
 
+    /// What is told if not everything could be deleted.
+    fn left_behind(&self, failure: &Failure) -> Check {
+        let names: Vec<_> = self.objects.namespaces().collect();
+        let which = match &*names {
+            [] => String::new(),
+            [only] => format!("namespace {only}"),
+            [first, .., last] => format!("namespaces {first} to {last}"),
+        };
+        Check {
+            claim: "what was created was deleted".to_owned(),
+            checked: names.len() as u64,
+            faults: 1,
+            first_fault: Some(format!("look for {which}: {failure}")),
+        }
+    }
+
     /// The version that everything has now.
     pub(crate) async fn version(&self) -> Result<u64, Failure> {
         let list = self.cluster.connect().await?.get("/api/v1/configmaps?limit=1").await?;
@@ -222,8 +240,11 @@ impl Run {
     /// Begins to measure something.
     pub(crate) fn meter(&self) -> Meter<'_> {
         self.sampler.forget_peak();
-        let latencies = Arc::new(Latencies::default());
-        Meter { run: self, began: Instant::now(), before: self.sampler.usage(), latencies }
+        Meter { run: self, began: self.now(), ended: None, latencies: Arc::default() }
+    }
+
+    pub(crate) fn now(&self) -> Moment {
+        Moment { at: Instant::now(), usage: self.sampler.usage() }
     }
 }
 
@@ -234,11 +255,6 @@ fn broken_off(failure: &Failure) -> Check {
     Check { claim: WHOLE.to_owned(), checked: 1, faults: 1, first_fault: Some(failure.to_string()) }
 }
 
-/// Whether a scenario was measured to its end.
-fn is_whole(scenario: &results::Scenario) -> bool {
-    scenario.checks.iter().all(|check| check.claim != WHOLE)
-}
-
 /// Objects are created before anything is done with them, and once.
 fn in_order(scenarios: &[Scenario]) -> Vec<Scenario> {
     let others = scenarios.iter().copied().filter(|scenario| *scenario != Scenario::Fill);
@@ -246,11 +262,24 @@ fn in_order(scenarios: &[Scenario]) -> Vec<Scenario> {
     fill.into_iter().chain(others).collect()
 }
 
-/// Measures one thing.
+/// A time, and what the server had taken until then.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Moment {
+    pub(crate) at: Instant,
+    usage: Option<Usage>,
+}
+
+impl Moment {
+    pub(crate) fn later(self, other: Moment) -> Moment {
+        if self.at < other.at { other } else { self }
+    }
+}
+
+/// Measures one thing, until now if nobody says until when.
 pub(crate) struct Meter<'a> {
     run: &'a Run,
-    began: Instant,
-    before: Option<Usage>,
+    began: Moment,
+    ended: Option<Moment>,
     /// How long each took.
     pub(crate) latencies: Arc<Latencies>,
 }
@@ -261,10 +290,21 @@ impl<'a> Meter<'a> {
         Meter { latencies, ..*self }
     }
 
+    /// Measures a part of it, from now on.
+    pub(crate) fn within(&self) -> Meter<'a> {
+        Meter { run: self.run, began: self.run.now(), ended: None, latencies: Arc::default() }
+    }
+
+    /// What comes after this does not count.
+    pub(crate) fn ends(&mut self, ended: Moment) {
+        self.ended = Some(ended);
+    }
+
     /// What it found: so many of this unit went well, and so many did not.
     pub(crate) fn row(&self, name: impl Into<String>, unit: &str, count: u64, failed: u64) -> Row {
-        let seconds = self.began.elapsed().as_secs_f64();
-        let used = self.before.zip(self.run.sampler.usage());
+        let ended = self.ended.unwrap_or_else(|| self.run.now());
+        let seconds = ended.at.saturating_duration_since(self.began.at).as_secs_f64();
+        let used = self.began.usage.zip(ended.usage);
         let cpu = used.map(|(before, after)| after.cpu.saturating_sub(before.cpu).as_secs_f64() * 1e6);
         let memory = used.map(|(before, after)| Memory {
             before_bytes: before.resident_bytes,

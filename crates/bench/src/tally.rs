@@ -2,10 +2,16 @@
 //!
 //! Versions rise in every watch, so nothing comes twice or out of order if each is larger than the one before; and nothing
 //! is missing if there are as many as were written, with the same sum of their mixed-up bits. So a watcher is followed in
-//! a few words of memory, however much it hears.
+//! a few words of memory, however much it hears. A write that was not answered may or may not have happened: one event more
+//! for each is no fault. What an event says of an object beside its version, and whether it calls it new or changed, is not
+//! looked at.
 
 use crate::events::{Told, What};
-use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use parking_lot::Mutex;
+use std::{
+    collections::HashSet,
+    sync::atomic::{AtomicU64, Ordering::Relaxed},
+};
 
 /// Some versions, whatever their order.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -14,6 +20,8 @@ pub(crate) struct Tally {
     sum: u64,
     /// Deletions are only counted: who deletes is not told the version.
     pub(crate) deletions: u64,
+    /// What may have been written besides.
+    pub(crate) unanswered: u64,
 }
 
 impl Tally {
@@ -27,6 +35,7 @@ impl Tally {
 pub(crate) struct Ledger {
     all: Account,
     each: Vec<Account>,
+    not_created: Mutex<HashSet<usize>>,
 }
 
 #[derive(Debug, Default)]
@@ -34,6 +43,7 @@ struct Account {
     changes: AtomicU64,
     sum: AtomicU64,
     deletions: AtomicU64,
+    unanswered: AtomicU64,
 }
 
 impl Ledger {
@@ -55,6 +65,22 @@ impl Ledger {
         }
     }
 
+    /// Something was written to it, or not: the answer did not come.
+    pub(crate) fn unanswered(&self, object: usize) {
+        for account in self.accounts(object) {
+            account.unanswered.fetch_add(1, Relaxed);
+        }
+    }
+
+    /// An object could not be created, as far as is known.
+    pub(crate) fn not_created(&self, object: usize) {
+        self.not_created.lock().insert(object);
+    }
+
+    pub(crate) fn may_be_missing(&self, object: usize) -> bool {
+        self.not_created.lock().contains(&object)
+    }
+
     fn accounts(&self, object: usize) -> impl Iterator<Item = &Account> {
         std::iter::once(&self.all).chain(self.each.get(object))
     }
@@ -71,8 +97,12 @@ impl Ledger {
 
 impl Account {
     fn tally(&self) -> Tally {
-        let (changes, sum) = (self.changes.load(Relaxed), self.sum.load(Relaxed));
-        Tally { changes, sum, deletions: self.deletions.load(Relaxed) }
+        Tally {
+            changes: self.changes.load(Relaxed),
+            sum: self.sum.load(Relaxed),
+            deletions: self.deletions.load(Relaxed),
+            unanswered: self.unanswered.load(Relaxed),
+        }
     }
 }
 
@@ -115,15 +145,18 @@ impl Heard {
 
     /// What is wrong with it, if this should have been heard.
     pub(crate) fn fault(&self, written: &Tally) -> Option<String> {
-        let missing = || {
-            let (heard, written) = (self.tally.total(), written.total());
-            match heard.cmp(&written) {
-                std::cmp::Ordering::Less => format!("{} of {written} events did not come", written - heard),
-                std::cmp::Ordering::Greater => format!("{} events came that nobody wrote", heard - written),
-                std::cmp::Ordering::Equal => "other events came than were written".to_owned(),
+        self.fault.clone().or_else(|| {
+            let (heard, all) = (self.tally.total(), written.total());
+            let is_same = Tally { unanswered: 0, ..*written } == self.tally;
+            match heard {
+                _ if heard < all => Some(format!("{} of {all} events did not come", all - heard)),
+                _ if heard > all + written.unanswered => {
+                    Some(format!("{} events came that nobody wrote", heard - all - written.unanswered))
+                }
+                _ if heard == all && !is_same => Some("other events came than were written".to_owned()),
+                _ => None,
             }
-        };
-        self.fault.clone().or_else(|| (self.tally != *written).then(missing))
+        })
     }
 }
 
@@ -174,6 +207,22 @@ mod tests {
         assert_eq!(fault(&[2, 2, 3], &[2, 3]).as_deref(), Some("version 2 of a came after 2"));
         assert_eq!(fault(&[3, 2], &[2, 3]).as_deref(), Some("version 2 of a came after 3"));
         assert_eq!(fault(&[1], &[1]).as_deref(), Some("version 1 of a came after 1"));
+    }
+
+    #[test]
+    fn what_was_not_answered_may_have_happened() {
+        let ledger = Ledger::default();
+        [2, 3].into_iter().for_each(|version| ledger.changed(0, version));
+        ledger.unanswered(0);
+        let fault = |versions: &[u64]| {
+            let mut own = Heard::after(1);
+            versions.iter().for_each(|version| own.hear(&told(*version)));
+            own.fault(&ledger.tally())
+        };
+        assert_eq!((fault(&[2, 3]), fault(&[2, 3, 4])), (None, None));
+        assert_eq!(fault(&[2]).as_deref(), Some("1 of 2 events did not come"));
+        assert_eq!(fault(&[2, 4]).as_deref(), Some("other events came than were written"));
+        assert_eq!(fault(&[2, 3, 4, 5]).as_deref(), Some("1 events came that nobody wrote"));
     }
 
     #[test]

@@ -45,6 +45,8 @@ pub struct Own {
     pub directory: Option<PathBuf>,
     /// Whether connections are encrypted.
     pub is_tls: bool,
+    /// Processes that work for it, such as its etcd; they are measured with it.
+    pub beside: Vec<u32>,
     /// What else is said to it.
     pub flags: Vec<String>,
 }

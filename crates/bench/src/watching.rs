@@ -9,7 +9,7 @@ use crate::{
     events::{Events, Told, What, version_in},
     latency::Latencies,
     results::Check,
-    run::Run,
+    run::{Moment, Run},
     tally::{Heard, Tally},
 };
 use futures::{StreamExt, TryStreamExt, stream};
@@ -25,12 +25,14 @@ use std::{
 use tokio::time::{Instant, sleep, timeout};
 use tokio_util::task::AbortOnDropHandle;
 
-/// How many watches are opened at a time.
+/// How many watches are opened at a time, where that is not what is measured.
 const OPENING_MAX: usize = 32;
 /// How long it may take until all have heard everything, counted from the last event that came.
 const PATIENCE: Duration = Duration::from_secs(15);
 /// How often it is looked whether they have.
 const LOOK: Duration = Duration::from_millis(5);
+/// For how long it is looked whether more comes than should.
+const SURPLUS: Duration = Duration::from_millis(100);
 /// After what time an event is late.
 pub(crate) const LATE: Duration = Duration::from_secs(1);
 /// How long to wait before a watch is opened anew.
@@ -69,6 +71,10 @@ pub(crate) struct Audience {
     pub(crate) from: u64,
     /// How many bytes a second each reads at the most.
     pub(crate) bytes_per_second: Option<f64>,
+    /// How many are opened at a time.
+    pub(crate) at_once: usize,
+    /// How many events each has missed. What counts then is how long it takes until it has them, not how late each is.
+    pub(crate) missed: Option<u64>,
     /// How late events come.
     pub(crate) latencies: Arc<Latencies>,
 }
@@ -80,6 +86,8 @@ impl Audience {
             selectors: vec![String::new(); count],
             from,
             bytes_per_second: None,
+            at_once: OPENING_MAX,
+            missed: None,
             latencies: Arc::clone(latencies),
         }
     }
@@ -89,7 +97,7 @@ impl Watchers {
     /// All of them are open when this returns.
     pub(crate) async fn open(run: &Arc<Run>, audience: Audience) -> Result<Self, Failure> {
         let (is_hurry, opened) = (Arc::new(AtomicBool::new(false)), Arc::new(Latencies::default()));
-        let Audience { selectors, from, bytes_per_second, latencies } = audience;
+        let Audience { selectors, from, bytes_per_second, at_once, missed, latencies } = audience;
         let opening = selectors.into_iter().enumerate().map(|(number, selector)| {
             let (run, is_hurry, latencies) = (Arc::clone(run), Arc::clone(&is_hurry), Arc::clone(&latencies));
             let opened = Arc::clone(&opened);
@@ -108,13 +116,15 @@ impl Watchers {
                     state: Arc::clone(&state),
                     bytes_per_second,
                     is_hurry,
+                    since: began,
+                    missed,
                     latencies,
                 };
                 let reading = AbortOnDropHandle::new(tokio::spawn(reader.read(events)));
                 Ok::<_, Failure>(Watcher { state, _reading: reading })
             }
         });
-        let watchers = stream::iter(opening).buffered(OPENING_MAX).try_collect().await?;
+        let watchers = stream::iter(opening).buffered(at_once.max(1)).try_collect().await?;
         Ok(Watchers { run: Arc::clone(run), watchers, is_hurry, opened })
     }
 
@@ -127,22 +137,21 @@ impl Watchers {
         self.is_hurry.store(true, Relaxed);
     }
 
-    /// Waits until each has heard as much as was written for it, or nothing more comes.
-    pub(crate) async fn settle(&self, written: impl Fn(usize) -> Tally) {
-        let (mut before, mut last) = (0, Instant::now());
+    /// Waits until each has heard what was written for it, or nothing more comes, and says when the last event came.
+    pub(crate) async fn settle(&self, written: impl Fn(usize) -> Tally) -> Moment {
+        let is_wrong = |(number, watcher): (usize, &Watcher)| {
+            watcher.state.lock().heard.fault(&written(number)).is_some()
+        };
+        let (mut heard, mut last) = (self.heard(), self.run.now());
         loop {
-            let heard = self.heard();
-            let behind =
-                self.watchers.iter().enumerate().any(|(number, watcher)| {
-                    watcher.state.lock().heard.tally.total() < written(number).total()
-                });
-            if heard != before {
-                (before, last) = (heard, Instant::now());
-            }
-            if !behind || last.elapsed() > PATIENCE || self.run.stop.is_cancelled() {
-                return;
-            }
+            let patience = if self.watchers.iter().enumerate().any(is_wrong) { PATIENCE } else { SURPLUS };
             sleep(LOOK).await;
+            let now_heard = self.heard();
+            if now_heard != heard {
+                (heard, last) = (now_heard, self.run.now());
+            } else if last.at.elapsed() > patience || self.run.stop.is_cancelled() {
+                return last;
+            }
         }
     }
 
@@ -211,6 +220,9 @@ struct Reader {
     state: Arc<Mutex<State>>,
     bytes_per_second: Option<f64>,
     is_hurry: Arc<AtomicBool>,
+    /// When it came.
+    since: Instant,
+    missed: Option<u64>,
     latencies: Arc<Latencies>,
 }
 
@@ -235,17 +247,25 @@ impl Reader {
             return true;
         }
         if told.what == What::Bookmark || told.name.starts_with(&self.prefix) {
-            let late =
-                told.sent.map(|sent| self.run.objects.at(std::time::Instant::now()).saturating_sub(sent));
             let mut state = self.state.lock();
             state.heard.hear(told);
-            if let Some(micros) = late.filter(|_| told.what == What::Changed) {
-                state.late += u64::from(micros > LATE.as_micros() as u64);
-                self.latencies.record(self.number, micros);
+            match self.missed {
+                Some(missed) if told.what != What::Bookmark && state.heard.tally.total() == missed => {
+                    self.latencies.record(self.number, self.since.elapsed().as_micros() as u64);
+                }
+                None if told.what == What::Changed => self.note_lateness(&mut state, told.sent),
+                _ => {}
             }
             self.run.sampler.done(1);
         }
         false
+    }
+
+    fn note_lateness(&self, state: &mut State, sent: Option<u64>) {
+        let Some(sent) = sent else { return };
+        let micros = self.run.objects.at(std::time::Instant::now()).saturating_sub(sent);
+        state.late += u64::from(micros > LATE.as_micros() as u64);
+        self.latencies.record(self.number, micros);
     }
 
     async fn slow_down(&self, bytes: usize) {
@@ -280,9 +300,10 @@ impl Reader {
         let version = version_in(&list).ok_or_else(|| Failure::new("a list has no version"))?;
         let mut state = self.state.lock();
         let seen = state.heard.version;
-        let versions = memchr::memmem::find_iter(&list, br#""resourceVersion":""#);
-        let newer =
-            versions.skip(1).filter(|at| version_in(&list[*at..]).is_some_and(|version| version > seen));
+        // The version of an object stands behind its name.
+        let needle = self.run.objects.needle();
+        let own = memchr::memmem::find_iter(&list, &needle);
+        let newer = own.filter(|at| version_in(&list[*at..]).is_some_and(|version| version > seen));
         state.relisted += newer.count() as u64;
         state.heard.version = version;
         Ok(())

@@ -29,12 +29,13 @@ pub(crate) fn bench(flags: &Bench) -> Result<ExitCode, Failure> {
     raise_limits();
     for (flag, path) in [("--json", &flags.json), ("--report", &flags.report)] {
         if let Some(path) = path.as_deref().filter(|path| *path != Path::new("-")) {
-            // Before anything is measured: what cannot be written then is lost.
-            write(flag, path, "")?;
+            // Before anything is measured: what cannot be written then is lost. What is there stays until then.
+            let opened = fs::File::options().create(true).write(true).truncate(false).open(path);
+            opened.map_err(unwritable(flag, path))?;
         }
     }
     let results = runtime.block_on(async {
-        let mut signals = Signals::new().map_err(in_vain)?;
+        let mut signals = Signals::new().and_then(Signals::with_hang_up).map_err(in_vain)?;
         let stop = CancellationToken::new();
         let running = keepwatch_bench::run(options(flags).await?, stop.clone());
         tokio::pin!(running);
@@ -58,7 +59,10 @@ async fn options(flags: &Bench) -> Result<Options, Failure> {
     Ok(Options {
         target: target(flags).await?,
         title: flags.name.clone(),
-        command: std::env::args().collect::<Vec<_>>().join(" "),
+        command: std::env::args_os()
+            .map(|word| quoted(&word.to_string_lossy()))
+            .collect::<Vec<_>>()
+            .join(" "),
         scenarios: flags.scenarios()?,
         objects: flags.objects,
         object_bytes: flags.size,
@@ -77,6 +81,15 @@ async fn options(flags: &Bench) -> Result<Options, Failure> {
         },
         shows_progress: stderr().is_terminal(),
     })
+}
+
+/// A word as a shell reads it again.
+fn quoted(word: &str) -> String {
+    let is_plain = |c: char| c.is_ascii_alphanumeric() || "-_./:,=+@%".contains(c);
+    if !word.is_empty() && word.chars().all(is_plain) {
+        return word.to_owned();
+    }
+    format!("'{}'", word.replace('\'', r"'\''"))
 }
 
 async fn target(flags: &Bench) -> Result<Target, Failure> {
@@ -98,6 +111,7 @@ async fn target(flags: &Bench) -> Result<Target, Failure> {
         storage: storage.to_owned(),
         directory: flags.data_dir.clone(),
         is_tls: flags.tls,
+        beside: flags.pid.clone(),
         flags: etcd.into_iter().collect(),
     }))
 }
@@ -121,8 +135,7 @@ fn show(flags: &Bench, results: &Results) -> Result<(), Failure> {
 }
 
 fn compare(flags: &Bench) -> Result<ExitCode, Failure> {
-    let read = |name: &String| report::read(name).map_err(|error| Failure::flag("--compare", told(&error)));
-    let all: Vec<Results> = flags.names.iter().map(read).collect::<Result<_, _>>()?;
+    let all = report::read_all(&flags.names).map_err(|error| Failure::flag("--compare", told(&error)))?;
     print!("{}", report::comparison_table(&report::compare(&all), width()));
     if let Some(path) = &flags.report {
         write("--report", path, &report::page(&all))?;
@@ -137,8 +150,11 @@ fn told(error: &(dyn Error + 'static)) -> String {
 }
 
 fn write(flag: &str, path: &Path, text: &str) -> Result<(), Failure> {
-    fs::write(path, text)
-        .map_err(|error| Failure::flag(flag, format!("cannot write {}: {error}", path.display())))
+    fs::write(path, text).map_err(unwritable(flag, path))
+}
+
+fn unwritable(flag: &str, path: &Path) -> impl Fn(std::io::Error) -> Failure {
+    move |error| Failure::flag(flag, format!("cannot write {}: {error}", path.display()))
 }
 
 /// Every watcher is a connection, and often only 1,024 files may be open until one asks for more.
@@ -153,4 +169,46 @@ fn raise_limits() {
 fn width() -> usize {
     rustix::termios::tcgetwinsize(std::io::stdout())
         .map_or(WIDTH, |size| usize::from(size.ws_col).max(report::WIDTH_MIN))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::process::Command;
+
+    #[test]
+    fn only_words_that_need_it_are_quoted() {
+        for (word, expected) in [
+            ("--tls=false", "--tls=false"),
+            ("http://127.0.0.1:2379,http://b", "http://127.0.0.1:2379,http://b"),
+            ("two words", "'two words'"),
+            ("", "''"),
+            ("it's", r"'it'\''s'"),
+        ] {
+            assert_eq!(quoted(word), expected);
+        }
+    }
+
+    #[test]
+    fn a_shell_reads_the_words_that_were_given() {
+        let words = [
+            "a b",
+            "",
+            "it's",
+            "\"$HOME\"",
+            "`id`",
+            "~",
+            "*",
+            "a\\b",
+            "a;b",
+            "&",
+            "#x",
+            "größe",
+            "'",
+            "a\nb",
+        ];
+        let line = words.map(quoted).join(" ");
+        let output = Command::new("sh").arg("-c").arg(format!("printf '%s|' {line}")).output().unwrap();
+        assert_eq!(String::from_utf8(output.stdout).unwrap(), words.map(|word| format!("{word}|")).concat());
+    }
 }

@@ -6,6 +6,7 @@ use tokio::signal::unix::{Signal, SignalKind, signal};
 pub(crate) struct Signals {
     terminate: Signal,
     interrupt: Signal,
+    hang_up: Option<Signal>,
 }
 
 impl Signals {
@@ -13,14 +14,36 @@ impl Signals {
         Ok(Signals {
             terminate: signal(SignalKind::terminate())?,
             interrupt: signal(SignalKind::interrupt())?,
+            hang_up: None,
         })
+    }
+
+    /// The end of the terminal too, unless the program was started not to mind that, as by `nohup`.
+    pub(crate) fn with_hang_up(self) -> std::io::Result<Signals> {
+        let minds = !is_ignored(SignalKind::hangup());
+        Ok(Signals { hang_up: minds.then(|| signal(SignalKind::hangup())).transpose()?, ..self })
     }
 
     /// Waits for one.
     pub(crate) async fn next(&mut self) {
+        let hung_up = async {
+            match &mut self.hang_up {
+                Some(signal) => signal.recv().await,
+                None => std::future::pending().await,
+            }
+        };
         tokio::select! {
             _ = self.terminate.recv() => {}
             _ = self.interrupt.recv() => {}
+            _ = hung_up => {}
         }
     }
+}
+
+/// As Linux tells it; where nobody does, no signal is taken for ignored.
+fn is_ignored(signal: SignalKind) -> bool {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let mask = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
+    let mask = mask.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok());
+    mask.is_some_and(|mask| mask >> (signal.as_raw_value() - 1) & 1 == 1)
 }

@@ -13,7 +13,7 @@ use std::{
 };
 
 /// As little load as shows that something was done.
-const SMALL: &str = "--objects 60 --size 600 --namespaces 2 --watchers 12 --informers 2 --concurrency 4 --rate 40 --duration 1s";
+const SMALL: &str = "--objects 60 --size 4000 --namespaces 2 --watchers 12 --informers 2 --concurrency 4 --rate 40 --duration 1s";
 /// How long anything may take that has to happen. Machines that run tests are slow at times.
 const SOON: Duration = Duration::from_secs(60);
 
@@ -92,7 +92,7 @@ fn a_table_is_printed_a_page_written_and_results_compared() {
     let path = |name: &str| directory.path().join(name).display().to_string();
     for name in ["one", "two"] {
         let output = command(&format!(
-            "list {SMALL} --name {name} --json {} --report {}",
+            "list {SMALL} --name {name}'s --json {} --report {}",
             path(&format!("{name}.json")),
             path("page.html")
         ));
@@ -100,6 +100,8 @@ fn a_table_is_printed_a_page_written_and_results_compared() {
         let text = said(&output);
         assert!(output.status.success() && text.contains("resourceVersion=0"), "{text}");
     }
+    let one = keepwatch_bench::report::read(path("one.json")).unwrap();
+    assert!(one.title == "one's" && one.command.contains(r" --name 'one'\''s' --json "), "{}", one.command);
     let page = std::fs::read_to_string(path("page.html")).unwrap();
     assert!(page.contains("<svg") && page.contains("two"));
     let output = command(&format!(
@@ -115,6 +117,14 @@ fn a_table_is_printed_a_page_written_and_results_compared() {
         "{text}"
     );
     assert!(std::fs::read_to_string(path("both.html")).unwrap().contains("one"));
+
+    let again = path("again.json");
+    std::fs::copy(path("one.json"), &again).unwrap();
+    let output = command(&format!("--compare {} {again} --report {}", path("one.json"), path("both.html")));
+    let text = said(&{ output }.output().unwrap());
+    let page = std::fs::read_to_string(path("both.html")).unwrap();
+    assert!(text.contains("one's (one.json)") && text.contains("one's (again.json)"), "{text}");
+    assert!(page.contains("one&#39;s (one.json)") && page.contains("one&#39;s (again.json)"));
 
     std::fs::write(path("bad.json"), "{}").unwrap();
     let output = command(&format!("--compare {} {}", path("one.json"), path("bad.json"))).output().unwrap();
@@ -220,7 +230,44 @@ async fn a_server_that_dies_is_told_with_what_was_measured_before() {
     let output = tokio::task::spawn_blocking(|| child.wait_with_output().unwrap()).await.unwrap();
     let results: Results = serde_json::from_slice(&output.stdout).unwrap();
     assert_eq!((names(&results), output.status.code()), (vec!["fill", "write"], Some(1)));
-    assert!(results.scenarios[1].checks[0].first_fault.is_some());
+    let checks = &results.scenarios[1].checks;
+    assert!(checks[0].first_fault.is_some());
+    let left = checks.last().unwrap().first_fault.as_deref().unwrap();
+    assert!(left.starts_with("look for namespaces kwb-") && left.contains("cannot be reached"), "{left}");
+}
+
+/// Nobody can write so often. What there was no time for is told, and it does not take much longer than agreed.
+#[test]
+fn a_pace_that_cannot_be_kept_is_told() {
+    let arguments = format!("fan-out {SMALL} --rate 1000000 --json -").replace("--rate 40", "");
+    let output = command(&arguments).output().unwrap();
+    let results: Results = serde_json::from_slice(&output.stdout).unwrap();
+    let writes = &results.scenarios[0].rows[1];
+    let unsent = writes.figures.iter().find(|figure| figure.name.starts_with("not sent")).unwrap();
+    assert_eq!(unsent.value as u64 + writes.count, 1_000_000);
+    assert!(output.status.success(), "{}", said(&output));
+}
+
+/// The end of a terminal is a reason to stop, but not for who was told not to mind.
+#[test]
+fn a_run_ends_with_its_terminal_unless_it_is_told_not_to_mind() {
+    for (word, is_cut) in [("exec", true), ("trap '' HUP; exec", false)] {
+        let program = env!("CARGO_BIN_EXE_keepwatch");
+        let line = format!("{word} {program} bench fill idle {SMALL} --duration 6s --json -");
+        let directory = tempfile::tempdir().unwrap();
+        let line = format!("{line} --data-dir {}", directory.path().display()).replace("--duration 1s", "");
+        let mut shell = Command::new("sh");
+        let child = shell.args(["-c", &line]).stdout(Stdio::piped()).spawn().unwrap();
+        let began = Instant::now();
+        while !directory.path().join("admin.kubeconfig").exists() {
+            assert!(began.elapsed() < SOON);
+            std::thread::sleep(Duration::from_millis(50));
+        }
+        std::thread::sleep(Duration::from_secs(2));
+        assert!(Command::new("kill").args(["-HUP", &child.id().to_string()]).status().unwrap().success());
+        let output = child.wait_with_output().unwrap();
+        assert_eq!(output.status.code(), Some(i32::from(is_cut)), "{line}: {}", said(&output));
+    }
 }
 
 #[test]
@@ -228,10 +275,13 @@ fn what_cannot_be_measured_is_told_in_one_line() {
     let directory = tempfile::tempdir().unwrap();
     let nobody = directory.path().join("nobody");
     write_kubeconfig(&nobody, "https://127.0.0.1:1");
+    let proxied = directory.path().join("proxied");
+    write_kubeconfig(&proxied, "https://127.0.0.1:1\", proxy-url: \"http://127.0.0.1:2");
     for (arguments, code, expected) in [
         (format!("list --kubeconfig {}", nobody.display()), 1, "cannot be reached"),
-        ("list --protocol http2 --tls=false".to_owned(), 1, "HTTP/2 is agreed on by TLS"),
+        ("list --protocol http2 --tls=false".to_owned(), 2, "http2 is agreed on by TLS"),
         (format!("list --kubeconfig {} --pid 4294967295", nobody.display()), 1, "cannot be measured"),
+        (format!("list --kubeconfig {}", proxied.display()), 1, "asks for the proxy http://127.0.0.1:2/"),
         ("list --storage etcd --etcd-servers http://127.0.0.1:1".to_owned(), 1, "did not start"),
         ("lists".to_owned(), 2, "there is no scenario"),
         (
@@ -245,6 +295,17 @@ fn what_cannot_be_measured_is_told_in_one_line() {
         assert_eq!((output.status.code(), text.lines().count()), (Some(code), 1), "{arguments}: {text}");
         assert!(text.starts_with("keepwatch: ") && text.contains(expected), "{arguments}: {text}");
     }
+}
+
+#[test]
+fn files_keep_what_they_have_until_there_is_something_else() {
+    let directory = tempfile::tempdir().unwrap();
+    let (nobody, kept) = (directory.path().join("nobody"), directory.path().join("kept.json"));
+    write_kubeconfig(&nobody, "https://127.0.0.1:1");
+    std::fs::write(&kept, "kept").unwrap();
+    let arguments = format!("list --kubeconfig {} --json {}", nobody.display(), kept.display());
+    assert_eq!(command(&arguments).output().unwrap().status.code(), Some(1));
+    assert_eq!(std::fs::read_to_string(&kept).unwrap(), "kept");
 }
 
 fn write_kubeconfig(path: &Path, server: &str) {

@@ -4,6 +4,7 @@
 //! not zero.
 
 use super::{
+    describe,
     grid::Grid,
     matching::{MatchedRow, by_name, matched},
     number::{NOTHING, ratio, with_unit},
@@ -23,6 +24,10 @@ const INDENT: usize = 2;
 pub struct Comparison {
     /// What the runs are called, in their order.
     pub titles: Vec<String>,
+    /// With which load each was measured, in words; empty if it was the same for all.
+    pub loads: Vec<String>,
+    /// On which machine, likewise.
+    pub machines: Vec<String>,
     /// What came of the checks of each.
     pub verdicts: Vec<Verdict>,
     /// What at least one of them did.
@@ -105,7 +110,7 @@ struct Metric {
     value: fn(&Row) -> Option<f64>,
 }
 
-const METRICS: [Metric; 6] = [
+const METRICS: [Metric; 7] = [
     Metric { name: "CPU each", unit: "µs", less_is_better: true, value: |row| row.cpu_micros_each },
     Metric {
         name: "per second",
@@ -131,6 +136,12 @@ const METRICS: [Metric; 6] = [
         less_is_better: true,
         value: |row| row.memory.map(|memory| memory.after_bytes as f64),
     },
+    Metric {
+        name: "memory, at most",
+        unit: "bytes",
+        less_is_better: true,
+        value: |row| row.memory.map(|memory| memory.peak_bytes as f64),
+    },
     Metric { name: "failed", unit: "", less_is_better: true, value: |row| Some(row.failed as f64) },
 ];
 
@@ -147,9 +158,16 @@ pub fn compare(all: &[Results]) -> Comparison {
     });
     Comparison {
         titles: all.iter().map(|results| results.title.clone()).collect(),
+        loads: if_different(all, |results| describe::load(&results.load)),
+        machines: if_different(all, |results| describe::machine(&results.machine)),
         verdicts: all.iter().map(Verdict::of).collect(),
         scenarios: scenarios.collect(),
     }
+}
+
+fn if_different(all: &[Results], what: impl Fn(&Results) -> String) -> Vec<String> {
+    let each: Vec<_> = all.iter().map(what).collect();
+    if each.windows(2).all(|two| two[0] == two[1]) { Vec::new() } else { each }
 }
 
 fn compared_row(row: &MatchedRow<'_>) -> ComparedRow {
@@ -231,6 +249,17 @@ pub fn comparison_table(comparison: &Comparison, width: usize) -> String {
     match &*comparison.titles {
         [] => lines.push("nothing to compare".to_owned()),
         [first, ..] => lines.extend(wrapped(&format!("compared with {}", plain(first)), width, INDENT)),
+    }
+    for (claim, each) in [
+        ("The loads differ, so the figures say little:", &comparison.loads),
+        ("The machines differ:", &comparison.machines),
+    ] {
+        if !each.is_empty() {
+            lines.extend([String::new(), claim.to_owned()]);
+        }
+        for (title, said) in comparison.titles.iter().zip(each) {
+            lines.extend(wrapped(&format!("{}: {said}", plain(title)), width, INDENT));
+        }
     }
     for scenario in &comparison.scenarios {
         lines.push(String::new());
@@ -336,6 +365,22 @@ mod tests {
     }
 
     #[test]
+    fn loads_that_differ_are_told() {
+        assert!(compare(&two()).loads.is_empty());
+        let mut runs = two();
+        runs[1].load.objects += 1;
+        runs[1].machine.cores += 1;
+        let lines = shown(&compare(&runs), 200);
+        let after = |claim: &str| {
+            let at = lines.iter().position(|line| line == claim).expect(claim);
+            lines[at + 1..at + 3].to_vec()
+        };
+        let loads = after("The loads differ, so the figures say little:");
+        assert!(loads[0].starts_with("etcd: 10,000 objects") && loads[1].starts_with("embedded: 10,001"));
+        assert!(after("The machines differ:")[1].starts_with("embedded: "));
+    }
+
+    #[test]
     fn numbers_are_compared_with_those_of_the_first_run() {
         let comparison = compare(&two());
         let metrics: Vec<_> = comparison.scenarios[0].rows[0]
@@ -352,6 +397,7 @@ mod tests {
             ("p50", "1.01 x", Some(Judgement::Same)),
             ("p99", "0.00 x", Some(Judgement::Better)),
             ("memory after", "1.00 x", Some(Judgement::Same)),
+            ("memory, at most", "1.00 x", Some(Judgement::Same)),
             ("memory for a watcher", "1.00 x", Some(Judgement::Same)),
         ];
         assert_eq!(metrics, expected.map(|(name, times, judgement)| (name, times.to_owned(), judgement)));
@@ -380,7 +426,7 @@ mod tests {
     #[test]
     fn runs_stand_side_by_side_and_what_one_lacks_is_a_dash() {
         assert_eq!(
-            shown(&compare(&two()), 80)[..14],
+            shown(&compare(&two()), 80)[..15],
             [
                 "compared with etcd",
                 "",
@@ -392,6 +438,7 @@ mod tests {
                 "    p50                    1.20 ms    1.21 ms (1.01 x, same)",
                 "    p99                    8.50 ms     0 µs (0.00 x, better)",
                 "    memory after          61.5 MiB   61.5 MiB (1.00 x, same)",
+                "    memory, at most         64 MiB     64 MiB (1.00 x, same)",
                 "    memory for a watcher  12.3 KiB   12.3 KiB (1.00 x, same)",
                 "  lists, 大きい",
                 "    per second                1.00                         –",

@@ -21,6 +21,13 @@ pub(super) struct MatchedRow<'a> {
     pub(super) runs: Vec<Option<&'a Row>>,
 }
 
+impl MatchedRow<'_> {
+    /// As [`Row::is_lateness`].
+    pub(super) fn is_lateness(&self) -> bool {
+        self.runs.iter().flatten().any(|row| row.is_lateness())
+    }
+}
+
 /// The scenarios of all of them, and the rows of each.
 pub(super) fn matched(all: &[Results]) -> Vec<MatchedScenario<'_>> {
     let lists: Vec<_> = all.iter().map(|results| Some(&*results.scenarios)).collect();

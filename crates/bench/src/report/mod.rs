@@ -20,7 +20,7 @@ pub use compare::{
     comparison_table,
 };
 pub use page::page;
-pub use read::{ReadError, read};
+pub use read::{ReadError, read, read_all};
 pub use table::{WIDTH_MIN, table};
 pub use verdict::Verdict;
 

@@ -9,7 +9,7 @@ use super::{
     matching::{MatchedRow, MatchedScenario, matched},
     number::{NOTHING, micros, plural, ratio, with_unit},
     plot::{self, Band, Bars, COLOURS, Form, Kind, Line, Series},
-    table::{COLUMNS, cell, figure_value, present},
+    table::{COLUMNS, cell, figure_value, meanings, present},
     text::escaped,
     verdict::{Verdict, finding, is_empty},
 };
@@ -134,11 +134,8 @@ fn overview(results: &Results) -> String {
         columns.iter().map(|column| format!("<th scope=\"col\">{}</th>", column.head)).collect();
     let mut body = String::new();
     for scenario in &results.scenarios {
-        body.push_str(&format!(
-            "<tbody><tr class=\"group\"><th scope=\"rowgroup\" colspan=\"{}\">{}</th></tr>",
-            columns.len() + 1,
-            escaped(&scenario.name)
-        ));
+        body.push_str("<tbody>");
+        body.push_str(&group(&scenario.name, columns.len() + 1));
         for row in &scenario.rows {
             let cells: String =
                 columns.iter().map(|column| format!("<td>{}</td>", escaped(&cell(column, row)))).collect();
@@ -171,11 +168,8 @@ fn ratios(comparison: &Comparison) -> String {
     let heads = heads.repeat(others.len());
     let mut body = String::new();
     for scenario in &comparison.scenarios {
-        body.push_str(&format!(
-            "<tbody><tr class=\"group\"><th scope=\"rowgroup\" colspan=\"{}\">{}</th></tr>",
-            metrics.len() * others.len() + 1,
-            escaped(&scenario.name)
-        ));
+        body.push_str("<tbody>");
+        body.push_str(&group(&scenario.name, metrics.len() * others.len() + 1));
         for row in &scenario.rows {
             let of_run = |run: usize| {
                 let value = |name: &str| {
@@ -353,7 +347,18 @@ fn capitalised(text: &str) -> String {
     letters.next().map_or_else(String::new, |first| first.to_uppercase().chain(letters).collect())
 }
 
-/// Several runs: a plot for each row, all with one scale. One run: all rows in one plot.
+/// What latencies are called, and what the axis of their shares says.
+struct Wording(&'static str, &'static str);
+
+const TOOK: Wording = Wording("Latency", "percent that took no longer");
+const CAME: Wording = Wording("Lateness", "percent that came no later");
+
+fn wording(row: &MatchedRow<'_>) -> &'static Wording {
+    if row.is_lateness() { &CAME } else { &TOOK }
+}
+
+/// Several runs: a plot for each row. One run: rows together, but what took long apart from what came late. All have one
+/// scale.
 fn latency_plots(scenario: &MatchedScenario<'_>, series: &[Series]) -> String {
     let measured = || scenario.rows.iter().filter(|row| !latencies(row).is_empty());
     let scale = plot::latency_scale(measured().flat_map(latencies));
@@ -365,19 +370,21 @@ fn latency_plots(scenario: &MatchedScenario<'_>, series: &[Series]) -> String {
                 .zip(series)
                 .filter_map(|(run, series)| Some((series.clone(), run.as_ref()?.latency.as_ref()?)))
                 .collect();
-            let caption = format!("Latency: {}", row.name);
-            figure(&caption, &plot::latencies(&lines, &scale, &caption))
+            let Wording(name, axis) = wording(row);
+            let caption = format!("{name}: {}", row.name);
+            figure(&caption, &plot::latencies(&lines, &scale, axis, &caption))
         });
         return plots.collect();
     }
-    let rows: Vec<_> = measured().collect();
-    let plots = rows.chunks(COLOURS).map(|rows| {
+    let (late, took): (Vec<_>, Vec<_>) = measured().partition(|row| row.is_lateness());
+    let plots = took.chunks(COLOURS).chain(late.chunks(COLOURS)).map(|rows| {
+        let Wording(name, axis) = wording(rows[0]);
         let named = rows.iter().enumerate();
         let series: Vec<_> =
             named.map(|(colour, row)| Series { name: row.name.to_owned(), colour }).collect();
         let lines: Vec<_> = series.iter().cloned().zip(rows.iter().flat_map(|row| latencies(row))).collect();
-        let content = plot::latencies(&lines, &scale, "Latency by percentile");
-        figure("Latency", &(content + &legend(&series)))
+        let content = plot::latencies(&lines, &scale, axis, &format!("{name} by percentile"));
+        figure(name, &(content + &legend(&series)))
     });
     plots.collect()
 }
@@ -473,11 +480,8 @@ fn compared_table(rows: &[super::ComparedRow], series: &[Series]) -> String {
         .collect();
     let mut body = String::new();
     for row in rows {
-        body.push_str(&format!(
-            "<tbody><tr class=\"group\"><th scope=\"rowgroup\" colspan=\"{}\">{}</th></tr>",
-            series.len() + 1,
-            escaped(&row.name)
-        ));
+        body.push_str("<tbody>");
+        body.push_str(&group(&row.name, series.len() + 1));
         for metric in &row.metrics {
             let cells: String =
                 metric.values.iter().map(|value| compared_cell(metric, value.as_ref())).collect();
@@ -560,14 +564,9 @@ fn whole_run(results: &Results, series: &Series, all: &[Results], end_ms: u64) -
 }
 
 fn footer(all: &[Results]) -> String {
-    let rows = || all.iter().flat_map(|results| &results.scenarios).flat_map(|scenario| &scenario.rows);
-    let occurs = |column: &&super::table::Column| {
-        !column.meaning.is_empty() && rows().any(|row| (column.cell)(row).is_some())
-    };
-    let meanings: String = COLUMNS
+    let meanings: String = meanings(all)
         .iter()
-        .filter(occurs)
-        .map(|column| format!("<div><dt>{}</dt><dd>{}</dd></div>", column.head, column.meaning))
+        .map(|(head, meaning)| format!("<div><dt>{head}</dt><dd>{meaning}</dd></div>"))
         .collect();
     format!("<footer><dl>{meanings}</dl></footer>\n")
 }
@@ -575,6 +574,14 @@ fn footer(all: &[Results]) -> String {
 fn section(title: &str, about: &str, content: &str) -> String {
     let about = if about.is_empty() { String::new() } else { format!("<p class=\"about\">{about}</p>") };
     format!("<section><h2>{title}</h2>{about}{content}</section>\n")
+}
+
+/// A heading within a table of so many columns, which stays in sight where the table is moved.
+fn group(name: &str, columns: usize) -> String {
+    format!(
+        "<tr class=\"group\"><th scope=\"rowgroup\" colspan=\"{columns}\"><span>{}</span></th></tr>",
+        escaped(name)
+    )
 }
 
 /// A table that is moved sideways where it is wider than the screen.
@@ -665,6 +672,25 @@ mod tests {
                 && !page.contains("class=\"plot wide\"")
         );
         assert!(page.contains("What the server did over time was not measured."));
+    }
+
+    #[test]
+    fn events_come_late_and_all_else_takes_long() {
+        let mut results = testing::results("a");
+        results.scenarios[0].rows[1].latency = Some(testing::latency());
+        let has = |page: &str, text: &str| assert!(page.contains(text), "there is no {text}");
+        let one = page(&[results.clone()]);
+        has(&one, "<figcaption>Latency</figcaption>");
+        has(&one, "<figcaption>Lateness</figcaption>");
+        has(&one, "<dt>p50</dt><dd>half took no longer (events: half came no later)</dd>");
+        let two = page(&[results.clone(), results]);
+        for (caption, axis) in
+            [("Lateness: events", "came no later"), ("Latency: lists, 大きい", "took no longer")]
+        {
+            let plot =
+                two.split("<figure>").find(|figure| figure.contains(&format!("<figcaption>{caption}")));
+            has(plot.unwrap(), &format!(">percent that {axis}</text>"));
+        }
     }
 
     #[test]

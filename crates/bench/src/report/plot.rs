@@ -74,8 +74,9 @@ pub(super) fn bars(groups: &[Bars<'_>], runs: &[Series], kind: Kind, label: &str
     let area = Area { x: 2.0, y: 0.0, width: WIDTH - 86.0, height };
     let scale = kind.linear(groups.iter().flat_map(|group| group.values.iter().copied().flatten()));
     let mut drawing = Drawing::new(WIDTH, height + 24.0);
-    let labels: Vec<_> =
-        scale.ticks().iter().map(|tick| (scale.place(*tick), short(&kind.written(*tick)))).collect();
+    // Nought needs no unit, with which it would reach beyond the edge.
+    let written = |tick: f64| if tick == 0.0 { "0".to_owned() } else { short(&kind.written(tick)) };
+    let labels: Vec<_> = scale.ticks().iter().map(|tick| (scale.place(*tick), written(*tick))).collect();
     for (share, _) in &labels {
         drawing.line("grid", (area.across(*share), 0.0), (area.across(*share), height));
     }
@@ -108,8 +109,9 @@ pub(super) fn latency_scale<'a>(latencies: impl Iterator<Item = &'a Latency>) ->
     Scale::log(values.collect::<Vec<_>>().into_iter())
 }
 
-/// Curves: which share took how long at the most. Each nine of the share takes as much room as the one before.
-pub(super) fn latencies(lines: &[(Series, &Latency)], scale: &Scale, label: &str) -> String {
+/// Curves: which share took how long at the most, or came how late; `axis` says which of both. Each nine of the share takes
+/// as much room as the one before.
+pub(super) fn latencies(lines: &[(Series, &Latency)], scale: &Scale, axis: &str, label: &str) -> String {
     let area = Area { x: 58.0, y: 12.0, width: WIDTH - 58.0 - 22.0, height: 190.0 };
     let nines = lines.iter().map(|(_, latency)| nines_of(latency)).fold(3.5, f64::max);
     // From the middle on: what took less is not what anybody waits for.
@@ -123,13 +125,7 @@ pub(super) fn latencies(lines: &[(Series, &Latency)], scale: &Scale, label: &str
     let mut labels: Vec<_> = shown.map(|(share, name)| (place(*share), (*name).to_owned())).collect();
     labels.push((1.0, "max".to_owned()));
     drawing.horizontal_labels(area, &labels);
-    drawing.text(
-        "tick",
-        area.across(0.5),
-        area.y + area.height + 33.0,
-        Anchor::Middle,
-        "percent that took no longer",
-    );
+    drawing.text("tick", area.across(0.5), area.y + area.height + 33.0, Anchor::Middle, axis);
     for (series, latency) in lines {
         let curve: Vec<_> = curve(latency)
             .iter()

@@ -1,8 +1,13 @@
 //! Result files, read again.
+//!
+//! Kept true by [`read_all`]: of several files no two have the same title, so that each can be told from the others
+//! wherever it is shown.
 
+use super::text::plain;
 use crate::results::{FORMAT, Results};
 use serde_json::Value;
 use std::{
+    collections::HashMap,
     error::Error,
     fmt, fs, io,
     path::{Path, PathBuf},
@@ -103,6 +108,36 @@ pub fn read(path: impl AsRef<Path>) -> Result<Results, ReadError> {
     serde_json::from_slice(&content).map_err(|source| ReadError::NotResults { path, source })
 }
 
+/// Reads the results of several runs. Of those with one title, each is also named after its file.
+pub fn read_all<P: AsRef<Path>>(paths: &[P]) -> Result<Vec<Results>, ReadError> {
+    let mut all = paths.iter().map(read).collect::<Result<Vec<_>, _>>()?;
+    let paths: Vec<_> = paths.iter().map(AsRef::as_ref).collect();
+    let titles = distinct(all.iter().map(|results| &*results.title).collect(), &paths);
+    all.iter_mut().zip(titles).for_each(|(results, title)| results.title = title);
+    Ok(all)
+}
+
+/// What a file is called, the shortest first: by its name, by its path, and, if it is given twice, by its place.
+const FILE_NAMES: [fn(usize, &Path) -> String; 3] = [
+    |_, path| path.file_name().unwrap_or_default().to_string_lossy().into_owned(),
+    |_, path| path.display().to_string(),
+    |place, _| format!("file {}", place + 1),
+];
+
+fn distinct(titles: Vec<&str>, paths: &[&Path]) -> Vec<String> {
+    let mut found: Vec<String> = titles.iter().map(|title| (*title).to_owned()).collect();
+    for file_name in FILE_NAMES {
+        let mut counts: HashMap<String, usize> = HashMap::new();
+        // As they are shown.
+        let shown: Vec<_> = found.iter().map(|title| plain(title).into_owned()).collect();
+        shown.iter().for_each(|title| *counts.entry(title.clone()).or_default() += 1);
+        for (place, _) in shown.iter().enumerate().filter(|(_, title)| counts[*title] > 1) {
+            found[place] = format!("{} ({})", titles[place], file_name(place, paths[place]));
+        }
+    }
+    found
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -126,6 +161,37 @@ mod tests {
     fn what_was_written_is_read_again() {
         let written = serde_json::to_string(&testing::results("größe")).unwrap();
         assert_eq!(serde_json::to_string(&read_text(&written).unwrap()).unwrap(), written);
+    }
+
+    #[test]
+    fn titles_that_are_the_same_say_from_which_file_they_are() {
+        let check = |titles: &[&str], paths: &[&str], expected: &[&str]| {
+            let paths: Vec<_> = paths.iter().map(Path::new).collect();
+            assert_eq!(distinct(titles.to_vec(), &paths), expected);
+        };
+        check(&["a", "b"], &["1.json", "2.json"], &["a", "b"]);
+        check(&["a", "b", "a"], &["x/1.json", "2.json", "3.json"], &["a (1.json)", "b", "a (3.json)"]);
+        check(
+            &["a", "a", "a"],
+            &["x/1.json", "y/1.json", "2.json"],
+            &["a (x/1.json)", "a (y/1.json)", "a (2.json)"],
+        );
+        check(&["a", "a"], &["1.json", "1.json"], &["a (file 1)", "a (file 2)"]);
+        // Both are shown as the same.
+        check(&["a\x1b", "a\x07"], &["1.json", "2.json"], &["a\x1b (1.json)", "a\x07 (2.json)"]);
+    }
+
+    #[test]
+    fn several_files_are_read_in_their_order() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = |name: &str| folder.path().join(name);
+        for (name, title) in [("1.json", "a"), ("2.json", "b"), ("3.json", "a")] {
+            fs::write(path(name), serde_json::to_string(&testing::results(title)).unwrap()).unwrap();
+        }
+        let all = read_all(&[path("1.json"), path("2.json"), path("3.json")]).unwrap();
+        let titles: Vec<_> = all.iter().map(|results| &*results.title).collect();
+        assert_eq!(titles, ["a (1.json)", "b", "a (3.json)"]);
+        assert!(read_all(&[path("1.json"), path("4.json")]).is_err());
     }
 
     #[test]

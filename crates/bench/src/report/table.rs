@@ -22,38 +22,60 @@ const INDENT: usize = 2;
 pub(super) struct Column {
     pub(super) head: &'static str,
     /// What it means, for those who see it first.
-    pub(super) meaning: &'static str,
+    meaning: &'static str,
+    /// The same where [latencies are lateness](Row::is_lateness), if that is something else.
+    of_events: &'static str,
     pub(super) cell: fn(&Row) -> Option<String>,
 }
 
 /// All that a row may have, in the order in which it is shown.
 pub(super) const COLUMNS: [Column; 8] = [
-    Column { head: "count", meaning: "", cell: |row| Some(count_of(row.count, &plain(&row.unit))) },
-    Column { head: "failed", meaning: "", cell: |row| (row.failed > 0).then(|| count(row.failed)) },
-    Column { head: "per s", meaning: "", cell: |row| (row.seconds > 0.0).then(|| number(row.per_second())) },
+    Column {
+        head: "count",
+        meaning: "",
+        of_events: "",
+        cell: |row| Some(count_of(row.count, &plain(&row.unit))),
+    },
+    Column {
+        head: "failed",
+        meaning: "",
+        of_events: "",
+        cell: |row| (row.failed > 0).then(|| count(row.failed)),
+    },
+    Column {
+        head: "per s",
+        meaning: "",
+        of_events: "",
+        cell: |row| (row.seconds > 0.0).then(|| number(row.per_second())),
+    },
     Column {
         head: "p50",
         meaning: "half took no longer",
+        of_events: "half came no later",
         cell: |row| row.latency.as_ref().map(|latency| micros(latency.p50)),
     },
     Column {
         head: "p99",
         meaning: "99 of 100 took no longer",
+        of_events: "99 of 100 came no later",
         cell: |row| row.latency.as_ref().map(|latency| micros(latency.p99)),
     },
     Column {
         head: "max",
         meaning: "the longest",
+        of_events: "the latest",
         cell: |row| row.latency.as_ref().map(|latency| micros(latency.max)),
     },
     Column {
         head: "CPU each",
         meaning: "processor time of the server for one",
+        of_events: "",
         cell: |row| row.cpu_micros_each.map(micros),
     },
     Column {
         head: "memory",
         meaning: "of the server, before → after",
+        of_events: "",
         cell: |row| row.memory.as_ref().map(before_and_after),
     },
 ];
@@ -66,10 +88,11 @@ pub fn table(results: &Results, width: usize) -> String {
         lines.push(String::new());
         lines.extend(scenario_lines(scenario, width));
     }
-    let meanings = meanings(results);
+    let meanings = meanings(std::slice::from_ref(results));
     if !meanings.is_empty() {
+        let texts: Vec<_> = meanings.iter().map(|(head, meaning)| format!("{head}: {meaning}")).collect();
         lines.push(String::new());
-        lines.extend(wrapped(&meanings, width, 0));
+        lines.extend(wrapped(&texts.join("; "), width, 0));
     }
     lines.push(String::new());
     lines.extend(wrapped(&Verdict::of(results).to_string(), width, 0));
@@ -191,14 +214,23 @@ fn check_lines(check: &Check, width: usize) -> Vec<String> {
     lines
 }
 
-/// What the heads mean that occur.
-fn meanings(results: &Results) -> String {
-    let occurs = |column: &&Column| {
-        let mut rows = results.scenarios.iter().flat_map(|scenario| &scenario.rows);
-        !column.meaning.is_empty() && rows.any(|row| (column.cell)(row).is_some())
+/// The heads that occur and need it, and what they mean for these rows.
+pub(super) fn meanings(all: &[Results]) -> Vec<(&'static str, String)> {
+    let rows = || all.iter().flat_map(|results| &results.scenarios).flat_map(|scenario| &scenario.rows);
+    let meaning = |column: &Column| {
+        let occurs = |is_lateness: bool| {
+            rows().any(|row| row.is_lateness() == is_lateness && (column.cell)(row).is_some())
+        };
+        match (occurs(false), occurs(true)) {
+            (false, false) => String::new(),
+            (_, false) => column.meaning.to_owned(),
+            (_, true) if column.of_events.is_empty() => column.meaning.to_owned(),
+            (false, true) => column.of_events.to_owned(),
+            (true, true) => format!("{} (events: {})", column.meaning, column.of_events),
+        }
     };
-    let texts = COLUMNS.iter().filter(occurs).map(|column| format!("{}: {}", column.head, column.meaning));
-    texts.collect::<Vec<_>>().join("; ")
+    let all = COLUMNS.iter().map(|column| (column.head, meaning(column)));
+    all.filter(|(_, meaning)| !meaning.is_empty()).collect()
 }
 
 pub(super) fn cell(column: &Column, row: &Row) -> String {
@@ -299,6 +331,20 @@ mod tests {
         assert_eq!(first(&results, 80)[1], "                    count  per s");
         let text = table(&results, 80);
         assert!(!text.contains("p50") && !text.contains("CPU each"));
+    }
+
+    #[test]
+    fn events_come_late_and_all_else_takes_long() {
+        let mut results = testing::results("a");
+        let meaning = |results: &Results| meanings(std::slice::from_ref(results))[0].1.clone();
+        assert_eq!(meaning(&results), "half came no later");
+        results.scenarios[1].rows[0].latency = Some(testing::latency());
+        assert_eq!(meaning(&results), "half took no longer (events: half came no later)");
+        assert!(
+            table(&results, 400).contains("; max: the longest (events: the latest); CPU each: processor")
+        );
+        results.scenarios[0].rows.remove(0);
+        assert_eq!(meaning(&results), "half took no longer");
     }
 
     #[test]

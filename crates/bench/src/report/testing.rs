@@ -9,7 +9,7 @@ pub(super) fn results(title: &str) -> Results {
     Results {
         format: FORMAT,
         title: title.to_owned(),
-        command: "keepwatch bench --seconds 30".to_owned(),
+        command: "keepwatch bench --duration 30s".to_owned(),
         measured_by: "0.1.0".to_owned(),
         began: "2026-01-02T03:04:05Z".to_owned(),
         server: Server {

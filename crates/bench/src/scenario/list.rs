@@ -1,4 +1,5 @@
-//! Lists, in the ways clients do it. Each list is checked: it has every object, or is no answer.
+//! Lists, in the ways clients do it. Each list is checked: it has every object of the run, or is no answer. Objects that
+//! were there before are listed with them.
 
 use super::{Outcome, answered, measured};
 use crate::{
@@ -10,30 +11,28 @@ use std::sync::Arc;
 
 /// How large pages are: as clients ask for them by default.
 const PAGE: usize = 500;
-/// How many list at a time where that is measured.
-const AT_ONCE: usize = 8;
 
 pub(super) async fn list(run: &Arc<Run>) -> Result<Outcome, Failure> {
-    let objects = run.options.objects;
-    let all = format!("/api/v1/configmaps?labelSelector={}", run.objects.label());
-    let whole = |path: String| Request::List { path, expected: objects };
+    let (objects, clients) = (run.options.objects, run.options.concurrency);
+    let whole = |query: &str| Request::List { path: format!("/api/v1/configmaps{query}"), expected: objects };
     let one = Request::List {
         path: format!("/api/v1/configmaps?labelSelector={}", run.objects.slot(0)),
         expected: objects.min(1),
     };
-    let any = format!("{all}&resourceVersion=0");
+    let many = format!("{clients} at once (resourceVersion=0)");
     let ways = [
-        ("consistent (no resourceVersion)", whole(all), 1),
-        ("from the cache (resourceVersion=0)", whole(any.clone()), 1),
+        ("consistent (no resourceVersion)", whole(""), 1),
+        ("from the cache (resourceVersion=0)", whole("?resourceVersion=0"), 1),
         ("in pages of 500", Request::Pages { size: PAGE, expected: objects }, 1),
         ("a label selector that finds one", one, 1),
-        ("8 at once (resourceVersion=0)", whole(any), AT_ONCE),
+        (&many, whole("?resourceVersion=0"), clients),
     ];
     let each = run.options.duration / ways.len() as u32;
     let mut outcome = Outcome::default();
-    let mut all = Vec::new();
+    let (mut all, none) = (Vec::new(), Arc::default());
     for (name, request, concurrency) in ways {
-        let (row, driven) = measured(run, name, "list", request, concurrency, Pace::flat_out(each)).await?;
+        let pace = Pace::flat_out(each);
+        let (row, driven) = measured(run, name, "list", request, concurrency, pace, &none).await?;
         outcome.rows.push(row);
         all.push(driven);
     }

@@ -4,7 +4,7 @@
 //! Workloads are ConfigMaps like all objects here: some come, some change, and those that came go again. Everything has its
 //! own pace, so nobody works flat out and latencies are those of a server that is not saturated.
 
-use super::{COMPLETE, Outcome, answered, writers};
+use super::{COMPLETE, Outcome, answered, tell_cuts, tell_unsent, writers};
 use crate::{
     Failure,
     drive::{Pace, Request, drive},
@@ -28,7 +28,9 @@ const FIRST: usize = 1_000_000;
 
 pub(super) async fn mixed(run: &Arc<Run>) -> Result<Outcome, Failure> {
     let options = &run.options;
-    let (first, nodes, watched) = (options.objects + FIRST, options.watchers.max(1), options.objects.max(1));
+    let (first, nodes) = (options.objects + FIRST, options.watchers.max(1));
+    // Nodes watch these, several the same one if there are few, and these change.
+    let watched = options.objects.clamp(1, nodes);
     run.progress.says("nodes and controllers join");
     let (ledger, none) = (Arc::new(Ledger::of_each(watched)), Arc::new(Ledger::default()));
     let unmeasured = Arc::new(Latencies::default());
@@ -45,11 +47,15 @@ pub(super) async fn mixed(run: &Arc<Run>) -> Result<Outcome, Failure> {
     run.progress.says("a day goes by");
     let rate = |share: f64| (options.rate * share).max(0.1);
     let pace = |share: f64| Pace::at_rate(options.duration, rate(share));
-    let whole = run.meter();
-    let rows = |name: String, request, clients, pace: Pace, ledger| async move {
-        let meter = run.meter();
-        let driven = drive(run, clients, request, pace, ledger, &meter.latencies).await?;
-        Ok::<_, Failure>((meter.row(name, "write", driven.count, driven.failed), driven))
+    let mut whole = run.meter();
+    let rows = |name: String, request, clients, pace: Pace, ledger| {
+        let meter = whole.within();
+        async move {
+            let driven = drive(run, clients, request, pace, ledger, &meter.latencies).await?;
+            let mut row = meter.row(name, "write", driven.count, driven.failed);
+            tell_unsent(&mut row, &driven);
+            Ok::<_, Failure>((row, driven))
+        }
     };
     let renewing = rows(
         format!("leases of {nodes} nodes renewed"),
@@ -71,13 +77,15 @@ pub(super) async fn mixed(run: &Arc<Run>) -> Result<Outcome, Failure> {
         futures::try_join!(renewing, changing, living)?;
     let ((came_row, came), (went_row, went)) = workloads;
     let of = |number: usize| ledger.of(number % watched);
-    controllers.settle(|_| ledger.tally()).await;
-    kubelets.settle(of).await;
+    let told_all = [controllers.settle(|_| ledger.tally()).await, kubelets.settle(of).await];
+    whole.ends(told_all[0].later(told_all[1]));
     let [controllers_late, kubelets_late] = late;
     let told = whole.with(controllers_late);
-    let told = told.row(format!("told to {CONTROLLERS} controllers"), "event", controllers.heard(), 0);
+    let mut told = told.row(format!("told to {CONTROLLERS} controllers"), "event", controllers.heard(), 0);
+    tell_cuts(&mut told, &controllers);
     let told_own = whole.with(kubelets_late);
-    let told_own = told_own.row(format!("told to {nodes} nodes"), "event", kubelets.heard(), 0);
+    let mut told_own = told_own.row(format!("told to {nodes} nodes"), "event", kubelets.heard(), 0);
+    tell_cuts(&mut told_own, &kubelets);
     let mut rows = vec![renewed_row, came_row, changed_row, went_row, told, told_own];
     // All of it happens at once: what it costs can only be told of the whole.
     rows.iter_mut().for_each(|row| (row.cpu_micros_each, row.memory) = (None, None));

@@ -14,6 +14,7 @@ use crate::{
     results::{Check, Figure, Row},
     run::Run,
     tally::Ledger,
+    watching::Watchers,
 };
 use std::{fmt, str::FromStr, sync::Arc, time::Duration};
 use tokio::time::sleep;
@@ -95,7 +96,7 @@ impl Scenario {
             Scenario::List => "Reads all objects, in the ways clients do it.",
             Scenario::Write => "Creates, updates, patches and deletes objects as fast as they are answered.",
             Scenario::FanOut => {
-                "Everybody watches everything while objects change; an event is what one watcher is told of one change."
+                "Everybody watches everything while objects change. An event is what one watcher is told of a change."
             }
             Scenario::Selective => {
                 "Everybody watches one object of their own, so that a change concerns one of all watchers."
@@ -112,7 +113,7 @@ impl Scenario {
             Scenario::Churn => "Connections are made for a single request each, as by scripts.",
             Scenario::Sync => "Informers start at the same time and fetch everything.",
             Scenario::Mixed => {
-                "A day in a cluster's life: nodes renew leases, workloads come and go, controllers watch everything and nodes their own."
+                "A day in a cluster's life: leases are renewed, workloads come and go, controllers and nodes watch."
             }
         }
     }
@@ -170,6 +171,21 @@ fn figure(name: &str, value: f64, unit: &str, less_is_better: Option<bool>) -> F
     Figure { name: name.to_owned(), value, unit: unit.to_owned(), less_is_better }
 }
 
+/// How many requests there was no time for, if any: the pace was more than the server can do, or the client.
+fn tell_unsent(row: &mut Row, driven: &Driven) {
+    if driven.unsent > 0 {
+        let name = "not sent, as the pace was too fast";
+        row.figures.push(figure(name, driven.unsent as f64, "requests", Some(true)));
+    }
+}
+
+/// How often watches ended, if any did: a watcher goes on where it was, but a server that cuts them has more to do.
+fn tell_cuts(row: &mut Row, watchers: &Watchers) {
+    if watchers.cuts() > 0 {
+        row.figures.push(figure("watches that were cut", watchers.cuts() as f64, "", Some(true)));
+    }
+}
+
 /// Sends requests by so many clients and measures them as one row.
 async fn measured(
     run: &Arc<Run>,
@@ -178,11 +194,12 @@ async fn measured(
     request: Request,
     concurrency: usize,
     pace: Pace,
+    ledger: &Arc<Ledger>,
 ) -> Result<(Row, Driven), Failure> {
     run.progress.says(name.to_owned());
     let clients = clients(run, concurrency).await?;
     let meter = run.meter();
-    let driven = drive(run, clients, request, pace, &Arc::new(Ledger::default()), &meter.latencies).await?;
+    let driven = drive(run, clients, request, pace, ledger, &meter.latencies).await?;
     Ok((meter.row(name, unit, driven.count, driven.failed), driven))
 }
 

@@ -4,7 +4,7 @@
 //! read fast must not be held up by those who do not: late events. More is written than lies on the way between server and
 //! client, so that the server has to do something about those who do not read.
 
-use super::{COMPLETE, Outcome, answered, figure, writers};
+use super::{COMPLETE, Outcome, answered, figure, tell_unsent, writers};
 use crate::{
     Failure,
     drive::{Pace, Request, drive},
@@ -14,43 +14,54 @@ use crate::{
     tally::{Ledger, Tally},
     watching::{Audience, LATE, Watchers},
 };
-use std::sync::Arc;
+use std::{sync::Arc, time::Duration};
 
-/// How many watch at the most: what each is told is much.
-const WATCHERS_MAX: usize = 50;
+/// How many watch at the least, so that some are fast, and at the most: what each is told is much.
+const WATCHERS: std::ops::RangeInclusive<usize> = 2..=50;
 /// How much that is at least. Linux keeps up to 4 MiB for a reader that does not come.
 const BYTES_EACH: f64 = 12e6;
+/// How many changes there are in a second at the most to come to that; rather it takes longer.
+const RATE_MAX: f64 = 1000.0;
 
 pub(super) async fn slow(run: &Arc<Run>) -> Result<Outcome, Failure> {
     let options = &run.options;
-    let all = options.watchers.clamp(1, WATCHERS_MAX);
-    let slow_count = ((all as f64 * options.slow_share).round() as usize).clamp(1, all);
+    let all = options.watchers.clamp(*WATCHERS.start(), *WATCHERS.end());
+    let slow_count = ((all as f64 * options.slow_share).round() as usize).clamp(1, all - 1);
     run.progress.says("opening watches");
     let from = run.version().await?;
-    let late = [Arc::new(Latencies::default()), Arc::new(Latencies::default())];
-    let fast = Watchers::open(run, Audience::of_everything(all - slow_count, from, &late[0])).await?;
-    let slow = Audience::of_everything(slow_count, from, &late[1]);
+    let (fast_late, slow_late) = (Arc::new(Latencies::default()), Arc::new(Latencies::default()));
+    let fast = Watchers::open(run, Audience::of_everything(all - slow_count, from, &fast_late)).await?;
+    let slow = Audience::of_everything(slow_count, from, &slow_late);
     let slow = Watchers::open(run, Audience { bytes_per_second: Some(options.slow_bytes), ..slow }).await?;
     let (writers, ledger) = (writers(run).await?, Arc::new(Ledger::default()));
     run.progress.says("writing");
-    let meter = run.meter();
-    let enough = BYTES_EACH / options.object_bytes as f64 / options.duration.as_secs_f64();
-    let pace = Pace::at_rate(options.duration, options.rate.max(enough));
+    let mut meter = run.meter();
     let driven =
-        drive(run, writers, Request::Patch(options.objects), pace, &ledger, &meter.latencies).await?;
-    fast.settle(|_| ledger.tally()).await;
-    let [fast_late, slow_late] = late;
-    let fast_row = row(&meter.with(fast_late), &fast, "fast", &ledger.tally());
+        drive(run, writers, Request::Patch(options.objects), pace(run), &ledger, &meter.latencies).await?;
+    meter.ends(fast.settle(|_| ledger.tally()).await);
+    let mut fast_row = row(&meter.with(fast_late), &fast, "fast", &ledger.tally());
+    let late = format!("later than {} s", LATE.as_secs());
+    fast_row.figures.push(figure(&late, fast.late() as f64, "events", Some(true)));
+    tell_unsent(&mut fast_row, &driven);
     run.progress.says("the slow ones read on");
     slow.hurry();
-    slow.settle(|_| ledger.tally()).await;
-    let slow_row = row(&meter.with(slow_late), &slow, "slow", &ledger.tally());
+    meter.ends(slow.settle(|_| ledger.tally()).await);
+    // How late they are is their own doing.
+    let slow_row = row(&meter.with(Arc::default()), &slow, "slow", &ledger.tally());
     let checks = vec![
         fast.check(COMPLETE, |_| ledger.tally()),
         slow.check("every slow watcher saw every event, once and in order", |_| ledger.tally()),
         answered(&[&driven]),
     ];
     Ok(Outcome { rows: vec![fast_row, slow_row], checks })
+}
+
+/// At the pace of the run, or faster if that is not enough.
+fn pace(run: &Run) -> Pace {
+    let (rate, seconds) = (run.options.rate, run.options.duration.as_secs_f64());
+    let enough = BYTES_EACH / run.objects.bytes() as f64;
+    let rate = rate.max((enough / seconds).min(RATE_MAX));
+    Pace::at_rate(Duration::from_secs_f64(seconds.max(enough / rate)), rate)
 }
 
 fn row(meter: &Meter<'_>, watchers: &Watchers, what: &str, written: &Tally) -> Row {
@@ -61,7 +72,6 @@ fn row(meter: &Meter<'_>, watchers: &Watchers, what: &str, written: &Tally) -> R
     row.cpu_micros_each = None;
     row.figures = vec![
         figure("lost", lost as f64, "events", Some(true)),
-        figure(&format!("later than {} s", LATE.as_secs()), watchers.late() as f64, "events", None),
         figure("watches that were cut", watchers.cuts() as f64, "", Some(true)),
         figure("listed again", watchers.relisted() as f64, "objects", Some(true)),
     ];

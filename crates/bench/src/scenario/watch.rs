@@ -1,6 +1,6 @@
 //! Watchers that are as fast as they can be.
 
-use super::{COMPLETE, Outcome, SETTLING, answered, figure, writers};
+use super::{COMPLETE, Outcome, SETTLING, answered, figure, tell_cuts, tell_unsent, writers};
 use crate::{
     Failure,
     drive::{Pace, Request, drive},
@@ -23,14 +23,16 @@ pub(super) async fn fan_out(run: &Arc<Run>) -> Result<Outcome, Failure> {
     let watchers = Watchers::open(run, Audience::of_everything(run.options.watchers, from, &late)).await?;
     let writers = writers(run).await?;
     run.progress.says("writing");
-    let meter = run.meter();
+    let mut meter = run.meter();
     let driven = drive(run, writers, every(run), pace(run), &ledger, &meter.latencies).await?;
-    watchers.settle(|_| ledger.tally()).await;
-    let name = format!("told to each of {} watchers, the write included", watchers.len());
-    let told = meter.with(late).row(name, "event", watchers.heard(), 0);
     let mut writes = meter.row("writes meanwhile", "write", driven.count, driven.failed);
     // What the server does is counted with the events.
     (writes.cpu_micros_each, writes.memory) = (None, None);
+    tell_unsent(&mut writes, &driven);
+    meter.ends(watchers.settle(|_| ledger.tally()).await);
+    let name = format!("told to each of {} watchers, the write included", watchers.len());
+    let mut told = meter.with(late).row(name, "event", watchers.heard(), 0);
+    tell_cuts(&mut told, &watchers);
     let checks = vec![watchers.check(COMPLETE, |_| ledger.tally()), answered(&[&driven])];
     Ok(Outcome { rows: vec![told, writes], checks })
 }
@@ -45,28 +47,31 @@ fn pace(run: &Run) -> Pace {
     Pace::at_rate(run.options.duration, run.options.rate)
 }
 
-/// First without anybody, so that one sees what watchers add. Only objects change that somebody watches.
+/// First without anybody, so that one sees what watchers add. Only objects change that somebody watches, and there are no
+/// more watchers than objects.
 pub(super) async fn selective(run: &Arc<Run>) -> Result<Outcome, Failure> {
     let watched = run.options.objects.min(run.options.watchers).max(1);
     run.progress.says("writing, nobody watches");
     let (clients, meter) = (writers(run).await?, run.meter());
     let nobodys = Arc::new(Ledger::default());
     let alone = drive(run, clients, Request::Patch(watched), pace(run), &nobodys, &meter.latencies).await?;
-    let nobody = meter.row("update, nobody watches", "update", alone.count, alone.failed);
+    let mut nobody = meter.row("update, nobody watches", "update", alone.count, alone.failed);
+    tell_unsent(&mut nobody, &alone);
     run.progress.says("opening watches");
     let from = run.version().await?;
     let (late, ledger) = (Arc::new(Latencies::default()), Arc::new(Ledger::of_each(watched)));
-    let mut audience = Audience::of_everything(run.options.watchers, from, &late);
-    audience.selectors = (0..run.options.watchers).map(|number| run.objects.slot(number % watched)).collect();
+    let mut audience = Audience::of_everything(watched, from, &late);
+    audience.selectors = (0..watched).map(|number| run.objects.slot(number)).collect();
     let watchers = Watchers::open(run, audience).await?;
     let clients = writers(run).await?;
     run.progress.says("writing");
-    let meter = run.meter();
+    let mut meter = run.meter();
     let driven = drive(run, clients, Request::Patch(watched), pace(run), &ledger, &meter.latencies).await?;
-    let of = |number: usize| ledger.of(number % watched);
-    watchers.settle(of).await;
-    let name = format!("update, {} watch one object each", watchers.len());
+    let of = |number: usize| ledger.of(number);
+    meter.ends(watchers.settle(of).await);
+    let name = format!("update that one of {} watchers is told of", watchers.len());
     let mut with = meter.row(name, "update", driven.count, driven.failed);
+    tell_unsent(&mut with, &driven);
     if let (Some(nobody), Some(with_all)) =
         (nobody.cpu_micros_each.filter(|cpu| *cpu > 0.0), with.cpu_micros_each)
     {
@@ -74,6 +79,7 @@ pub(super) async fn selective(run: &Arc<Run>) -> Result<Outcome, Failure> {
     }
     let mut told = meter.with(late).row("told to the one whom it concerns", "event", watchers.heard(), 0);
     (told.cpu_micros_each, told.memory) = (None, None);
+    tell_cuts(&mut told, &watchers);
     let checks = vec![watchers.check(COMPLETE, of), answered(&[&alone, &driven])];
     Ok(Outcome { rows: vec![nobody, with, told], checks })
 }
@@ -118,7 +124,6 @@ pub(super) async fn idle(run: &Arc<Run>) -> Result<Outcome, Failure> {
 pub(super) async fn resume(run: &Arc<Run>) -> Result<Outcome, Failure> {
     run.progress.says("opening watches");
     let from = run.version().await?;
-    // How late events are says nothing here: they were missed on purpose.
     let late = Arc::new(Latencies::default());
     let audience = Audience::of_everything(run.options.watchers, from, &late);
     drop(Watchers::open(run, audience.clone()).await?);
@@ -128,11 +133,20 @@ pub(super) async fn resume(run: &Arc<Run>) -> Result<Outcome, Failure> {
     let driven = drive(run, writers, every(run), Pace::exactly(MISSED), &ledger, &late).await?;
     sleep(SETTLING).await;
     run.progress.says("all come back");
-    let meter = run.meter();
+    let mut meter = run.meter();
+    let (all, missed) = (run.options.watchers, Some(ledger.tally().total()));
+    let until_back = Arc::new(Latencies::default());
+    let audience = Audience { at_once: all, missed, latencies: Arc::clone(&until_back), ..audience };
     let watchers = Watchers::open(run, audience).await?;
-    watchers.settle(|_| ledger.tally()).await;
-    let name = format!("{} watchers, {} missed events each", watchers.len(), driven.count);
-    let row = meter.row(name, "event", watchers.heard(), 0);
+    meter.ends(watchers.settle(|_| ledger.tally()).await);
+    let name = format!("{all} watchers, {MISSED} missed events each");
+    let mut told = meter.row(name, "event", watchers.heard(), 0);
+    tell_cuts(&mut told, &watchers);
+    let name = "connected, and told everything it missed";
+    let (all, came_back) = (all as u64, until_back.count());
+    let mut back = meter.with(until_back).row(name, "watcher", came_back, all.saturating_sub(came_back));
+    // What the server does is counted with the events.
+    (back.cpu_micros_each, back.memory) = (None, None);
     let checks = vec![watchers.check(COMPLETE, |_| ledger.tally()), answered(&[&driven])];
-    Ok(Outcome { rows: vec![row], checks })
+    Ok(Outcome { rows: vec![told, back], checks })
 }

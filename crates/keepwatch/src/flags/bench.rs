@@ -9,8 +9,7 @@ use std::{path::PathBuf, time::Duration};
 #[derive(Clone, Debug, Args)]
 #[command(args_override_self = true)]
 pub struct Bench {
-    /// What to run: fill, idle, list, fan-out, selective, slow, resume, write, churn, sync, mixed; a tour of all without any.
-    /// With --compare, the files to compare.
+    /// What to run, in this order; see below. Without any a tour of all. With --compare, the files to compare.
     #[arg(value_name = "SCENARIO")]
     pub names: Vec<String>,
     /// Measure the server that this names. Without it and --context a server is started for the purpose.
@@ -19,7 +18,7 @@ pub struct Bench {
     /// Which context of the kubeconfig, instead of its current one.
     #[arg(long, value_name = "NAME", help_heading = "Which server")]
     pub context: Option<String>,
-    /// Processes that the server consists of, separated by commas: their CPU and memory are measured.
+    /// Processes whose CPU and memory are measured, by commas: all of that server, or some beside the one started here.
     #[arg(long, value_name = "PIDS", value_delimiter = ',', help_heading = "Which server")]
     pub pid: Vec<u32>,
     /// Where the server that is started keeps its objects.
@@ -109,6 +108,12 @@ pub struct Bench {
     help: Option<bool>,
 }
 
+/// What scenarios there are, for `--help`.
+pub(super) fn scenarios() -> String {
+    let all = Scenario::ALL.map(|scenario| format!("  {scenario}\n          {}", scenario.about()));
+    format!("\nScenarios:\n{}", all.join("\n"))
+}
+
 /// What is spoken.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum Spoken {
@@ -125,14 +130,35 @@ const COUNT_MAX: usize = 10_000_000;
 /// How large an object may be: servers take no larger ones.
 const SIZE_MAX: usize = 1 << 20;
 
+/// Flags that say what to measure and how; the first four are about a server that is started.
+const MEASURING: [&str; 20] = [
+    "storage",
+    "etcd_servers",
+    "data_dir",
+    "tls",
+    "kubeconfig",
+    "context",
+    "pid",
+    "objects",
+    "size",
+    "namespaces",
+    "watchers",
+    "informers",
+    "concurrency",
+    "rate",
+    "duration",
+    "slow_share",
+    "slow_rate",
+    "protocol",
+    "name",
+    "json",
+];
+
 impl Bench {
     /// Refuses what does not go together. `given` says whether a flag stands on the command line.
     pub(super) fn check(&self, given: impl Fn(&str) -> bool) -> Result<(), Failure> {
         if self.compare {
-            return match self.names.len() {
-                0 | 1 => Err(Failure::flag("--compare", "needs at least two files that --json wrote")),
-                _ => Ok(()),
-            };
+            return self.check_comparison(given);
         }
         self.scenarios()?;
         self.check_server(given)?;
@@ -158,10 +184,21 @@ impl Bench {
         Ok(())
     }
 
+    fn check_comparison(&self, given: impl Fn(&str) -> bool) -> Result<(), Failure> {
+        if self.names.len() < 2 {
+            return Err(Failure::flag("--compare", "needs at least two files that --json wrote"));
+        }
+        if let Some(flag) = MEASURING.iter().find(|flag| given(flag)) {
+            let flag = format!("--{}", flag.replace('_', "-"));
+            return Err(Failure::flag(&flag, "means nothing with --compare, which measures nothing"));
+        }
+        Ok(())
+    }
+
     fn check_server(&self, given: impl Fn(&str) -> bool) -> Result<(), Failure> {
         readable("--kubeconfig", self.kubeconfig.as_deref())?;
         let is_own = self.kubeconfig.is_none() && self.context.is_none();
-        let own_only = ["storage", "etcd_servers", "data_dir", "tls"];
+        let own_only = &MEASURING[..4];
         if let Some(flag) = own_only.iter().find(|flag| !is_own && given(flag)) {
             let flag = format!("--{}", flag.replace('_', "-"));
             return Err(Failure::flag(
@@ -169,10 +206,10 @@ impl Bench {
                 "is for a server that is started here, and a kubeconfig names another",
             ));
         }
-        if is_own && !self.pid.is_empty() {
+        if is_own && !self.tls && self.protocol == Spoken::Http2 {
             return Err(Failure::flag(
-                "--pid",
-                "goes with --kubeconfig: of a server that is started here it is known",
+                "--protocol",
+                "http2 is agreed on by TLS, and --tls=false does without it",
             ));
         }
         match (self.storage, self.etcd_servers.is_empty()) {
@@ -216,6 +253,19 @@ mod tests {
     }
 
     #[test]
+    fn help_explains_every_scenario_in_short_lines() {
+        let failure = bench("--help").unwrap_err();
+        assert_eq!(failure.code(), 0);
+        for line in failure.text().lines() {
+            assert!(line.chars().count() <= 120, "{line}");
+        }
+        for scenario in Scenario::ALL {
+            let (name, about) = (scenario.name(), scenario.about());
+            assert!(failure.text().contains(&format!("\n  {name}\n          {about}")), "{name}");
+        }
+    }
+
+    #[test]
     fn scenarios_run_in_the_order_in_which_they_are_named() {
         let given = bench("fan-out --watchers 7 list").unwrap();
         assert_eq!(given.scenarios().unwrap(), [Scenario::FanOut, Scenario::List]);
@@ -230,11 +280,13 @@ mod tests {
             ("--slow-share 101", "--slow-share: 101 is not between 1 and 100"),
             ("--size 2000000", "--size: 2000000 is not between 1 and 1048576"),
             ("--duration 0s", "--duration: must be more than 0"),
-            ("--pid 1", "--pid: goes with --kubeconfig"),
             ("--context x --storage memory", "--storage: is for a server that is started here"),
             ("--storage etcd", "--etcd-servers: --storage=etcd needs it"),
             ("--etcd-servers http://a:1", "--etcd-servers: goes with --storage=etcd only"),
             ("--compare a.json", "--compare: needs at least two files"),
+            ("--compare a.json b.json --json c", "--json: means nothing with --compare"),
+            ("--compare a.json b.json --objects 5", "--objects: means nothing with --compare"),
+            ("--protocol http2 --tls=false", "--protocol: http2 is agreed on by TLS"),
             ("--kubeconfig /nowhere", "--kubeconfig: cannot read /nowhere"),
             ("--watcher 5", "--watcher: there is no such flag; did you mean --watchers?"),
         ] {

@@ -23,7 +23,7 @@ pub use failure::Failure;
 pub use values::{IpRange, PortRange};
 pub use watch::{Output, Watch};
 
-const HELP: &str = "{about-with-newline}\n{usage-heading} {usage}\n\n{all-args}";
+const HELP: &str = "{about-with-newline}\n{usage-heading} {usage}\n\n{all-args}{after-help}";
 
 /// What the program is to do.
 #[derive(Clone, Debug, Subcommand)]
@@ -42,7 +42,7 @@ pub enum Command {
     /// Measure what load costs a server, and whether every watcher is told everything.
     #[command(
         help_template = HELP, override_usage = "keepwatch bench [SCENARIO…] [FLAGS]", next_line_help = true,
-        disable_help_flag = true
+        disable_help_flag = true, after_help = bench::scenarios()
     )]
     Bench(Box<Bench>),
 }
