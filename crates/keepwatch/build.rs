@@ -11,6 +11,7 @@ const WARM: &str = include_str!("warm.txt");
 fn main() {
     println!("cargo::rerun-if-changed=build.rs");
     println!("cargo::rerun-if-changed=warm.txt");
+    println!("cargo::rerun-if-env-changed=CARGO_TARGET_X86_64_UNKNOWN_LINUX_GNU_LINKER");
     if !is_release_for_linux() || chooses_linker() {
         return;
     }

@@ -159,8 +159,11 @@ class Endings(unittest.TestCase):
         with open(session.path("target/compare/keepwatch-memory.log")) as log:
             self.assertEqual(len(log.readlines()), 50)
 
-    def interrupted(self, interrupt) -> int:
+    def interrupted(self, interrupt, nohup=False) -> int:
         session = Session(self, "endless")
+        if nohup:
+            before = signal.signal(signal.SIGHUP, signal.SIG_IGN)
+            self.addCleanup(signal.signal, signal.SIGHUP, before)
         started = session.start("--stores", "memory", "list")
         began = time.monotonic()
         while len(session.notes()) < 2:
@@ -180,6 +183,15 @@ class Endings(unittest.TestCase):
 
     def test_a_signal_to_it_alone_ends_all_in_order(self):
         self.assertEqual(self.interrupted(lambda pid: os.kill(pid, signal.SIGTERM)), 143)
+
+    def test_who_was_told_not_to_mind_goes_on_without_a_terminal(self):
+        def interrupt(pid):
+            os.kill(pid, signal.SIGHUP)
+            time.sleep(0.5)
+            os.kill(pid, signal.SIGTERM)
+
+        self.assertEqual(self.interrupted(lambda pid: os.kill(pid, signal.SIGHUP)), 129)
+        self.assertEqual(self.interrupted(interrupt, nohup=True), 143)
 
 
 def result(row: dict, faults: int = 0) -> dict:

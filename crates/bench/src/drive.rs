@@ -165,18 +165,23 @@ pub(crate) async fn drive(
 
 impl Drive {
     /// Returns what was wrong the first time, if anything was.
-    async fn work(
-        self: Arc<Self>,
-        worker: usize,
-        mut connection: Connection,
-    ) -> Result<Option<String>, Failure> {
-        let mut first = None;
+    async fn work(self: Arc<Self>, worker: usize, connection: Connection) -> Result<Option<String>, Failure> {
+        let (mut connected, mut first) = (Some(connection), None);
         // The time first: a number that is taken is sent, so that those that were sent have no gaps.
         while !self.run.stop.is_cancelled() && !self.pace.is_over(self.began) {
             let number = self.next.fetch_add(1, Relaxed);
             let Some(due) = self.pace.due(self.began, number) else { break };
             let since = wait(due).await;
-            match self.send(&mut connection, number as usize, since).await {
+            let mut connection = match connected.take() {
+                Some(connection) => connection,
+                None => self.run.cluster.connect().await?,
+            };
+            let sent = self.send(&mut connection, number as usize, since).await;
+            // One that broke is of no use any more.
+            if !matches!(sent, Err(Refused::Broken(_))) {
+                connected = Some(connection);
+            }
+            match sent {
                 Ok(()) => {
                     self.latencies.record(worker, since.elapsed().as_micros() as u64);
                     self.done.fetch_add(1, Relaxed);
@@ -185,9 +190,6 @@ impl Drive {
                 Err(refused) => {
                     self.failed.fetch_add(1, Relaxed);
                     first.get_or_insert(refused.to_string());
-                    if matches!(refused, Refused::Broken(_)) {
-                        connection = self.run.cluster.connect().await?;
-                    }
                 }
             }
         }
@@ -215,7 +217,11 @@ impl Drive {
             Request::Delete(first) => self.delete(connection, first + number).await,
             Request::Join(nodes) => {
                 let node = number % nodes;
-                connection.ask(Method::POST, &objects.leases(), objects.lease(node)).await.map(drop)
+                match connection.ask(Method::POST, &objects.leases(), objects.lease(node)).await {
+                    // It joined before, when this was run already.
+                    Err(Refused::Answer(StatusCode::CONFLICT, _)) => Ok(()),
+                    answer => answer.map(drop),
+                }
             }
             Request::Renew(nodes) => {
                 let path = format!("{}/{}", objects.leases(), objects.name(number % nodes));

@@ -47,7 +47,7 @@ pub struct Server {
 }
 
 /// The machine that the load came from; the server may have been elsewhere.
-#[derive(Clone, Debug, Default, Deserialize, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Deserialize, Serialize)]
 pub struct Machine {
     /// As the processor names itself.
     pub processor: String,
@@ -60,7 +60,7 @@ pub struct Machine {
 }
 
 /// How much of everything.
-#[derive(Clone, Debug, Default, Deserialize, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Deserialize, Serialize)]
 pub struct Load {
     /// How many objects there are.
     pub objects: usize,
@@ -70,6 +70,15 @@ pub struct Load {
     pub namespaces: usize,
     /// How many watch.
     pub watchers: usize,
+    /// How many informers fetch everything at once, if that is known.
+    #[serde(default)]
+    pub informers: Option<usize>,
+    /// Which share of watchers is slow, where that is measured, and how many bytes a second those read, if that is known.
+    #[serde(default)]
+    pub slow_share: Option<f64>,
+    /// See `slow_share`.
+    #[serde(default)]
+    pub slow_bytes: Option<f64>,
     /// How many write or list at a time.
     pub concurrency: usize,
     /// How many writes a second there are where the pace matters; as many as possible if absent.

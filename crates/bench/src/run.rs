@@ -16,7 +16,10 @@ use crate::{
 use bytes::Bytes;
 use http::{Method, StatusCode};
 use std::{
-    sync::Arc,
+    sync::{
+        Arc,
+        atomic::{AtomicUsize, Ordering::Relaxed},
+    },
     time::{Duration, Instant, SystemTime, UNIX_EPOCH},
 };
 use tokio_util::sync::CancellationToken;
@@ -66,6 +69,8 @@ pub(crate) struct Run {
     pub(crate) sampler: Sampler,
     pub(crate) progress: Progress,
     pub(crate) stop: CancellationToken,
+    /// How many of the namespaces there may be.
+    made: AtomicUsize,
 }
 
 /// Measures. If it is told to stop, what was measured until then is returned.
@@ -94,7 +99,7 @@ pub async fn run(options: Options, stop: CancellationToken) -> Result<Results, F
     };
     let progress = Progress::new(options.scenarios.len(), options.shows_progress);
     let sampler = Sampler::start(processes, began);
-    let run = Arc::new(Run { options, cluster, objects, sampler, progress, stop });
+    let run = Arc::new(Run { options, cluster, objects, sampler, progress, stop, made: AtomicUsize::new(0) });
     let scenarios = match run.make_namespaces().await {
         Ok(()) => run.scenarios(began).await,
         Err(failure) => Err(failure),
@@ -102,9 +107,13 @@ pub async fn run(options: Options, stop: CancellationToken) -> Result<Results, F
     run.progress.says("cleaning up");
     let cleaned = run.clean().await;
     run.progress.clear();
-    let mut scenarios = scenarios?;
-    if let (Err(failure), Some(last)) = (cleaned, scenarios.last_mut()) {
-        last.checks.push(run.left_behind(&failure));
+    let left = run.left_behind(cleaned);
+    let mut scenarios = scenarios.map_err(|failure| match &left.first_fault {
+        Some(left) => Failure::new(format!("{failure}; what was created may be there still: {left}")),
+        None => failure,
+    })?;
+    if let Some(last) = scenarios.last_mut() {
+        last.checks.push(left);
     }
     Ok(Results {
         format: results::FORMAT,
@@ -171,9 +180,12 @@ impl Run {
         let options = &self.options;
         Load {
             objects: options.objects,
-            object_bytes: options.object_bytes,
+            object_bytes: self.objects.bytes(),
             namespaces: options.namespaces,
             watchers: options.watchers,
+            informers: Some(options.informers),
+            slow_share: Some(options.slow_share),
+            slow_bytes: Some(options.slow_bytes),
             concurrency: options.concurrency,
             rate: Some(options.rate),
             seconds: options.duration.as_secs_f64(),
@@ -185,6 +197,7 @@ impl Run {
     async fn make_namespaces(&self) -> Result<(), Failure> {
         let mut connection = self.cluster.connect().await?;
         for name in self.objects.namespaces().take_while(|_| !self.stop.is_cancelled()) {
+            self.made.fetch_add(1, Relaxed);
             let json = format!(r#"{{"apiVersion":"v1","kind":"Namespace","metadata":{{"name":"{name}"}}}}"#);
             connection.ask(Method::POST, "/api/v1/namespaces", json).await?;
         }
@@ -196,7 +209,7 @@ impl Run {
         let mut connection = self.cluster.connect().await?;
         let label = self.objects.label();
         let mut first = Ok(());
-        for name in self.objects.namespaces() {
+        for name in self.made() {
             for path in [
                 format!("/api/v1/namespaces/{name}/configmaps?labelSelector={label}"),
                 format!("/apis/coordination.k8s.io/v1/namespaces/{name}/leases?labelSelector={label}"),
@@ -212,9 +225,14 @@ impl Run {
         first
     }
 
-    /// What is told if not everything could be deleted.
-    fn left_behind(&self, failure: &Failure) -> Check {
-        let names: Vec<_> = self.objects.namespaces().collect();
+    /// The namespaces that there may be.
+    fn made(&self) -> impl Iterator<Item = String> + use<> {
+        self.objects.namespaces().take(self.made.load(Relaxed))
+    }
+
+    /// Whether everything could be deleted, and where to look if not.
+    fn left_behind(&self, cleaned: Result<(), Failure>) -> Check {
+        let names: Vec<_> = self.made().collect();
         let which = match &*names {
             [] => String::new(),
             [only] => format!("namespace {only}"),
@@ -223,8 +241,8 @@ impl Run {
         Check {
             claim: "what was created was deleted".to_owned(),
             checked: names.len() as u64,
-            faults: 1,
-            first_fault: Some(format!("look for {which}: {failure}")),
+            faults: u64::from(cleaned.is_err()),
+            first_fault: cleaned.err().map(|failure| format!("look for {which}: {failure}")),
         }
     }
 
@@ -266,7 +284,7 @@ fn in_order(scenarios: &[Scenario]) -> Vec<Scenario> {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Moment {
     pub(crate) at: Instant,
-    usage: Option<Usage>,
+    pub(crate) usage: Option<Usage>,
 }
 
 impl Moment {
@@ -293,6 +311,14 @@ impl<'a> Meter<'a> {
     /// Measures a part of it, from now on.
     pub(crate) fn within(&self) -> Meter<'a> {
         Meter { run: self.run, began: self.run.now(), ended: None, latencies: Arc::default() }
+    }
+
+    /// What lies between these does not count.
+    pub(crate) fn leaves_out(&mut self, from: Moment, to: Moment) {
+        self.began.at += to.at.saturating_duration_since(from.at);
+        if let (Some(began), Some(from), Some(to)) = (&mut self.began.usage, from.usage, to.usage) {
+            began.cpu += to.cpu.saturating_sub(from.cpu);
+        }
     }
 
     /// What comes after this does not count.

@@ -162,10 +162,13 @@ impl World {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_server_that_runs_already_is_measured_and_left_as_it_was() {
     let world = world().await;
-    let arguments = format!("mixed sync --kubeconfig {} --pid {}", world.kubeconfig, std::process::id());
+    let arguments =
+        format!("mixed mixed sync --kubeconfig {} --pid {}", world.kubeconfig, std::process::id());
     let results = tokio::task::spawn_blocking(move || results(&arguments)).await.unwrap();
     assert_eq!((results.server.storage.as_deref(), results.server.processes.len()), (None, 1));
-    assert_eq!(names(&results), ["mixed", "sync"]);
+    assert_eq!(names(&results), ["mixed", "mixed", "sync"]);
+    let cleaned = results.scenarios[2].checks.last().unwrap();
+    assert_eq!((cleaned.claim.as_str(), cleaned.checked), ("what was created was deleted", 2));
     assert!(world.is_clean().await);
 }
 

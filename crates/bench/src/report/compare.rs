@@ -158,16 +158,20 @@ pub fn compare(all: &[Results]) -> Comparison {
     });
     Comparison {
         titles: all.iter().map(|results| results.title.clone()).collect(),
-        loads: if_different(all, |results| describe::load(&results.load)),
-        machines: if_different(all, |results| describe::machine(&results.machine)),
+        loads: if_different(all, |results| &results.load, describe::load),
+        machines: if_different(all, |results| &results.machine, describe::machine),
         verdicts: all.iter().map(Verdict::of).collect(),
         scenarios: scenarios.collect(),
     }
 }
 
-fn if_different(all: &[Results], what: impl Fn(&Results) -> String) -> Vec<String> {
-    let each: Vec<_> = all.iter().map(what).collect();
-    if each.windows(2).all(|two| two[0] == two[1]) { Vec::new() } else { each }
+fn if_different<T: PartialEq>(
+    all: &[Results],
+    what: impl Fn(&Results) -> &T,
+    said: impl Fn(&T) -> String,
+) -> Vec<String> {
+    let is_same = all.windows(2).all(|two| what(&two[0]) == what(&two[1]));
+    if is_same { Vec::new() } else { all.iter().map(what).map(said).collect() }
 }
 
 fn compared_row(row: &MatchedRow<'_>) -> ComparedRow {
@@ -370,7 +374,7 @@ mod tests {
         let mut runs = two();
         runs[1].load.objects += 1;
         runs[1].machine.cores += 1;
-        let lines = shown(&compare(&runs), 200);
+        let lines = shown(&compare(&runs), 400);
         let after = |claim: &str| {
             let at = lines.iter().position(|line| line == claim).expect(claim);
             lines[at + 1..at + 3].to_vec()

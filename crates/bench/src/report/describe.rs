@@ -35,9 +35,14 @@ pub(super) fn load(load: &Load) -> String {
         (protocol, true) => format!("{protocol} with TLS"),
         (protocol, false) => format!("{protocol} without TLS"),
     };
+    let slow = load.slow_share.zip(load.slow_bytes).map(|(share, rate)| {
+        format!("in slow {} % of them with {} a second", number(share * 100.0), bytes(rate))
+    });
     joined(&[
         objects,
         count_of(load.watchers as u64, "watcher"),
+        slow.unwrap_or_default(),
+        load.informers.map(|informers| count_of(informers as u64, "informer")).unwrap_or_default(),
         format!("{} at a time", count_of(load.concurrency as u64, "request")),
         pace,
         format!("{} for a scenario", micros(load.seconds * 1e6)),
@@ -62,8 +67,8 @@ mod tests {
         assert_eq!(machine(&results.machine), "Some processor, 2 cores, 8 GiB, Linux 6.1");
         assert_eq!(
             load(&results.load),
-            "10,000 objects of 1 KiB in 10 namespaces, 1,000 watchers, 8 requests at a time, writes as fast as \
-             possible, 30 s for a scenario, HTTP/2 with TLS"
+            "10,000 objects of 1 KiB in 10 namespaces, 1,000 watchers, in slow 20 % of them with 19.5 KiB a second, \
+             20 informers, 8 requests at a time, writes as fast as possible, 30 s for a scenario, HTTP/2 with TLS"
         );
         assert_eq!(machine(&Machine::default()), "0 cores, 0 B");
     }

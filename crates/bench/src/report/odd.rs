@@ -82,6 +82,8 @@ impl Odd {
             },
             load: Load {
                 objects: self.count() as usize,
+                slow_share: self.maybe(Odd::number),
+                slow_bytes: self.maybe(Odd::number),
                 rate: self.maybe(Odd::number),
                 seconds: self.number(),
                 protocol: self.text(),

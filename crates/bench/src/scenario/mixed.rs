@@ -77,8 +77,8 @@ pub(super) async fn mixed(run: &Arc<Run>) -> Result<Outcome, Failure> {
         futures::try_join!(renewing, changing, living)?;
     let ((came_row, came), (went_row, went)) = workloads;
     let of = |number: usize| ledger.of(number % watched);
-    let told_all = [controllers.settle(|_| ledger.tally()).await, kubelets.settle(of).await];
-    whole.ends(told_all[0].later(told_all[1]));
+    let (told_all, told_own) = tokio::join!(controllers.settle(|_| ledger.tally()), kubelets.settle(of));
+    whole.ends(told_all.later(told_own));
     let [controllers_late, kubelets_late] = late;
     let told = whole.with(controllers_late);
     let mut told = told.row(format!("told to {CONTROLLERS} controllers"), "event", controllers.heard(), 0);

@@ -38,13 +38,15 @@ pub(super) async fn slow(run: &Arc<Run>) -> Result<Outcome, Failure> {
     let mut meter = run.meter();
     let driven =
         drive(run, writers, Request::Patch(options.objects), pace(run), &ledger, &meter.latencies).await?;
-    meter.ends(fast.settle(|_| ledger.tally()).await);
+    let fast_ended = fast.settle(|_| ledger.tally()).await;
+    meter.ends(fast_ended);
     let mut fast_row = row(&meter.with(fast_late), &fast, "fast", &ledger.tally());
     let late = format!("later than {} s", LATE.as_secs());
     fast_row.figures.push(figure(&late, fast.late() as f64, "events", Some(true)));
     tell_unsent(&mut fast_row, &driven);
     run.progress.says("the slow ones read on");
     slow.hurry();
+    meter.leaves_out(fast_ended, run.now());
     meter.ends(slow.settle(|_| ledger.tally()).await);
     // How late they are is their own doing.
     let slow_row = row(&meter.with(Arc::default()), &slow, "slow", &ledger.tally());

@@ -99,16 +99,18 @@ pub(super) async fn idle(run: &Arc<Run>) -> Result<Outcome, Failure> {
     let mut row = meter.with(opened).row("opened beside as many others", "watcher", second.len() as u64, 0);
     run.progress.says("waiting");
     sleep(SETTLING).await;
-    let before = run.sampler.usage();
+    let quiet = run.now();
     sleep(run.options.duration).await;
-    if let (Some(memory), Some(before), Some(now)) = (&mut row.memory, before, run.sampler.usage()) {
+    let over = run.now();
+    if let (Some(memory), Some(before), Some(now)) = (&mut row.memory, quiet.usage, over.usage) {
         memory.after_bytes = now.resident_bytes;
         memory.peak_bytes = memory.peak_bytes.max(run.sampler.peak_bytes());
         let more = now.resident_bytes as f64 - memory.before_bytes as f64;
         if more > 0.0 {
             row.figures.push(figure("memory for each", more / second.len() as f64, "bytes", Some(true)));
         }
-        let cores = now.cpu.saturating_sub(before.cpu).as_secs_f64() / run.options.duration.as_secs_f64();
+        let seconds = over.at.saturating_duration_since(quiet.at).as_secs_f64();
+        let cores = now.cpu.saturating_sub(before.cpu).as_secs_f64() / seconds;
         row.figures.push(figure("CPU of all in a second", cores * 1e6, "µs", Some(true)));
     }
     let cuts = first.cuts() + second.cuts();
