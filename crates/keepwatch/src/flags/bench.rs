@@ -18,7 +18,7 @@ pub struct Bench {
     /// Which context of the kubeconfig, instead of its current one.
     #[arg(long, value_name = "NAME", help_heading = "Which server")]
     pub context: Option<String>,
-    /// Processes whose CPU and memory are measured, by commas: all of that server, or some beside the one started here.
+    /// Processes to measure, separated by commas: those of that server, or more beside the one that is started.
     #[arg(long, value_name = "PIDS", value_delimiter = ',', help_heading = "Which server")]
     pub pid: Vec<u32>,
     /// Where the server that is started keeps its objects.
