@@ -31,7 +31,10 @@ use std::{
     sync::Arc,
     time::Duration,
 };
-use tokio::{net::TcpListener, task::JoinHandle};
+use tokio::{
+    net::{TcpListener, TcpSocket},
+    task::JoinHandle,
+};
 
 /// Where objects are kept.
 #[derive(Clone, Debug)]
@@ -334,9 +337,9 @@ impl Starting {
         #[cfg(target_os = "linux")]
         metrics.register(Box::new(prometheus::process_collector::ProcessCollector::for_self()))?;
         let (registry, caches) = registry(&builder, Arc::clone(&backend), near, &metrics)?;
-        let (listener, address) = listen(builder.address).await?;
+        let (listener, address) = listen(builder.address)?;
         let http = match builder.http_port {
-            Some(port) => Some(listen((Ipv4Addr::LOCALHOST, port).into()).await?),
+            Some(port) => Some(listen((Ipv4Addr::LOCALHOST, port).into())?),
             None => None,
         };
         let service_ip = IpAddr::V4(first_address(builder.registry.service_range.0));
@@ -456,9 +459,18 @@ fn registry(
     }
 }
 
-async fn listen(address: SocketAddr) -> Result<(TcpListener, SocketAddr), StartError> {
+/// How many connections may wait to be taken, as far as the system lets them. If all clients come back at once and there is
+/// no room, those that find none try again a second later.
+const WAITING_MAX: u32 = 4096;
+
+fn listen(address: SocketAddr) -> Result<(TcpListener, SocketAddr), StartError> {
     let fault = |error| StartError::Listen(address, error);
-    let listener = TcpListener::bind(address).await.map_err(fault)?;
+    let socket = if address.is_ipv4() { TcpSocket::new_v4() } else { TcpSocket::new_v6() };
+    let socket = socket.map_err(fault)?;
+    // A server that is started again need not wait until connections to the one before are forgotten.
+    socket.set_reuseaddr(true).map_err(fault)?;
+    socket.bind(address).map_err(fault)?;
+    let listener = socket.listen(WAITING_MAX).map_err(fault)?;
     let bound = listener.local_addr().map_err(fault)?;
     Ok((listener, bound))
 }
@@ -532,4 +544,21 @@ fn api(
         ending: ending.clone(),
     };
     Ok(Arc::new(Api::new(parts)?))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::{net::TcpStream, time::Duration};
+
+    /// The library's default is 128.
+    #[tokio::test]
+    async fn many_can_come_at_once_before_any_is_taken() {
+        let (_listener, address) = listen((Ipv4Addr::LOCALHOST, 0).into()).unwrap();
+        let limit = std::fs::read_to_string("/proc/sys/net/core/somaxconn").unwrap_or_default();
+        let at_once = limit.trim().parse().unwrap_or(128).min(300);
+        let connect = |_| TcpStream::connect_timeout(&address, Duration::from_millis(900));
+        let waiting: Result<Vec<_>, _> = (0..at_once).map(connect).collect();
+        assert!(waiting.is_ok(), "{waiting:?}");
+    }
 }
