@@ -8,9 +8,13 @@ use keepwatch_storage::{
     Watch, WatchRequest,
 };
 use std::{
-    sync::{Mutex, PoisonError},
+    sync::{
+        Mutex, PoisonError,
+        atomic::{AtomicUsize, Ordering},
+    },
     time::Duration,
 };
+use tokio::sync::Notify;
 
 /// It can be listed once, and watched once from there on.
 pub(crate) struct Script {
@@ -24,6 +28,29 @@ impl Script {
     pub(crate) fn new(mut state: Vec<Object>, revision: ResourceVersion, told: Watch) -> Self {
         state.sort_by(|one, other| one.key.cmp(&other.key));
         Script { state: Mutex::new(state), revision, told: Mutex::new(Some(told)) }
+    }
+}
+
+pub(crate) fn version(number: usize) -> ResourceVersion {
+    ResourceVersion::new(number as u64).expect("not zero")
+}
+
+/// How many have yet to hear what was told last.
+#[derive(Default)]
+pub(crate) struct Round {
+    due: AtomicUsize,
+    pub(crate) over: Notify,
+}
+
+impl Round {
+    pub(crate) fn begin(&self, due: usize) {
+        self.due.store(due, Ordering::Release);
+    }
+
+    pub(crate) fn heard(&self) {
+        if self.due.fetch_sub(1, Ordering::AcqRel) == 1 {
+            self.over.notify_one();
+        }
     }
 }
 

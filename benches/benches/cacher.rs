@@ -25,7 +25,7 @@ use keepwatch_storage::{
     StoreOptions, Undecodable, Update, UpdateOptions, Version, Watch, WatchEvent, WatchRequest,
 };
 use keepwatch_storage_embedded::{Embedded, EmbeddedOptions};
-use script::Script;
+use script::{Round, Script, version};
 use std::{
     fmt::Write,
     fs,
@@ -38,7 +38,7 @@ use std::{
     task::Poll,
     time::{Duration, Instant},
 };
-use tokio::{runtime::Builder, sync::Notify};
+use tokio::runtime::Builder;
 
 const POD_BYTES: usize = 4400;
 const SMALL_POD_BYTES: usize = 1000;
@@ -466,29 +466,6 @@ fn let_through(events: Vec<Object>, gate: Arc<Gate>) -> Watch {
         }
     })
     .boxed()
-}
-
-fn version(number: usize) -> ResourceVersion {
-    ResourceVersion::new(number as u64).expect("not zero")
-}
-
-/// How many have yet to hear what was told last.
-#[derive(Default)]
-struct Round {
-    due: AtomicUsize,
-    over: Notify,
-}
-
-impl Round {
-    fn begin(&self, due: usize) {
-        self.due.store(due, Ordering::Release);
-    }
-
-    fn heard(&self) {
-        if self.due.fetch_sub(1, Ordering::AcqRel) == 1 {
-            self.over.notify_one();
-        }
-    }
 }
 
 async fn watch(cacher: &Cacher, predicate: Predicate) -> Watch {

@@ -5,13 +5,12 @@
 
 use crate::{
     Ready, objects,
-    script::Script,
+    script::{Round, Script, version},
     server::{self, SEED},
 };
 use bytes::Bytes;
 use futures::{StreamExt, channel::mpsc};
 use keepwatch_apimachinery::{
-    ResourceVersion,
     list_options::{Position, WatchStart},
     meta::Qualified,
     selector::{FieldSelector, LabelSelector},
@@ -21,14 +20,8 @@ use keepwatch_registry::inspect::ResourceInspector;
 use keepwatch_storage::{
     Attributes, Inspector, Key, Object, Predicate, ResourcePrefix, Storage, Version, WatchEvent, WatchRequest,
 };
-use std::{
-    iter,
-    sync::{
-        Arc,
-        atomic::{AtomicUsize, Ordering},
-    },
-};
-use tokio::{runtime::Runtime, sync::Notify};
+use std::{iter, sync::Arc};
+use tokio::runtime::Runtime;
 
 const PODS: usize = 1000;
 const WATCHERS: usize = 1000;
@@ -110,25 +103,6 @@ async fn listen(cache: &Cacher, predicate: Predicate, round: &Arc<Round>) {
     tokio::task::yield_now().await;
 }
 
-/// How many have yet to hear what was told last.
-#[derive(Default)]
-struct Round {
-    due: AtomicUsize,
-    over: Notify,
-}
-
-impl Round {
-    fn begin(&self, due: usize) {
-        self.due.store(due, Ordering::Relaxed);
-    }
-
-    fn heard(&self) {
-        if self.due.fetch_sub(1, Ordering::Relaxed) == 1 {
-            self.over.notify_one();
-        }
-    }
-}
-
 /// Pods as a server has them in storage.
 pub(crate) struct Pods(Vec<(Key, Bytes, Attributes)>);
 
@@ -159,8 +133,4 @@ impl Pods {
         let (key, value, attributes) = self.0[number % self.0.len()].clone();
         Version { key, value, revision: version(number + 1), attributes }.into()
     }
-}
-
-fn version(number: usize) -> ResourceVersion {
-    ResourceVersion::new(number as u64).expect("not zero")
 }

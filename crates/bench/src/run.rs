@@ -266,11 +266,10 @@ impl Run {
     }
 }
 
-/// The claim that is checked if a run ended before it was over.
-const WHOLE: &str = "the run went on to its end";
-
+/// What is told if a run ended before it was over.
 fn broken_off(failure: &Failure) -> Check {
-    Check { claim: WHOLE.to_owned(), checked: 1, faults: 1, first_fault: Some(failure.to_string()) }
+    let claim = "the run went on to its end".to_owned();
+    Check { claim, checked: 1, faults: 1, first_fault: Some(failure.to_string()) }
 }
 
 /// Objects are created before anything is done with them, and once.
