@@ -1,8 +1,10 @@
 //! What happens by itself: old history is compacted, keys whose time is up are deleted.
 //!
-//! Kept true by [`Retention`]: history younger than `age_min` is kept, and so are the newest `events_min`
-//! changes, whichever reaches further back; but no more than `events_max` changes, and in a store without a disk no
-//! more than `bytes_max` of superseded values, beyond what is written while that is being looked after.
+//! Kept true by [`Retention`], whichever of these reaches further back:
+//! - changes younger than `age_min` are kept, and so are the newest `events_min` changes;
+//! - changes that a watcher has yet to read are kept for as long again: up to twice `age_min`, or twice `events_min`.
+//!
+//! The history takes no more than `bytes_max`, beyond what is written while that is being looked after. That limit wins.
 
 use crate::{
     commit::{Committer, Proposal, Proposed},
@@ -19,28 +21,27 @@ use std::{
 };
 use tokio::time::Instant;
 
+/// How many times longer changes are kept that a watcher has yet to read.
+const HELD_TIMES: u32 = 2;
+/// What is kept beyond the limit in bytes is compacted with this part of the limit, so that it is not reached again at once.
+const SPARE_PART: usize = 16;
+
 /// How much history is kept for watches and reads that come late.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Retention {
-    /// Changes younger than this are kept.
+    /// Changes younger than this are kept, and those that a watcher has yet to read for as long again.
     pub age_min: Duration,
-    /// The newest changes are kept, this many, however old they are.
+    /// The newest changes are kept, this many, however old they are, and as many again that a watcher has yet to read.
     pub events_min: usize,
-    /// No more changes than this are kept, however young they are.
-    pub events_max: usize,
-    /// In a store without a disk, no more bytes of superseded values than this are kept.
-    pub bytes_max: usize,
+    /// The history takes no more bytes than this, values and 512 bytes for each change, whatever the rest says. If
+    /// absent, 1 GiB on disk and 256 MiB in memory.
+    pub bytes_max: Option<usize>,
 }
 
 impl Default for Retention {
-    /// Five minutes or 100,000 changes, whichever is longer, and a million changes at the most.
+    /// Five minutes or 100,000 changes, whichever is longer.
     fn default() -> Self {
-        Self {
-            age_min: Duration::from_secs(5 * 60),
-            events_min: 100_000,
-            events_max: 1_000_000,
-            bytes_max: 256 << 20,
-        }
+        Self { age_min: Duration::from_secs(5 * 60), events_min: 100_000, bytes_max: None }
     }
 }
 
@@ -50,36 +51,64 @@ impl Retention {
         (self.age_min / 30).clamp(Duration::from_millis(10), Duration::from_secs(10))
     }
 
-    /// Up to where to compact, given the revision that was current `age_min` ago.
+    /// Up to where to compact. Somebody has changes to read after `needed`.
     fn goal(
         &self,
         mvcc: &Mvcc,
-        old_enough: Option<ResourceVersion>,
-        in_memory: bool,
+        samples: &Samples,
+        now: Instant,
+        bytes_max: usize,
+        needed: Option<ResourceVersion>,
     ) -> Option<ResourceVersion> {
-        let beyond_min = mvcc.revision_beyond_newest(self.events_min);
-        let wanted = old_enough.zip(beyond_min).map(|(by_age, by_count)| by_age.min(by_count));
-        let too_many = mvcc.revision_beyond_newest(self.events_max);
-        let too_big = (in_memory && mvcc.superseded_bytes() > self.bytes_max)
-            .then(|| mvcc.revision_beyond_newest(mvcc.changes_kept() / 2))
-            .flatten();
-        wanted.max(too_many).max(too_big).filter(|goal| Some(*goal) > mvcc.compacted())
+        let is_new = |goal: &ResourceVersion| Some(*goal) > mvcc.compacted();
+        let unheld = self.beyond(mvcc, samples, now, 1).filter(is_new);
+        let wanted = unheld.map(|goal| match needed.filter(|needed| *needed < goal) {
+            Some(needed) => self.beyond(mvcc, samples, now, HELD_TIMES).map_or(needed, |max| max.max(needed)),
+            None => goal,
+        });
+        wanted.max(too_big(mvcc, bytes_max)).filter(is_new)
+    }
+
+    /// The revision before everything that age and number say is to be kept, if both are taken so many times.
+    fn beyond(&self, mvcc: &Mvcc, samples: &Samples, now: Instant, times: u32) -> Option<ResourceVersion> {
+        let by_age = samples.at_age(now, self.age_min.saturating_mul(times))?;
+        let by_count = mvcc.revision_beyond_newest(self.events_min.saturating_mul(times as usize))?;
+        Some(by_age.min(by_count))
     }
 }
 
-/// Which revision was current when, as far back as retention asks.
+/// The revision to compact to so that about as much of the history is left as there is room for, if that is less.
+fn too_big(mvcc: &Mvcc, bytes_max: usize) -> Option<ResourceVersion> {
+    let (bytes, changes) = (mvcc.history_bytes(), mvcc.changes_kept());
+    let room = bytes_max - bytes_max / SPARE_PART;
+    // As if all were of one size. If they are not, what is left is looked at again.
+    let left = (changes as f64 * room as f64 / bytes as f64) as usize;
+    (bytes > bytes_max).then(|| mvcc.revision_beyond_newest(left.min(changes.saturating_sub(1))))?
+}
+
+/// Which revision was current when, oldest first, as far back as retention asks.
 #[derive(Default)]
-struct Samples(VecDeque<(Instant, ResourceVersion)>);
+pub(crate) struct Samples(VecDeque<(Instant, ResourceVersion)>);
 
 impl Samples {
-    /// Notes the current revision and returns the newest one that is at least `age` old.
-    fn add(&mut self, now: Instant, current: ResourceVersion, age: Duration) -> Option<ResourceVersion> {
+    /// Notes the current revision, and forgets what was more than one sample before `age`.
+    fn add(&mut self, now: Instant, current: ResourceVersion, age: Duration) {
         self.0.push_back((now, current));
-        let is_old = |(at, _): &(Instant, ResourceVersion)| now.duration_since(*at) >= age;
-        while self.0.get(1).is_some_and(is_old) {
+        while self.0.get(1).is_some_and(|(at, _)| now.duration_since(*at) >= age) {
             self.0.pop_front();
         }
-        self.0.front().filter(|sample| is_old(sample)).map(|(_, revision)| *revision)
+    }
+
+    /// The newest revision that was current at least so long ago.
+    fn at_age(&self, now: Instant, age: Duration) -> Option<ResourceVersion> {
+        let old = self.0.iter().rev().find(|(at, _)| now.saturating_duration_since(*at) >= age);
+        old.map(|(_, revision)| *revision)
+    }
+
+    /// For how long at least everything that was written has a higher revision than this one.
+    pub(crate) fn age_of(&self, revision: Option<ResourceVersion>, now: Instant) -> Option<Duration> {
+        let since = self.0.iter().find(|(_, current)| Some(*current) >= revision)?;
+        Some(now.saturating_duration_since(since.0))
     }
 }
 
@@ -112,8 +141,6 @@ pub(crate) async fn maintain(
     retention: Retention,
     clock: WallClock,
 ) {
-    let in_memory = matches!(*committer, Committer::InPlace);
-    let mut samples = Samples::default();
     let mut next_look = Instant::now();
     loop {
         let deadline = shared.state.read().mvcc.next_deadline_ms().map(|ms| clock.instant(ms));
@@ -123,22 +150,31 @@ pub(crate) async fn maintain(
             tracing::warn!(%error, "keys whose time is up could not be deleted; trying again");
             tokio::time::sleep(RETRY_AFTER).await;
         }
-        let goal = {
-            let mvcc = &shared.state.read().mvcc;
-            let old_enough = if Instant::now() >= next_look {
-                next_look = Instant::now() + retention.interval();
-                samples.add(Instant::now(), mvcc.current(), retention.age_min)
-            } else {
-                None
-            };
-            retention.goal(mvcc, old_enough, in_memory)
-        };
-        if let Some(goal) = goal
+        let now = Instant::now();
+        let is_due = now >= next_look;
+        if is_due {
+            next_look = now + retention.interval();
+        }
+        if let Some(goal) = look(&shared, retention, now, is_due)
             && let Err(error) = committer.compact(&shared, goal).await
         {
             tracing::warn!(%error, "history could not be compacted; trying again");
         }
     }
+}
+
+/// Up to where to compact now. Between the times that are due, only the limit in bytes counts.
+fn look(shared: &Shared, retention: Retention, now: Instant, is_due: bool) -> Option<ResourceVersion> {
+    let bytes_max = shared.history_bytes_max;
+    if !is_due {
+        return too_big(&shared.state.read().mvcc, bytes_max);
+    }
+    // Readers look at their own state, and must not do that while ours is held.
+    let needed = shared.oldest_needed();
+    let state = shared.state.read();
+    let mut samples = shared.samples.lock();
+    samples.add(now, state.mvcc.current(), retention.age_min.saturating_mul(HELD_TIMES));
+    retention.goal(&state.mvcc, &samples, now, bytes_max, needed)
 }
 
 /// How long to wait before deleting again what could not be deleted.
@@ -180,38 +216,77 @@ mod tests {
         mvcc
     }
 
-    fn keeping(events_min: usize, events_max: usize, bytes_max: usize) -> Retention {
-        Retention { age_min: Duration::from_secs(300), events_min, events_max, bytes_max }
+    fn keeping(age_seconds: u64, events_min: usize) -> Retention {
+        Retention { age_min: Duration::from_secs(age_seconds), events_min, bytes_max: None }
+    }
+
+    /// A second for each write, until now.
+    fn one_a_second(last: u64) -> (Samples, Instant) {
+        let mut samples = Samples::default();
+        let start = Instant::now();
+        for n in 1..=last {
+            samples.add(start + Duration::from_secs(n), revision(n), Duration::MAX);
+        }
+        (samples, start + Duration::from_secs(last))
+    }
+
+    /// Up to where 100 changes, one a second, are compacted.
+    fn goal(retention: Retention, bytes_max: usize, needed: Option<u64>) -> Option<u64> {
+        let mvcc = written_up_to(101);
+        let (samples, now) = one_a_second(101);
+        let needed = needed.and_then(ResourceVersion::new);
+        retention.goal(&mvcc, &samples, now, bytes_max, needed).map(ResourceVersion::get)
     }
 
     #[test]
     fn the_longer_of_age_and_count_decides() {
-        let mvcc = written_up_to(101);
-        let goal = |retention: Retention, old| retention.goal(&mvcc, old, false).map(ResourceVersion::get);
-        assert_eq!(goal(keeping(50, 1000, 0), Some(revision(90))), Some(51), "count keeps more");
-        assert_eq!(goal(keeping(5, 1000, 0), Some(revision(40))), Some(40), "age keeps more");
-        assert_eq!(goal(keeping(5, 1000, 0), None), None, "nothing is old enough");
-        assert_eq!(goal(keeping(200, 1000, 0), Some(revision(90))), None, "too few changes");
+        let goal = |retention| goal(retention, usize::MAX, None);
+        assert_eq!(goal(keeping(10, 50)), Some(51), "count keeps more");
+        assert_eq!(goal(keeping(60, 5)), Some(41), "age keeps more");
+        assert_eq!(goal(keeping(300, 5)), None, "nothing is old enough");
+        assert_eq!(goal(keeping(10, 200)), None, "too few changes");
     }
 
     #[test]
-    fn the_limits_hold_whatever_age_and_count_say() {
-        let mvcc = written_up_to(101);
-        assert_eq!(keeping(50, 60, 0).goal(&mvcc, None, false).map(ResourceVersion::get), Some(41));
-        assert_eq!(keeping(500, 500, 100).goal(&mvcc, None, true).map(ResourceVersion::get), Some(51));
-        assert_eq!(keeping(500, 500, 100).goal(&mvcc, None, false), None, "bytes are the disk's affair");
+    fn what_somebody_has_yet_to_read_is_kept_for_as_long_again() {
+        let goal = |needed| goal(keeping(20, 5), usize::MAX, Some(needed));
+        assert_eq!(goal(90), Some(81), "it is kept anyway");
+        assert_eq!(goal(70), Some(70), "held back");
+        assert_eq!(goal(5), Some(61), "twice the age, and no longer");
     }
 
-    #[tokio::test(start_paused = true)]
-    async fn samples_tell_what_was_current_long_enough_ago() {
+    #[test]
+    fn the_limit_in_bytes_wins() {
+        let all = written_up_to(101).history_bytes();
+        for needed in [None, Some(2)] {
+            assert_eq!(goal(keeping(300, 500), all, needed), None);
+            // Half of it, less a sixteenth.
+            assert_eq!(goal(keeping(300, 500), all / 2, needed), Some(55));
+        }
+        assert_eq!(goal(keeping(300, 500), 1, None), Some(101), "no change fits");
+    }
+
+    #[test]
+    fn samples_tell_what_was_current_long_enough_ago() {
         let mut samples = Samples::default();
         let start = Instant::now();
         let at = |seconds| start + Duration::from_secs(seconds);
         let age = Duration::from_secs(300);
-        assert_eq!(samples.add(at(0), revision(5), age), None);
-        assert_eq!(samples.add(at(200), revision(6), age), None);
-        assert_eq!(samples.add(at(300), revision(7), age), Some(revision(5)));
-        assert_eq!(samples.add(at(499), revision(8), age), Some(revision(5)));
-        assert_eq!(samples.add(at(500), revision(9), age), Some(revision(6)));
+        for (seconds, current, old) in
+            [(0, 5, None), (200, 6, None), (300, 7, Some(5)), (499, 8, Some(5)), (500, 9, Some(6))]
+        {
+            samples.add(at(seconds), revision(current), age);
+            assert_eq!(samples.at_age(at(seconds), age).map(ResourceVersion::get), old, "{seconds}");
+        }
+        assert_eq!(samples.0.len(), 4, "what is older than asked for is forgotten");
+    }
+
+    #[test]
+    fn samples_tell_how_old_the_history_is_at_least() {
+        let (samples, now) = one_a_second(100);
+        let age = |revision| samples.age_of(revision, now).map(|age| age.as_secs());
+        assert_eq!(age(None), Some(99), "nothing is compacted");
+        assert_eq!(age(Some(revision(40))), Some(60));
+        assert_eq!(age(Some(revision(101))), None, "not looked at since");
     }
 }

@@ -40,25 +40,28 @@ use crate::{
     directory::{Directory, allocated_bytes},
     entry::Entry,
     log::{Log, LogReader, Recover},
-    mvcc::{Mvcc, Stored},
+    mvcc::Mvcc,
     state::{Shared, fetch, run},
 };
 use async_trait::async_trait;
 use bytes::Bytes;
 use keepwatch_apimachinery::ResourceVersion;
 use keepwatch_storage::{
-    Backend, BackendWatch, ExpiredRead, Frontier, Key, KeyValue, Range, RangeRequest, Scope, StorageError,
-    Swap,
+    Backend, BackendWatch, ExpiredRead, Frontier, HistoryExtent, HistoryReader, Key, KeyValue, Range,
+    RangeRequest, Scope, StorageError, Swap,
 };
 use std::{
     path::{Path, PathBuf},
-    sync::Arc,
+    sync::{Arc, Weak},
     time::Duration,
 };
-use tokio::task::AbortHandle;
+use tokio::{task::AbortHandle, time::Instant};
 
 /// How many bytes of superseded values stay in memory for watches; older ones are read from the log.
 const SUPERSEDED_BYTES_MAX: usize = 4 << 20;
+/// How many bytes of history are kept if nothing else is said, on disk and in memory.
+const HISTORY_ON_DISK_BYTES_MAX: usize = 1 << 30;
+const HISTORY_IN_MEMORY_BYTES_MAX: usize = 256 << 20;
 
 /// How a store behaves.
 #[derive(Clone, Copy, Debug)]
@@ -99,7 +102,7 @@ impl Recover for Mvcc {
 impl Embedded {
     /// A store that lives as long as this value. Must be called inside a tokio runtime.
     pub fn memory(options: EmbeddedOptions) -> Self {
-        let bytes_max = options.retention.bytes_max;
+        let bytes_max = options.retention.bytes_max.unwrap_or(HISTORY_IN_MEMORY_BYTES_MAX);
         let shared = Arc::new(Shared::new(Mvcc::new(None), LogReader::default(), bytes_max));
         Self::start(shared, Committer::InPlace, options, None)
     }
@@ -111,7 +114,8 @@ impl Embedded {
         let mut mvcc = Mvcc::new(Some(SUPERSEDED_BYTES_MAX));
         let log = Log::open(Directory::take(path)?, &mut mvcc)?;
         mvcc.settle();
-        let shared = Arc::new(Shared::new(mvcc, log.reader(), SUPERSEDED_BYTES_MAX));
+        let bytes_max = options.retention.bytes_max.unwrap_or(HISTORY_ON_DISK_BYTES_MAX);
+        let shared = Arc::new(Shared::new(mvcc, log.reader(), bytes_max));
         let committer = Committer::to_disk(shared.clone(), log).map_err(|source| OpenError::Io {
             doing: "start a thread to write",
             path: path.to_owned(),
@@ -193,7 +197,7 @@ impl Backend for Embedded {
             let from = request.from.as_deref();
             (current, mvcc.range(&request.scope, from, request.limit, at, request.count))
         };
-        let waits = page.items.iter().any(|found| found.value == Stored::InLog);
+        let waits = page.items.iter().any(|found| found.value.is_in_log());
         let log = self.shared.log.clone();
         let items = run(waits, move || {
             let item = |found| fetch(&log, found)?.ok_or(StorageError::Expired(ExpiredRead::List));
@@ -212,6 +216,15 @@ impl Backend for Embedded {
         Ok(watch::start(&self.shared, scope, after, progress.then_some(self.progress_interval)))
     }
 
+    async fn watch_past(
+        &self,
+        scope: Scope,
+        after: ResourceVersion,
+        with_previous: bool,
+    ) -> Result<BackendWatch, StorageError> {
+        Ok(watch::start_past(&self.shared, scope, after, self.progress_interval, with_previous))
+    }
+
     async fn request_progress(&self) -> Result<(), StorageError> {
         self.shared.state.read().waiters.request_progress();
         Ok(())
@@ -227,6 +240,21 @@ impl Backend for Embedded {
             return Err(StorageError::TooLarge { requested: revision, current, retry_after_seconds: None });
         }
         self.committer.compact(&self.shared, revision).await
+    }
+
+    fn keep_history_for(&self, reader: Weak<dyn HistoryReader>) {
+        self.shared.readers.add(reader);
+    }
+
+    fn history(&self) -> HistoryExtent {
+        let (state, samples) = (self.shared.state.read(), self.shared.samples.lock());
+        HistoryExtent {
+            oldest: Some(state.mvcc.base()),
+            // If it was compacted past the last look, nothing is known to be older.
+            age: Some(samples.age_of(state.mvcc.compacted(), Instant::now()).unwrap_or_default()),
+            events: Some(state.mvcc.changes_kept() as u64),
+            bytes: Some(state.mvcc.history_bytes() as u64),
+        }
     }
 
     async fn size_bytes(&self) -> Result<Option<u64>, StorageError> {

@@ -323,6 +323,30 @@ impl LogReader {
     }
 }
 
+impl LogReader {
+    /// The entries from one revision to another, in order, as long as `take` wants more. Some may be compacted away.
+    pub(crate) fn read_all(
+        &self,
+        first: ResourceVersion,
+        last: ResourceVersion,
+        mut take: impl FnMut(Entry) -> bool,
+    ) -> Result<(), StorageError> {
+        let failed = |error: Rejection| storage_error("reading old versions from the log", error);
+        let open = self.open.read();
+        let open = open.as_ref().ok_or_else(closed)?;
+        let keys = first.get().to_be_bytes()..=last.get().to_be_bytes();
+        for item in open.entries.range(keys) {
+            let (key, value) = item.into_inner().map_err(|error| failed(error.into()))?;
+            let entry = decode_revision(&key).and_then(|revision| Entry::decode(revision, &value));
+            let entry = entry.ok_or_else(|| failed("an entry is damaged".into()))?;
+            if !take(entry) {
+                break;
+            }
+        }
+        Ok(())
+    }
+}
+
 fn closed() -> StorageError {
     StorageError::backend("using the log", "the log is closed")
 }

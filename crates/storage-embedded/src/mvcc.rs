@@ -24,9 +24,14 @@ pub(crate) struct Mvcc {
     /// Boxed, because a tree keeps much of its nodes empty.
     keys: BTreeMap<Key, Box<Chain>>,
     changes: VecDeque<Key>,
+    /// How many bytes the values have that are no longer current, in memory or in the log.
+    past_value_bytes: usize,
     superseded: Superseded,
     deadlines: Deadlines,
 }
+
+/// What a change costs beside its value: its key, its place, and what the log writes around it.
+const CHANGE_BYTES: usize = 512;
 
 /// One key's versions.
 struct Chain {
@@ -52,8 +57,16 @@ enum Content {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Stored {
     InMemory(Bytes),
-    /// Only the log has it, under the version's revision.
-    InLog,
+    /// Only the log has it, under the version's revision, with so many bytes.
+    InLog {
+        bytes: usize,
+    },
+}
+
+impl Stored {
+    pub(crate) fn is_in_log(&self) -> bool {
+        matches!(self, Self::InLog { .. })
+    }
 }
 
 /// A version as it is found: its value may have to be fetched from the log.
@@ -122,6 +135,14 @@ impl Version {
             _ => 0,
         }
     }
+
+    fn value_bytes(&self) -> usize {
+        match &self.content {
+            Content::Value { value: Stored::InMemory(value), .. } => value.len(),
+            Content::Value { value: Stored::InLog { bytes }, .. } => *bytes,
+            Content::Deleted => 0,
+        }
+    }
 }
 
 impl Mvcc {
@@ -133,6 +154,7 @@ impl Mvcc {
             compacted: None,
             keys: BTreeMap::new(),
             changes: VecDeque::new(),
+            past_value_bytes: 0,
             superseded: Superseded { bytes: 0, bytes_max: superseded_bytes_max, queue: VecDeque::new() },
             deadlines: Deadlines::default(),
         }
@@ -163,8 +185,9 @@ impl Mvcc {
         self.changes.len()
     }
 
-    pub(crate) fn superseded_bytes(&self) -> usize {
-        self.superseded.bytes
+    /// How many bytes the history takes, in memory and on disk.
+    pub(crate) fn history_bytes(&self) -> usize {
+        self.past_value_bytes + self.changes.len() * CHANGE_BYTES
     }
 
     pub(crate) fn len(&self) -> usize {
@@ -216,17 +239,19 @@ impl Mvcc {
         Page { more: unread > 0, count: count.then_some(items.len() + unread), items }
     }
 
-    /// Up to `limit` changes of a scope after a revision that is not compacted, and up to where that looked.
+    /// Up to `limit` changes of a scope after a revision that is not compacted, among up to `looked_at_max` changes, and
+    /// up to where that looked.
     pub(crate) fn changes_after(
         &self,
         after: ResourceVersion,
         scope: &Scope,
         limit: usize,
+        looked_at_max: usize,
     ) -> (Vec<FoundChange>, ResourceVersion) {
         let mut found = Vec::new();
         let begin = after.get().saturating_sub(self.base().get()) as usize;
         let mut revision = after.max(self.base());
-        for key in self.changes.range(begin.min(self.changes.len())..) {
+        for key in self.changes.range(begin.min(self.changes.len())..).take(looked_at_max) {
             revision = revision.next();
             if !scope.contains(key) {
                 continue;
@@ -251,7 +276,7 @@ impl Mvcc {
     }
 
     /// The revision before the first change that is kept.
-    fn base(&self) -> ResourceVersion {
+    pub(crate) fn base(&self) -> ResourceVersion {
         self.compacted.unwrap_or(FIRST_REVISION)
     }
 
@@ -289,6 +314,7 @@ impl Mvcc {
         match self.keys.get_mut(&key) {
             Some(chain) => {
                 let old = std::mem::replace(&mut chain.newest, version);
+                self.past_value_bytes += old.value_bytes();
                 self.superseded.add(&key, &old, revision);
                 chain.older.get_or_insert_default().push_back(old);
             }
@@ -317,8 +343,10 @@ impl Mvcc {
     fn leave_superseded_values_to_the_log(&mut self) {
         while let Some((key, revision)) = self.superseded.next_over_limit() {
             let version = self.keys.get_mut(&key).and_then(|chain| chain.older_mut(revision));
-            if let Some(Version { content: Content::Value { value, .. }, .. }) = version {
-                *value = Stored::InLog;
+            if let Some(Version { content: Content::Value { value, .. }, .. }) = version
+                && let Stored::InMemory(bytes) = value
+            {
+                *value = Stored::InLog { bytes: bytes.len() };
             }
         }
     }
@@ -361,8 +389,11 @@ impl Mvcc {
                 || (version.modified == revision && matches!(version.content, Content::Deleted))
         };
         if let Some(older) = &mut chain.older {
-            while older.front().is_some_and(is_over) {
-                unneeded.extend(older.pop_front().map(|version| version.modified));
+            while older.front().is_some_and(is_over)
+                && let Some(version) = older.pop_front()
+            {
+                self.past_value_bytes -= version.value_bytes();
+                unneeded.push(version.modified);
             }
             if older.is_empty() {
                 chain.older = None;
@@ -497,7 +528,7 @@ mod tests {
     fn shown(found: &Found) -> String {
         let value = match &found.value {
             Stored::InMemory(value) => String::from_utf8(value.to_vec()).unwrap(),
-            Stored::InLog => "log".to_owned(),
+            Stored::InLog { .. } => "log".to_owned(),
         };
         format!("{}={value}@{}", &found.key[1..], found.modified)
     }
@@ -508,7 +539,7 @@ mod tests {
     }
 
     fn changes(mvcc: &Mvcc, after: u64) -> String {
-        let (changes, _) = mvcc.changes_after(revision(after), &everything(), 100);
+        let (changes, _) = mvcc.changes_after(revision(after), &everything(), 100, 100);
         let change = |change: &FoundChange| {
             let now = change
                 .now
@@ -560,7 +591,8 @@ mod tests {
     fn a_compacted_deletion_leaves_nothing_behind() {
         let mut mvcc = written("a=1 a-", None);
         mvcc.compact(revision(3));
-        assert_eq!((mvcc.keys.len(), mvcc.superseded.queue.len(), mvcc.superseded_bytes()), (0, 0, 0));
+        assert_eq!((mvcc.keys.len(), mvcc.superseded.queue.len(), mvcc.superseded.bytes), (0, 0, 0));
+        assert_eq!(mvcc.history_bytes(), 0);
         assert_eq!(mvcc.current(), revision(3));
     }
 
@@ -594,7 +626,29 @@ mod tests {
         let mvcc = written("a=11 a=22 a=33 a=44", Some(4));
         assert_eq!(state(&mvcc, 5), "a=44@5");
         assert_eq!(changes(&mvcc, 1), "a=log@2 a=log@2→a=22@3 a=22@3→a=33@4 a=33@4→a=44@5");
-        assert_eq!(mvcc.superseded_bytes(), 4);
+        assert_eq!(mvcc.superseded.bytes, 4);
+    }
+
+    /// Wherever they are.
+    #[test]
+    fn the_bytes_of_history_are_those_of_values_that_are_no_longer_current() {
+        let mut mvcc = written("a=11 a=2222 b=1 a- a=3", Some(4));
+        assert_eq!(mvcc.history_bytes(), 6 + 5 * CHANGE_BYTES);
+        for (to, values, changes) in [(3, 4, 3), (5, 0, 1), (6, 0, 0)] {
+            mvcc.compact(revision(to));
+            assert_eq!(mvcc.history_bytes(), values + changes * CHANGE_BYTES, "compacted to {to}");
+        }
+    }
+
+    #[test]
+    fn a_look_at_changes_ends_after_so_many_of_other_scopes_too() {
+        let mvcc = written("a=1 b=1 b=2 b=3 a=2", None);
+        let look = |after| {
+            let scope = Scope::Object(Key::from_backend("/a"));
+            let (found, at) = mvcc.changes_after(revision(after), &scope, 100, 2);
+            (found.len(), at.get())
+        };
+        assert_eq!([look(1), look(3), look(5)], [(1, 3), (0, 5), (1, 6)]);
     }
 
     #[test]

@@ -4,13 +4,15 @@
 //! nothing new has been told everything.
 
 use crate::{
+    compact::Samples,
     entry::{Entry, What},
     log::LogReader,
     mvcc::{Found, Mvcc, Stored},
     watch::Waiters,
 };
-use keepwatch_storage::{KeyValue, StorageError};
-use parking_lot::RwLock;
+use keepwatch_apimachinery::ResourceVersion;
+use keepwatch_storage::{HistoryReaders, KeyValue, StorageError};
+use parking_lot::{Mutex, RwLock};
 use tokio::sync::Notify;
 
 pub(crate) struct Shared {
@@ -20,8 +22,12 @@ pub(crate) struct Shared {
     pub(crate) log: LogReader,
     /// Rung when `compact` has something to do earlier than it thinks.
     pub(crate) attention: Notify,
-    /// Beyond how many bytes of superseded values it has.
-    pub(crate) superseded_bytes_max: usize,
+    /// Beyond how many bytes of history it has.
+    pub(crate) history_bytes_max: usize,
+    /// Which revision was current when. Locked after the state.
+    pub(crate) samples: Mutex<Samples>,
+    /// Who else may need old changes.
+    pub(crate) readers: HistoryReaders,
 }
 
 pub(crate) struct State {
@@ -32,9 +38,21 @@ pub(crate) struct State {
 }
 
 impl Shared {
-    pub(crate) fn new(mvcc: Mvcc, log: LogReader, superseded_bytes_max: usize) -> Self {
-        let state = State { mvcc, waiters: Waiters::default(), closed: false };
-        Self { state: RwLock::new(state), log, attention: Notify::new(), superseded_bytes_max }
+    pub(crate) fn new(mvcc: Mvcc, log: LogReader, history_bytes_max: usize) -> Self {
+        Self {
+            state: RwLock::new(State { mvcc, waiters: Waiters::default(), closed: false }),
+            log,
+            attention: Notify::new(),
+            history_bytes_max,
+            samples: Mutex::default(),
+            readers: HistoryReaders::default(),
+        }
+    }
+
+    /// The revision after which somebody has changes to read.
+    pub(crate) fn oldest_needed(&self) -> Option<ResourceVersion> {
+        let readers = self.readers.oldest_needed();
+        readers.into_iter().chain(self.state.read().waiters.oldest_needed()).min()
     }
 
     /// Makes committed writes visible.
@@ -50,7 +68,7 @@ impl Shared {
             state.mvcc.apply(entry);
         }
         if state.mvcc.next_deadline_ms().unwrap_or(u64::MAX) < deadline.unwrap_or(u64::MAX)
-            || state.mvcc.superseded_bytes() > self.superseded_bytes_max
+            || state.mvcc.history_bytes() > self.history_bytes_max
         {
             self.attention.notify_one();
         }
@@ -68,7 +86,7 @@ pub(crate) fn fetch(log: &LogReader, found: Found) -> Result<Option<KeyValue>, S
     let Found { key, created, modified, value } = found;
     let value = match value {
         Stored::InMemory(value) => value,
-        Stored::InLog => match log.read(modified)?.map(|entry| entry.what) {
+        Stored::InLog { .. } => match log.read(modified)?.map(|entry| entry.what) {
             Some(What::Put { value, .. }) => value,
             _ => return Ok(None),
         },

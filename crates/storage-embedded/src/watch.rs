@@ -5,15 +5,16 @@
 //! Changes outside its scope do not wake it.
 
 use crate::{
+    entry::What,
     log::LogReader,
-    mvcc::{Found, FoundChange, Stored},
+    mvcc::{Found, FoundChange},
     state::{Shared, fetch, run},
 };
 use futures::{StreamExt, stream};
 use keepwatch_apimachinery::ResourceVersion;
 use keepwatch_storage::{BackendEvent, BackendWatch, ExpiredRead, Key, KeyValue, Scope, StorageError};
 use std::{
-    collections::{HashMap, VecDeque},
+    collections::{HashMap, HashSet, VecDeque},
     sync::{
         Arc,
         atomic::{AtomicBool, AtomicU64, Ordering},
@@ -24,18 +25,25 @@ use tokio::{sync::Notify, time::Instant};
 
 /// How many changes a watcher takes from the history at a time.
 const BATCH_CHANGES_MAX: usize = 100;
+/// How many changes, most of other scopes, a watcher looks at before it lets go of the state.
+const LOOKED_AT_CHANGES_MAX: usize = 10_000;
 /// How many bytes of old values a watcher reads from the log at a time, one change being the least.
 const BATCH_LOG_BYTES_MAX: usize = 1 << 20;
+
+/// How many entries of the log are read for each that is wanted, at the most, when they are read in one go.
+const BETWEEN_MAX: u64 = 4;
 
 /// What a sleeping watcher is woken for. Written under the state's lock.
 #[derive(Default)]
 pub(crate) struct Waiter {
-    /// All changes in its scope before this one are told; 0 if all are.
+    /// All changes in its scope before this one are told or taken; 0 if all are.
     pending_from: AtomicU64,
     /// No change in its scope is newer than this.
     last_change: AtomicU64,
     progress_requested: AtomicBool,
     wants_progress: bool,
+    /// It reads on behalf of others, who say themselves what they need.
+    is_reader_of_past: bool,
     bell: Notify,
 }
 
@@ -88,6 +96,13 @@ impl Waiters {
         ResourceVersion::new(last)
     }
 
+    /// The revision after which some watcher has changes to read.
+    pub(crate) fn oldest_needed(&self) -> Option<ResourceVersion> {
+        let own_account = self.by_key.values().flatten().filter(|waiter| !waiter.is_reader_of_past);
+        let pending = own_account.map(|waiter| waiter.pending_from.load(Ordering::Acquire));
+        ResourceVersion::new(pending.filter(|pending| *pending > 0).min()? - 1)
+    }
+
     pub(crate) fn wake_all(&self) {
         for waiter in self.by_key.values().flatten() {
             waiter.bell.notify_one();
@@ -109,6 +124,7 @@ struct Watcher {
     waiter: Arc<Waiter>,
     /// Every change in scope up to here is told or in `ready`, and all that follow are not.
     cursor: ResourceVersion,
+    with_previous: bool,
     ready: VecDeque<BackendEvent>,
     progress: Option<Progress>,
     ended: bool,
@@ -128,7 +144,34 @@ pub(crate) fn start(
     after: ResourceVersion,
     progress: Option<Duration>,
 ) -> BackendWatch {
-    let waiter = Arc::new(Waiter { wants_progress: progress.is_some(), ..Waiter::default() });
+    let waiter = Waiter { wants_progress: progress.is_some(), ..Waiter::default() };
+    start_with(shared, scope, after, progress, waiter, true)
+}
+
+/// Starts a watch for a reader of old changes, which tells how far it is as soon as it has told everything. Only
+/// `with_previous` does it tell what was before a key was written that existed.
+pub(crate) fn start_past(
+    shared: &Arc<Shared>,
+    scope: Scope,
+    after: ResourceVersion,
+    progress: Duration,
+    with_previous: bool,
+) -> BackendWatch {
+    let progress_requested = AtomicBool::new(true);
+    let waiter =
+        Waiter { wants_progress: true, progress_requested, is_reader_of_past: true, ..Waiter::default() };
+    start_with(shared, scope, after, Some(progress), waiter, with_previous)
+}
+
+fn start_with(
+    shared: &Arc<Shared>,
+    scope: Scope,
+    after: ResourceVersion,
+    progress: Option<Duration>,
+    waiter: Waiter,
+    with_previous: bool,
+) -> BackendWatch {
+    let waiter = Arc::new(waiter);
     // The first look at the history begins at `after`.
     waiter.pending_from.store(after.get().saturating_add(1), Ordering::Release);
     {
@@ -142,6 +185,7 @@ pub(crate) fn start(
         scope,
         waiter,
         cursor: after,
+        with_previous,
         ready: VecDeque::new(),
         progress: progress.map(|interval| Progress { due: Instant::now() + interval, interval }),
         ended: false,
@@ -162,6 +206,8 @@ impl Drop for Watcher {
 /// What a look at the history gave.
 enum Look {
     Changes(Vec<FoundChange>),
+    /// There is more to look at.
+    NothingYet,
     /// Everything in scope up to here is told.
     NothingNew(ResourceVersion),
     Compacted,
@@ -172,13 +218,16 @@ enum Look {
 fn events(
     log: &LogReader,
     changes: Vec<FoundChange>,
+    with_previous: bool,
 ) -> Result<(VecDeque<BackendEvent>, Option<ResourceVersion>), StorageError> {
     let mut events = VecDeque::with_capacity(changes.len());
     let mut reached = None;
     let mut fetched = Fetched { log, values: HashMap::new(), bytes: 0 };
+    fetched.read_ahead(&changes)?;
     for change in changes {
         let (key, revision) = (change.key, change.revision);
-        let previous = change.before.map(|found| fetched.fetch(found)).transpose()?;
+        let before = change.before.filter(|_| with_previous || change.now.is_none());
+        let previous = before.map(|found| fetched.fetch(found)).transpose()?;
         events.push_back(match change.now.map(|found| fetched.fetch(found)).transpose()? {
             Some(item) => BackendEvent::Put { item, previous },
             None => BackendEvent::Delete { key, revision, previous },
@@ -199,11 +248,32 @@ struct Fetched<'a> {
 }
 
 impl Fetched<'_> {
+    /// Reads new versions that lie side by side in the log in one go: each read for itself would take a whole block.
+    fn read_ahead(&mut self, changes: &[FoundChange]) -> Result<(), StorageError> {
+        let in_log = |change: &&FoundChange| change.now.as_ref().is_some_and(|now| now.value.is_in_log());
+        let wanted: HashSet<_> = changes.iter().filter(in_log).map(|change| change.revision).collect();
+        let (Some(first), Some(last)) = (wanted.iter().min(), wanted.iter().max()) else { return Ok(()) };
+        let between = last.get() - first.get() + 1;
+        if between > wanted.len() as u64 * BETWEEN_MAX {
+            return Ok(());
+        }
+        self.log.read_all(*first, *last, |entry| {
+            if let What::Put { value, created, .. } = entry.what
+                && wanted.contains(&entry.revision)
+            {
+                self.bytes += value.len();
+                let item = KeyValue { key: entry.key, value, created, modified: entry.revision };
+                self.values.insert(entry.revision, item);
+            }
+            self.bytes < BATCH_LOG_BYTES_MAX
+        })
+    }
+
     fn fetch(&mut self, found: Found) -> Result<KeyValue, StorageError> {
         if let Some(item) = self.values.get(&found.modified) {
             return Ok(item.clone());
         }
-        let from_log = found.value == Stored::InLog;
+        let from_log = found.value.is_in_log();
         let item = fetch(self.log, found)?.ok_or(StorageError::Expired(ExpiredRead::Watch))?;
         if from_log {
             self.bytes += item.value.len();
@@ -230,6 +300,12 @@ impl Watcher {
                         self.ended = true;
                         return Some(Err(error));
                     }
+                }
+                Look::NothingYet => {
+                    if progress_due {
+                        self.waiter.progress_requested.store(true, Ordering::Release);
+                    }
+                    tokio::task::yield_now().await;
                 }
                 Look::NothingNew(revision) if progress_due => {
                     if let Some(progress) = &mut self.progress {
@@ -265,20 +341,27 @@ impl Watcher {
         if state.mvcc.compacted().is_some_and(|compacted| after < compacted) {
             return Look::Compacted;
         }
-        let (changes, looked_at) = state.mvcc.changes_after(after, &self.scope, BATCH_CHANGES_MAX);
-        if changes.is_empty() {
-            self.cursor = looked_at;
-            self.waiter.pending_from.store(0, Ordering::Release);
-            return Look::NothingNew(state.mvcc.current());
+        let (changes, looked_at) =
+            state.mvcc.changes_after(after, &self.scope, BATCH_CHANGES_MAX, LOOKED_AT_CHANGES_MAX);
+        if !changes.is_empty() {
+            self.waiter.pending_from.store(after.next().get(), Ordering::Release);
+            return Look::Changes(changes);
         }
-        Look::Changes(changes)
+        self.cursor = looked_at;
+        if looked_at < state.mvcc.current() {
+            self.waiter.pending_from.store(looked_at.next().get(), Ordering::Release);
+            return Look::NothingYet;
+        }
+        self.waiter.pending_from.store(0, Ordering::Release);
+        Look::NothingNew(state.mvcc.current())
     }
 
     async fn take(&mut self, changes: Vec<FoundChange>) -> Result<(), StorageError> {
-        let in_log = |found: &Found| found.value == Stored::InLog;
+        let in_log = |found: &Found| found.value.is_in_log();
         let waits = changes.iter().any(|change| change.now.iter().chain(&change.before).any(in_log));
         let log = self.shared.log.clone();
-        let (events, cursor) = run(waits, move || events(&log, changes)).await?;
+        let with_previous = self.with_previous;
+        let (events, cursor) = run(waits, move || events(&log, changes, with_previous)).await?;
         self.ready = events;
         self.cursor = cursor.unwrap_or(self.cursor);
         Ok(())

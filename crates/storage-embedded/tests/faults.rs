@@ -126,7 +126,7 @@ mod killed {
 
     fn options() -> EmbeddedOptions {
         let retention =
-            Retention { events_min: usize::MAX / 2, events_max: usize::MAX / 2, ..Retention::default() };
+            Retention { events_min: usize::MAX / 2, bytes_max: Some(usize::MAX / 2), ..Retention::default() };
         EmbeddedOptions { retention, ..EmbeddedOptions::default() }
     }
 

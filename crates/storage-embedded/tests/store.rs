@@ -5,9 +5,12 @@
 use bytes::Bytes;
 use futures::{StreamExt, future};
 use keepwatch_apimachinery::ResourceVersion;
-use keepwatch_storage::{Backend, BackendEvent, ExpiredRead, Key, RangeRequest, Scope, StorageError, Swap};
+use keepwatch_storage::{
+    Backend, BackendEvent, ExpiredRead, HistoryExtent, HistoryReader, Key, RangeRequest, Scope, StorageError,
+    Swap,
+};
 use keepwatch_storage_embedded::{Embedded, EmbeddedOptions, OpenError, Retention};
-use std::{path::Path, time::Duration};
+use std::{path::Path, sync::Arc, time::Duration};
 
 fn key(name: &str) -> Key {
     Key::from_backend(format!("/registry/pods/{name}"))
@@ -35,12 +38,8 @@ async fn put(
 }
 
 fn keeping(events: usize) -> EmbeddedOptions {
-    let retention = Retention {
-        age_min: Duration::from_secs(60),
-        events_min: events,
-        events_max: 1000,
-        bytes_max: 10_000,
-    };
+    let retention =
+        Retention { age_min: Duration::from_secs(60), events_min: events, bytes_max: Some(20_000) };
     EmbeddedOptions { retention, ..EmbeddedOptions::default() }
 }
 
@@ -76,18 +75,34 @@ async fn history_older_than_both_limits_is_compacted_by_itself() {
     );
 }
 
-#[tokio::test(start_paused = true)]
-async fn a_store_in_memory_does_not_keep_more_than_its_limit_of_old_values() {
-    let store = Embedded::memory(keeping(1000));
-    for _ in 0..30 {
-        put(&store, "a", vec![0; 1000], None).await;
+/// Waits until the store's history is so.
+async fn history_becomes(store: &Embedded, is_so: impl Fn(HistoryExtent) -> bool) {
+    let looking = async {
+        while !is_so(store.history()) {
+            tokio::time::sleep(Duration::from_millis(1)).await;
+        }
+    };
+    let waited = tokio::time::timeout(Duration::from_secs(60), looking).await;
+    waited.unwrap_or_else(|_| panic!("it stays {:?}", store.history()));
+}
+
+#[tokio::test]
+async fn history_does_not_take_more_than_its_limit_in_bytes_in_memory_or_on_disk() {
+    let directory = tempfile::tempdir().unwrap();
+    let on_disk = Embedded::open(directory.path(), keeping(1000)).unwrap();
+    for store in [Embedded::memory(keeping(1000)), on_disk] {
+        for n in 0..100 {
+            put(&store, &format!("{}", n % 7), vec![0; 1000], None).await;
+        }
+        history_becomes(&store, |history| history.bytes.is_some_and(|bytes| bytes <= 20_000)).await;
+        let kept = store.history();
+        assert!(kept.bytes > Some(10_000), "no more goes than has to: {kept:?}");
+        assert_eq!(kept.oldest, store.compacted_revision());
     }
-    tokio::time::sleep(Duration::from_secs(5)).await;
-    assert!(store.compacted_revision().is_some(), "half of the history went to stay below 10,000 bytes");
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_store_in_memory_looks_after_its_limit_at_once() {
+async fn a_store_looks_after_its_limit_in_bytes_at_once() {
     let store = Embedded::memory(keeping(1000));
     tokio::time::sleep(Duration::from_millis(1)).await;
     for _ in 0..30 {
@@ -96,6 +111,64 @@ async fn a_store_in_memory_looks_after_its_limit_at_once() {
     // Less than the time to the next look.
     tokio::time::sleep(Duration::from_millis(1)).await;
     assert!(store.compacted_revision().is_some());
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_a_watch_has_yet_to_read_is_kept_for_twice_as_long_and_no_longer() {
+    let store = Embedded::memory(keeping(0));
+    let start = put(&store, "a", "0", None).await;
+    let mut behind = store.watch(pods(), start, false).await.unwrap();
+    let written = put(&store, "a", "1", None).await;
+    let last = put(&store, "a", "2", None).await;
+    tokio::time::sleep(Duration::from_secs(110)).await;
+    assert_eq!(store.compacted_revision(), Some(start), "the watch holds what comes after its start");
+    let mut read = async || behind.next().await.unwrap();
+    assert!(matches!(read().await.unwrap(), BackendEvent::Put { item, .. } if item.modified == written));
+    assert!(matches!(read().await.unwrap(), BackendEvent::Put { item, .. } if item.modified == last));
+
+    let late = store.watch(pods(), start, false).await.unwrap();
+    tokio::time::sleep(Duration::from_secs(20)).await;
+    assert_eq!(store.compacted_revision(), Some(last), "twice as old as is kept for everybody");
+    let error = late.collect::<Vec<_>>().await.pop().unwrap().unwrap_err();
+    assert!(error.is_expired());
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_a_reader_says_that_it_needs_is_kept_like_what_a_watch_has_yet_to_read() {
+    struct Needs(ResourceVersion);
+    impl HistoryReader for Needs {
+        fn oldest_needed(&self) -> Option<ResourceVersion> {
+            Some(self.0)
+        }
+    }
+    let store = Embedded::memory(keeping(0));
+    let needed = put(&store, "a", "0", None).await;
+    let reader: Arc<dyn HistoryReader> = Arc::new(Needs(needed));
+    store.keep_history_for(Arc::downgrade(&reader));
+    let last = put(&store, "a", "1", None).await;
+    tokio::time::sleep(Duration::from_secs(70)).await;
+    assert_eq!(store.compacted_revision(), Some(needed));
+    drop(reader);
+    tokio::time::sleep(Duration::from_secs(10)).await;
+    assert_eq!(store.compacted_revision(), Some(last));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_store_knows_how_far_back_its_history_reaches() {
+    let store = Embedded::memory(keeping(3));
+    let revisions: Vec<_> = [put(&store, "a", "12", None).await, put(&store, "a", "1", None).await].into();
+    tokio::time::sleep(Duration::from_secs(50)).await;
+    let history = store.history();
+    assert_eq!((history.oldest.map(ResourceVersion::get), history.events), (Some(1), Some(2)));
+    assert_eq!(history.bytes, Some(2 + 2 * 512));
+    assert!(history.age >= Some(Duration::from_secs(50)), "{history:?}");
+    for n in 0..3 {
+        put(&store, "a", format!("{n}"), None).await;
+    }
+    tokio::time::sleep(Duration::from_secs(70)).await;
+    let history = store.history();
+    assert_eq!((history.oldest, history.events), (Some(revisions[1]), Some(3)));
+    assert!(history.age >= Some(Duration::from_secs(68)), "{history:?}");
 }
 
 #[tokio::test(start_paused = true)]

@@ -4,22 +4,21 @@
 //! was last compacted to. Once per interval each server tries to move the clock on from where it last saw it.
 //! The one that succeeds compacts to the revision that was current when it last looked, so one interval of
 //! history is left, or two after a server was lost. The others learn from the key how far that is.
+//! A server whose turn it is leaves what its own watchers have yet to read for one more interval.
 //!
 //! [`Turn`] decides, as plain data; the rest does I/O. Kubernetes uses the same key in the same way.
 
-use crate::store::{Shared, as_version};
+use crate::{
+    store::{Shared, as_etcd, as_version},
+    watch::TellsProgress,
+};
 use etcd_client::{Compare, CompareOp, Txn, TxnOp, TxnOpResponse};
 use futures::StreamExt;
 use keepwatch_apimachinery::ResourceVersion;
 use keepwatch_storage::{BackendEvent, Key, KeyValue, Scope, StorageError};
-use std::{
-    sync::{
-        Arc,
-        atomic::{AtomicU64, Ordering},
-    },
-    time::Duration,
-};
-use tokio::time::sleep;
+use parking_lot::Mutex;
+use std::{sync::Arc, time::Duration};
+use tokio::time::{Instant, sleep};
 
 /// The key the servers share. Outside the prefix of objects, where Kubernetes has it.
 pub(crate) const COMPACT_REV_KEY: &str = "compact_rev_key";
@@ -34,6 +33,8 @@ struct Turn {
     clock: i64,
     /// The store's revision at that time: what this turn compacts to.
     revision: i64,
+    /// The same of the turn before: what this turn compacts to for sure.
+    before: i64,
 }
 
 /// How moving the clock on went.
@@ -45,19 +46,20 @@ enum Outcome {
 }
 
 impl Turn {
-    /// Takes note of the outcome. Tells what to compact to, if that is up to us.
-    fn settle(&mut self, outcome: Outcome) -> Option<ResourceVersion> {
-        match outcome {
-            Outcome::Moved { revision } => {
-                let mine = std::mem::replace(self, Self { clock: self.clock + 1, revision });
-                // On the very first turn nobody knows yet what was current one interval ago.
-                as_version(mine.revision).ok()
-            }
-            Outcome::Missed { clock, revision } => {
-                *self = Self { clock, revision };
-                None
-            }
-        }
+    /// What this turn compacts to, if somebody has changes to read after `needed`.
+    fn goal(&self, needed: Option<i64>) -> i64 {
+        needed.map_or(self.revision, |needed| needed.max(self.before).min(self.revision))
+    }
+
+    /// Takes note of the outcome. Tells whether compacting is up to us.
+    fn settle(&mut self, outcome: Outcome) -> bool {
+        let before = self.revision;
+        let (clock, revision, is_ours) = match outcome {
+            Outcome::Moved { revision } => (self.clock + 1, revision, true),
+            Outcome::Missed { clock, revision } => (clock, revision, false),
+        };
+        *self = Self { clock, revision, before };
+        is_ours
     }
 }
 
@@ -79,9 +81,10 @@ pub(crate) async fn compact_from_time_to_time(shared: Arc<Shared>, interval: Dur
 }
 
 async fn take_turn(shared: &Shared, turn: &mut Turn) -> Result<Option<ResourceVersion>, StorageError> {
+    let goal = turn.goal(shared.readers.oldest_needed().map(as_etcd));
     let txn = Txn::new()
         .when([Compare::version(COMPACT_REV_KEY, CompareOp::Equal, turn.clock)])
-        .and_then([TxnOp::put(COMPACT_REV_KEY, turn.revision.to_string(), None)])
+        .and_then([TxnOp::put(COMPACT_REV_KEY, goal.to_string(), None)])
         .or_else([TxnOp::get(COMPACT_REV_KEY, None)]);
     // If the outcome is unknown and it was done after all, the next turn is missed against ourselves.
     let deadline = shared.members.deadline();
@@ -97,7 +100,8 @@ async fn take_turn(shared: &Shared, turn: &mut Turn) -> Result<Option<ResourceVe
         };
         Outcome::Missed { clock, revision }
     };
-    let compact_to = turn.settle(outcome);
+    // On the very first turn nobody knows yet what was current one interval ago.
+    let compact_to = if turn.settle(outcome) { as_version(goal).ok() } else { None };
     if let Some(revision) = compact_to {
         shared.compact(revision).await?;
     }
@@ -106,15 +110,31 @@ async fn take_turn(shared: &Shared, turn: &mut Turn) -> Result<Option<ResourceVe
 
 /// How far the store is compacted, as far as is known. Only ever rises.
 #[derive(Default)]
-pub(crate) struct Learned(AtomicU64);
+pub(crate) struct Learned(Mutex<Option<Compacted>>);
+
+struct Compacted {
+    revision: ResourceVersion,
+    learned: Instant,
+    /// How old the revision was by then, at the least.
+    age: Duration,
+}
 
 impl Learned {
-    pub(crate) fn raise(&self, revision: ResourceVersion) {
-        self.0.fetch_max(revision.get(), Ordering::Relaxed);
+    /// The store is compacted to a revision that was current so long ago, at the least.
+    pub(crate) fn raise(&self, revision: ResourceVersion, age: Duration) {
+        let mut known = self.0.lock();
+        if known.as_ref().is_none_or(|known| (known.revision, known.age) < (revision, age)) {
+            *known = Some(Compacted { revision, learned: Instant::now(), age });
+        }
     }
 
     pub(crate) fn get(&self) -> Option<ResourceVersion> {
-        ResourceVersion::new(self.0.load(Ordering::Relaxed))
+        self.0.lock().as_ref().map(|known| known.revision)
+    }
+
+    /// How long ago that revision was current, at the least.
+    pub(crate) fn age(&self) -> Option<Duration> {
+        self.0.lock().as_ref().map(|known| known.age + known.learned.elapsed())
     }
 }
 
@@ -134,7 +154,8 @@ async fn follow(shared: &Arc<Shared>) -> Result<(), StorageError> {
     if let Some(item) = item {
         note(shared, &item);
     }
-    let mut watch = crate::watch::start(shared.clone(), Scope::Object(key), current, false).await?;
+    let mut watch =
+        crate::watch::start(shared.clone(), Scope::Object(key), current, TellsProgress::Never).await?;
     while let Some(event) = watch.next().await {
         if let BackendEvent::Put { item, .. } = event? {
             note(shared, &item);
@@ -146,7 +167,8 @@ async fn follow(shared: &Arc<Shared>) -> Result<(), StorageError> {
 fn note(shared: &Shared, item: &KeyValue) {
     let revision = std::str::from_utf8(&item.value).ok().and_then(|text| text.parse().ok());
     if let Some(revision) = revision.and_then(ResourceVersion::new) {
-        shared.compacted.raise(revision);
+        // Whoever moved the clock chose what was current one interval before.
+        shared.compacted.raise(revision, shared.compaction_interval);
     }
 }
 
@@ -158,17 +180,20 @@ mod tests {
     #[derive(Default)]
     struct Group {
         clock: i64,
+        /// After which revision a server has changes to read.
+        needed: Option<i64>,
     }
 
     impl Group {
-        fn tick(&mut self, turn: &mut Turn, revision: i64) -> Option<u64> {
+        fn tick(&mut self, turn: &mut Turn, revision: i64) -> Option<i64> {
             let outcome = if self.clock == turn.clock {
                 self.clock += 1;
                 Outcome::Moved { revision }
             } else {
                 Outcome::Missed { clock: self.clock, revision }
             };
-            turn.settle(outcome).map(ResourceVersion::get)
+            let goal = turn.goal(self.needed);
+            turn.settle(outcome).then_some(goal).filter(|goal| *goal > 0)
         }
     }
 
@@ -195,10 +220,26 @@ mod tests {
 
     #[test]
     fn a_server_that_starts_later_does_not_disturb() {
-        let (mut group, mut a) = (Group { clock: 17 }, Turn::default());
+        let (mut group, mut a) = (Group { clock: 17, needed: None }, Turn::default());
         assert_eq!(group.tick(&mut a, 100), None);
-        assert_eq!(a, Turn { clock: 17, revision: 100 });
+        assert_eq!(a, Turn { clock: 17, revision: 100, before: 0 });
         assert_eq!(group.tick(&mut a, 200), Some(100));
+    }
+
+    #[test]
+    fn what_somebody_has_yet_to_read_is_left_for_one_more_interval() {
+        let (mut group, mut turn) = (Group::default(), Turn::default());
+        for (needed, revision, compacted) in [
+            (Some(50), 100, None),
+            (Some(50), 200, Some(50)),
+            (Some(50), 300, Some(100)),
+            (Some(250), 400, Some(250)),
+            (Some(450), 500, Some(400)),
+            (None, 600, Some(500)),
+        ] {
+            group.needed = needed;
+            assert_eq!(group.tick(&mut turn, revision), compacted, "{needed:?} at {revision}");
+        }
     }
 
     #[test]
@@ -206,7 +247,7 @@ mod tests {
         let learned = Learned::default();
         assert_eq!(learned.get(), None);
         for revision in [5, 9, 7] {
-            learned.raise(ResourceVersion::new(revision).unwrap());
+            learned.raise(ResourceVersion::new(revision).unwrap(), Duration::ZERO);
         }
         assert_eq!(learned.get(), ResourceVersion::new(9));
     }

@@ -11,7 +11,11 @@
 //! Not told apart: two writers of the same bytes over the same revision, who both hear that it was done; and a
 //! creation that somebody has undone again by the time we look from one that never was.
 
-use crate::{error::Fault, store::Shared, watch};
+use crate::{
+    error::Fault,
+    store::Shared,
+    watch::{self, TellsProgress},
+};
 use bytes::Bytes;
 use futures::StreamExt;
 use keepwatch_apimachinery::ResourceVersion;
@@ -47,7 +51,7 @@ impl Sent<'_> {
     ) -> Result<BackendEvent, StorageError> {
         let first = async {
             let scope = Scope::Object(self.key.clone());
-            watch::start(shared.clone(), scope, before, false).await?.next().await.transpose()
+            watch::start(shared.clone(), scope, before, TellsProgress::Never).await?.next().await.transpose()
         };
         match timeout_at(shared.members.deadline(), first).await {
             Ok(Ok(Some(change))) => Ok(change),

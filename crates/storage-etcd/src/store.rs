@@ -10,7 +10,7 @@ use crate::{
     lease::Leases,
     members::{self, Members},
     options::EtcdOptions,
-    watch,
+    watch::{self, TellsProgress},
 };
 use async_trait::async_trait;
 use bytes::Bytes;
@@ -20,11 +20,12 @@ use etcd_client::{
 };
 use keepwatch_apimachinery::ResourceVersion;
 use keepwatch_storage::{
-    Backend, BackendWatch, Key, KeyValue, Range, RangeRequest, Scope, StorageError, Swap,
+    Backend, BackendWatch, HistoryExtent, HistoryReader, HistoryReaders, Key, KeyValue, Range, RangeRequest,
+    Scope, StorageError, Swap,
 };
 use std::{
     sync::{
-        Arc,
+        Arc, Weak,
         atomic::{AtomicBool, Ordering},
     },
     time::Duration,
@@ -53,6 +54,9 @@ pub struct EtcdBackend {
 pub(crate) struct Shared {
     pub(crate) members: Members,
     pub(crate) compacted: Learned,
+    pub(crate) compaction_interval: Duration,
+    /// Who may need old changes.
+    pub(crate) readers: HistoryReaders,
     /// Counts the requests for progress. Watches that tell progress look at it.
     pub(crate) progress_requests: tokio::sync::watch::Sender<u64>,
     leases: Mutex<Leases>,
@@ -66,6 +70,8 @@ impl EtcdBackend {
         let shared = Arc::new(Shared {
             members: Members::new(&options)?,
             compacted: Learned::default(),
+            compaction_interval: options.compaction_interval,
+            readers: HistoryReaders::default(),
             progress_requests: tokio::sync::watch::Sender::new(0),
             leases: Mutex::new(Leases::new(options.leases.clone())),
             tells_progress: AtomicBool::new(true),
@@ -177,7 +183,7 @@ impl Shared {
             Err(fault) if fault.is_future_revision() => return Err(self.too_large(revision).await?),
             Err(fault) => return Err(fault.told("compacting etcd")),
         }
-        self.compacted.raise(revision);
+        self.compacted.raise(revision, Duration::ZERO);
         Ok(())
     }
 
@@ -274,7 +280,17 @@ impl Backend for EtcdBackend {
         after: ResourceVersion,
         progress: bool,
     ) -> Result<BackendWatch, StorageError> {
+        let progress = if progress { TellsProgress::OnRequest } else { TellsProgress::Never };
         watch::start(self.shared.clone(), scope, after, progress).await
+    }
+
+    async fn watch_past(
+        &self,
+        scope: Scope,
+        after: ResourceVersion,
+        _with_previous: bool,
+    ) -> Result<BackendWatch, StorageError> {
+        watch::start(self.shared.clone(), scope, after, TellsProgress::WhenCaughtUp).await
     }
 
     async fn request_progress(&self) -> Result<(), StorageError> {
@@ -303,6 +319,15 @@ impl Backend for EtcdBackend {
 
     fn compacted_revision(&self) -> Option<ResourceVersion> {
         self.shared.compacted.get()
+    }
+
+    fn keep_history_for(&self, reader: Weak<dyn HistoryReader>) {
+        self.shared.readers.add(reader);
+    }
+
+    fn history(&self) -> HistoryExtent {
+        let (oldest, age) = (self.shared.compacted.get(), self.shared.compacted.age());
+        HistoryExtent { oldest, age, ..HistoryExtent::default() }
     }
 
     fn tells_progress(&self) -> bool {

@@ -34,18 +34,32 @@ const STREAM_IS_GOOD_AFTER: Duration = Duration::from_secs(10);
 const LOGIN_TOO_OLD: [&str; 2] =
     ["etcdserver: invalid auth token", "etcdserver: revision of auth store is old"];
 
+/// How often a watch of the past asks etcd how far it is. etcd leaves a request unanswered while it has more to tell.
+const PAST_PROGRESS_INTERVAL: Duration = Duration::from_millis(50);
+
+/// When a watch tells progress.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum TellsProgress {
+    Never,
+    /// When somebody asks all watches for it, and when etcd tells it by itself.
+    OnRequest,
+    /// As soon as it has told everything: it asks by itself, again and again.
+    WhenCaughtUp,
+}
+
 /// Opens a watch of a scope, of what changed after a revision.
 pub(crate) async fn start(
     shared: Arc<Shared>,
     scope: Scope,
     after: ResourceVersion,
-    progress: bool,
+    progress: TellsProgress,
 ) -> Result<BackendWatch, StorageError> {
     let progress_requests = shared.progress_requests.subscribe();
     let mut watch = Watch {
         shared,
         scope,
-        progress: progress.then_some(progress_requests),
+        progress: (progress != TellsProgress::Never).then_some(progress_requests),
+        asks_by_itself: progress == TellsProgress::WhenCaughtUp,
         received: Received::after(as_etcd(after)),
         open: None,
         failures: 0,
@@ -64,6 +78,8 @@ struct Watch {
     scope: Scope,
     /// Tells of requests for progress, if this watch is to tell progress; else progress is received, not told.
     progress: Option<tokio::sync::watch::Receiver<u64>>,
+    /// Whether it asks how far it is without being told to.
+    asks_by_itself: bool,
     received: Received,
     open: Option<Open>,
     /// How many streams broke in a row.
@@ -111,7 +127,7 @@ impl Watch {
         }
         let message = tokio::select! {
             message = open.stream.message() => message,
-            () = progress_requested(&mut self.progress) => {
+            () = progress_requested(&mut self.progress, self.asks_by_itself) => {
                 // If there is no room for the request it goes unanswered; whoever needs the answer asks again.
                 let _sent = open.stream.request_progress().now_or_never();
                 return Ok(());
@@ -152,7 +168,7 @@ impl Watch {
             }
             Then::Expired { compacted } => {
                 if let Ok(compacted) = as_version(compacted) {
-                    self.shared.compacted.raise(compacted);
+                    self.shared.compacted.raise(compacted, Duration::ZERO);
                 }
                 Err(StorageError::Expired(ExpiredRead::Watch))
             }
@@ -232,7 +248,10 @@ impl Watch {
 }
 
 /// Waits until somebody wants progress told; for ever where it is not.
-async fn progress_requested(requests: &mut Option<tokio::sync::watch::Receiver<u64>>) {
+async fn progress_requested(requests: &mut Option<tokio::sync::watch::Receiver<u64>>, asks_by_itself: bool) {
+    if asks_by_itself {
+        return sleep(PAST_PROGRESS_INTERVAL).await;
+    }
     if let Some(requests) = requests
         && requests.changed().await.is_ok()
     {

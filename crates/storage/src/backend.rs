@@ -8,13 +8,14 @@
 
 use crate::{
     error::StorageError,
+    history::{HistoryExtent, HistoryReader},
     key::{Key, Scope},
 };
 use async_trait::async_trait;
 use bytes::Bytes;
 use futures::stream::BoxStream;
 use keepwatch_apimachinery::ResourceVersion;
-use std::time::Duration;
+use std::{sync::Weak, time::Duration};
 
 /// One version of one key.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -131,6 +132,18 @@ pub trait Backend: Send + Sync + 'static {
         progress: bool,
     ) -> Result<BackendWatch, StorageError>;
 
+    /// The same as a watch with progress, for a reader of old changes. It should tell progress by itself once it has told
+    /// everything there is. If `with_previous` is not set, the changes of keys that existed before and still exist need not
+    /// tell what was before.
+    async fn watch_past(
+        &self,
+        scope: Scope,
+        after: ResourceVersion,
+        _with_previous: bool,
+    ) -> Result<BackendWatch, StorageError> {
+        self.watch(scope, after, true).await
+    }
+
     /// Asks that every watch with `progress` soon tells how far it is.
     async fn request_progress(&self) -> Result<(), StorageError>;
 
@@ -143,6 +156,15 @@ pub trait Backend: Send + Sync + 'static {
 
     /// Up to where the store is compacted, as far as this process knows.
     fn compacted_revision(&self) -> Option<ResourceVersion>;
+
+    /// Asks a reader before compacting by itself, and puts that off for what the reader needs, within a limit that the
+    /// backend states. [`Backend::compact`] asks nobody.
+    fn keep_history_for(&self, _reader: Weak<dyn HistoryReader>) {}
+
+    /// How far back changes can be read, as far as this process knows.
+    fn history(&self) -> HistoryExtent {
+        HistoryExtent { oldest: self.compacted_revision(), ..HistoryExtent::default() }
+    }
 
     /// How many bytes the store takes on disk; none if it is not on one.
     async fn size_bytes(&self) -> Result<Option<u64>, StorageError> {

@@ -8,7 +8,8 @@
 
 use crate::{
     backend::Frontier,
-    error::{Rejection, StorageError},
+    error::{ExpiredRead, Rejection, StorageError},
+    history::{HistoryReader, PastChanges},
     key::Key,
     predicate::{Attributes, Predicate},
 };
@@ -296,6 +297,23 @@ pub trait Storage: Send + Sync + 'static {
 
     /// Follows objects.
     async fn watch(&self, key: &str, request: WatchRequest) -> Result<Watch, StorageError>;
+
+    /// Reads the changes of a key, or of what is below it, after one revision, up to and including another one that the
+    /// storage has reached. The object before an update is read only if `with_old` is set. Needs a storage that tells
+    /// progress. One that keeps no history says that it is gone.
+    async fn past_changes(
+        &self,
+        _key: &str,
+        _recursive: bool,
+        _after: ResourceVersion,
+        _until: ResourceVersion,
+        _with_old: bool,
+    ) -> Result<PastChanges, StorageError> {
+        Err(StorageError::Expired(ExpiredRead::Watch))
+    }
+
+    /// Puts compaction off for what a reader needs, within a limit; see [`crate::Backend::keep_history_for`].
+    fn keep_history_for(&self, _reader: Weak<dyn HistoryReader>) {}
 
     /// Asks that watches with `progress` soon tell how far they are.
     async fn request_progress(&self) -> Result<(), StorageError>;

@@ -130,6 +130,11 @@ impl ResourcePrefix {
         &self.resource
     }
 
+    /// How callers name what has this full key: without the global prefix.
+    pub fn relative<'a>(&self, key: &'a Key) -> &'a str {
+        key.strip_prefix(self.global.as_str()).unwrap_or(key)
+    }
+
     /// Every object of the resource.
     pub fn all(&self) -> Scope {
         Scope::Children(Key::from_backend(format!("{}{}", self.global, self.resource)))

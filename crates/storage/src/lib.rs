@@ -19,6 +19,7 @@ mod error;
 mod predicate;
 mod transform;
 mod interface;
+mod history;
 mod backend;
 mod store;
 #[cfg(feature = "testing")]
@@ -26,6 +27,7 @@ pub mod testing;
 
 pub use backend::{Backend, BackendEvent, BackendWatch, Frontier, KeyValue, Range, RangeRequest, Swap};
 pub use error::{ExpiredRead, Rejection, StorageError};
+pub use history::{HistoryExtent, HistoryReader, HistoryReaders, OldObject, PastChange, PastChanges};
 pub use interface::{
     DeleteOptions, List, ListRequest, Object, Preconditions, Storage, TryUpdate, Update, UpdateOptions,
     Validate, Version, Watch, WatchEvent, WatchRequest, WeakObject,

@@ -6,6 +6,7 @@
 //!
 //! Not here: how anything is stored (`backend`), who may ask (`registry`).
 
+mod history;
 mod inspected;
 mod list;
 mod watch;
@@ -13,6 +14,7 @@ mod watch;
 use crate::{
     backend::{Backend, Frontier, KeyValue, Swap},
     error::StorageError,
+    history::{HistoryReader, PastChanges},
     interface::{
         DeleteOptions, List, ListRequest, Object, Storage, TryUpdate, Update, UpdateOptions, Validate,
         Version, Watch, WatchRequest,
@@ -26,7 +28,12 @@ use bytes::Bytes;
 use futures::StreamExt;
 use inspected::Inspected;
 use keepwatch_apimachinery::{ResourceVersion, list_options::Position};
-use std::{future, sync::Arc, task::Poll, time::Duration};
+use std::{
+    future,
+    sync::{Arc, Weak},
+    task::Poll,
+    time::Duration,
+};
 
 /// One resource's objects in a backend. Cloning shares it.
 #[derive(Clone)]
@@ -295,6 +302,21 @@ impl Storage for Store {
             Some(timeout) => watch.take_until(tokio::time::sleep(timeout)).boxed(),
             None => watch,
         })
+    }
+
+    async fn past_changes(
+        &self,
+        key: &str,
+        recursive: bool,
+        after: ResourceVersion,
+        until: ResourceVersion,
+        with_old: bool,
+    ) -> Result<PastChanges, StorageError> {
+        history::read(self.clone(), self.prefix.scope(key, recursive)?, after, until, with_old).await
+    }
+
+    fn keep_history_for(&self, reader: Weak<dyn HistoryReader>) {
+        self.backend.keep_history_for(reader);
     }
 
     async fn request_progress(&self) -> Result<(), StorageError> {

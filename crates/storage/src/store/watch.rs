@@ -186,7 +186,7 @@ impl View {
     }
 }
 
-fn known(previous: Option<KeyValue>) -> Result<KeyValue, StorageError> {
+pub(super) fn known(previous: Option<KeyValue>) -> Result<KeyValue, StorageError> {
     previous.ok_or_else(|| StorageError::WatchFailed("etcd event received with PrevKv=nil".to_owned()))
 }
 

@@ -4,8 +4,8 @@
 //! what the inner backend told) and nothing is torn (a write happens or does not, whatever its caller hears).
 
 use crate::{
-    Backend, BackendEvent, BackendWatch, ExpiredRead, Frontier, Key, KeyValue, Range, RangeRequest, Scope,
-    StorageError, Swap,
+    Backend, BackendEvent, BackendWatch, ExpiredRead, Frontier, HistoryExtent, HistoryReader, Key, KeyValue,
+    Range, RangeRequest, Scope, StorageError, Swap,
 };
 use async_trait::async_trait;
 use bytes::Bytes;
@@ -13,7 +13,7 @@ use futures::{StreamExt, stream};
 use keepwatch_apimachinery::ResourceVersion;
 use std::{
     collections::VecDeque,
-    sync::{Arc, Mutex},
+    sync::{Arc, Mutex, Weak},
     time::Duration,
 };
 
@@ -311,6 +311,17 @@ impl Backend for Faulty {
         Ok(self.clone().cut(watch, cut))
     }
 
+    async fn watch_past(
+        &self,
+        scope: Scope,
+        after: ResourceVersion,
+        with_previous: bool,
+    ) -> Result<BackendWatch, StorageError> {
+        let watch = self.read("opening a watch", self.inner.watch_past(scope, after, with_previous)).await?;
+        let cut = self.lock().plan.next_cut();
+        Ok(self.clone().cut(watch, cut))
+    }
+
     async fn request_progress(&self) -> Result<(), StorageError> {
         self.read("requesting progress", self.inner.request_progress()).await
     }
@@ -325,6 +336,14 @@ impl Backend for Faulty {
 
     fn compacted_revision(&self) -> Option<ResourceVersion> {
         self.inner.compacted_revision()
+    }
+
+    fn keep_history_for(&self, reader: Weak<dyn HistoryReader>) {
+        self.inner.keep_history_for(reader);
+    }
+
+    fn history(&self) -> HistoryExtent {
+        self.inner.history()
     }
 
     fn tells_progress(&self) -> bool {

@@ -22,6 +22,7 @@ pub mod create;
 pub mod delete;
 pub mod get;
 pub mod keys;
+pub mod lag;
 pub mod list;
 pub mod transform;
 pub mod ttl;
@@ -277,6 +278,14 @@ macro_rules! conformance_cases {
                 the_compacted_revision_is_told
                 compaction_among_readers_never_makes_a_wrong_answer
             }
+            lag {
+                watches_from_every_revision_since_compaction_tell_everything
+                a_watch_that_is_read_again_after_long_tells_everything
+                a_state_that_is_read_slowly_is_the_one_it_began_with
+                every_state_since_compaction_can_be_listed
+                past_changes_are_those_between_two_revisions_with_what_was_before
+                past_changes_before_compaction_are_expired
+            }
             ttl {
                 expiry_is_an_ordinary_deletion
                 an_update_applies_the_ttl_in_full_again
@@ -312,6 +321,7 @@ mod tests {
             ("watch", include_str!("watch.rs")),
             ("transform", include_str!("transform.rs")),
             ("compaction", include_str!("compaction.rs")),
+            ("lag", include_str!("lag.rs")),
             ("ttl", include_str!("ttl.rs")),
         ] {
             let written: Vec<&str> = source
