@@ -352,12 +352,7 @@ fn prefix() -> ResourcePrefix {
 
 /// As it is used over the embedded store.
 fn near() -> CacherOptions {
-    CacherOptions {
-        indexed_fields: &["spec.nodeName"],
-        history_from_storage: true,
-        seed: Some(SEED),
-        ..CacherOptions::default()
-    }
+    CacherOptions { indexed_fields: &["spec.nodeName"], seed: Some(SEED), ..CacherOptions::default() }
 }
 
 /// A cache over a storage, filled.
@@ -729,7 +724,7 @@ async fn populated(count: usize, lived: bool) -> Arc<Cacher> {
     }
     let cacher = match begun {
         Some(cacher) => cacher,
-        None => cacher(store, CacherOptions { history_from_storage: false, ..near() }).await,
+        None => cacher(store, near()).await,
     };
     until_reached(&cacher, last).await;
     cacher
@@ -883,9 +878,7 @@ async fn hold_pods(bytes: usize, cache: String) {
         last = create(&*store, Pod::ordinary(number), bytes).await;
     }
     let cacher = match begun {
-        None if cache == "began" => {
-            Some(cacher(store.clone(), CacherOptions { history_from_storage: false, ..near() }).await)
-        }
+        None if cache == "began" => Some(cacher(store.clone(), near()).await),
         begun => begun,
     };
     if let Some(cacher) = &cacher {

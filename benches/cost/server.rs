@@ -44,8 +44,7 @@ pub(crate) async fn registry() -> Registry {
         if resource.plural == "events" {
             return store;
         }
-        let options =
-            CacherOptions { history_from_storage: true, seed: Some(SEED), ..CacherOptions::default() };
+        let options = CacherOptions { seed: Some(SEED), ..CacherOptions::default() };
         let cache = Arc::new(Cacher::new(store, prefix, what, options, &cache_metrics));
         caches.push(Arc::clone(&cache));
         cache

@@ -91,8 +91,8 @@ mod tests {
             let scope = Scope::Children(Key::from_backend("/r/pods/"));
             let start = Start::After(self.state.revision);
             let deadline = deadline.map(|seconds| self.at(seconds));
-            let added = Watcher::add(&mut self.state, scope, Predicate::everything(), start, deadline, true);
-            let (watcher, _) = added.unwrap();
+            let (watcher, _) =
+                Watcher::add(&mut self.state, scope, Predicate::everything(), start, deadline, true);
             self.state.watchers.remove(&watcher);
             self.bookmarks.schedule(&watcher, self.at(now));
             watcher

@@ -8,15 +8,12 @@
 use crate::{
     history::Resized,
     shared::{Shared, Waiting},
-    state::{Applied, BEFORE_ALL, Change, State},
+    state::{Applied, Change, State},
     store::Store,
     watcher::Wakers,
 };
 use futures::{FutureExt, StreamExt};
-use keepwatch_apimachinery::{
-    ResourceVersion,
-    list_options::{ListAt, WatchStart},
-};
+use keepwatch_apimachinery::{ResourceVersion, list_options::WatchStart};
 use keepwatch_storage::{ListRequest, StorageError, Watch, WatchEvent, WatchRequest};
 use std::{panic::AssertUnwindSafe, sync::Arc, time::Duration};
 use tokio::time::{Instant, sleep};
@@ -40,12 +37,10 @@ const BACK_OFF_MAX: Duration = Duration::from_secs(30);
 /// Follows storage until the task is dropped, whatever happens.
 pub(crate) async fn follow(shared: Arc<Shared>) {
     let mut back_off = BackOff::default();
-    let mut from_history = shared.options.history_from_storage;
     loop {
         // What reads values is not ours, and may panic on some.
-        let why = match AssertUnwindSafe(fill_and_keep_up(&shared, from_history)).catch_unwind().await {
+        let why = match AssertUnwindSafe(fill_and_keep_up(&shared)).catch_unwind().await {
             Ok(Ended::Unfilled(error)) => {
-                from_history &= can_be_read(&error);
                 tracing::warn!(resource = %shared.name, %error, "the watch cache cannot be filled");
                 error.to_string()
             }
@@ -53,12 +48,10 @@ pub(crate) async fn follow(shared: Arc<Shared>) {
                 if was_good {
                     back_off = BackOff::default();
                 }
-                from_history = shared.options.history_from_storage && can_be_read(&error);
                 tracing::warn!(resource = %shared.name, %error, "the watch cache is filled anew");
                 error.to_string()
             }
             Err(_) => {
-                from_history = false;
                 tracing::error!(resource = %shared.name, "the watch cache is filled anew after a panic");
                 "a value could not be read".to_owned()
             }
@@ -72,11 +65,6 @@ pub(crate) async fn follow(shared: Arc<Shared>) {
     }
 }
 
-/// Whether the next filling may be made from the history too. An old value that cannot be read would be met again.
-fn can_be_read(error: &StorageError) -> bool {
-    !matches!(error, StorageError::Corrupt { .. })
-}
-
 /// Why the cache has to be filled again.
 enum Ended {
     /// It was not filled.
@@ -85,32 +73,17 @@ enum Ended {
     Lost { error: StorageError, was_good: bool },
 }
 
-async fn fill_and_keep_up(shared: &Shared, from_history: bool) -> Ended {
-    match fill(shared, from_history).await {
+async fn fill_and_keep_up(shared: &Shared) -> Ended {
+    match fill(shared).await {
         Ok(goal) => keep_up(shared, goal).await,
         Err(error) => Ended::Unfilled(error),
     }
 }
 
 /// Fills the cache with a list. Returns the revision that it must reach before it is ready.
-async fn fill(shared: &Shared, from_history: bool) -> Result<ResourceVersion, StorageError> {
+async fn fill(shared: &Shared) -> Result<ResourceVersion, StorageError> {
     let goal = shared.storage.current_revision().await?;
-    // Where progress is not told, nobody could say when the end of the history is reached.
-    let from_history = from_history && shared.storage.tells_progress();
-    let oldest = from_history.then(|| shared.storage.compacted_revision().unwrap_or(BEFORE_ALL));
-    let list = match oldest.filter(|oldest| *oldest <= goal) {
-        Some(oldest) => {
-            let request = ListRequest { at: ListAt::Exact(oldest), ..ListRequest::all() };
-            match shared.storage.get_list(&shared.prefix, request).await {
-                // It was compacted just now. The newest will do.
-                Err(error) if error.is_expired() => {
-                    shared.storage.get_list(&shared.prefix, ListRequest::all()).await?
-                }
-                list => list?,
-            }
-        }
-        None => shared.storage.get_list(&shared.prefix, ListRequest::all()).await?,
-    };
+    let list = shared.storage.get_list(&shared.prefix, ListRequest::all()).await?;
     // Made aside: reads of single objects go on meanwhile.
     let mut store = Store::new(shared.options.indexed_fields);
     for (count, object) in list.items.into_iter().enumerate() {

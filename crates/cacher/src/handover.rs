@@ -1,16 +1,20 @@
 //! Every order in which the feed and a reader can take their locks, tried by loom: a watcher is told everything once and
-//! in order while it falls behind, catches up and is live again, and none sleeps while there is something to tell.
+//! in order while it falls behind, reads the history in memory and in storage and is live again, and none sleeps while
+//! there is something to tell.
 //!
 //! Run: `./test handover`. Inboxes hold one event here, so that falling behind is what happens all the time.
 
 use crate::{
-    history::Limits,
+    history::{Event, Limits},
+    history_pages::Page,
     state::{Change, State},
-    sync::RwLock,
-    watcher::{Reader, Start, Wakers, Watcher},
+    sync::{Mutex, RwLock},
+    watcher::{Read, Reader, Start, StorageRead, Wakers, Watcher},
 };
 use keepwatch_apimachinery::ResourceVersion;
-use keepwatch_storage::{Attributes, Key, Predicate, Scope, StorageError, Version, WatchEvent};
+use keepwatch_storage::{
+    Attributes, Key, Object, OldObject, PastChange, Predicate, Scope, Version, WatchEvent,
+};
 use loom::{future::block_on, sync::Arc, thread};
 use std::{future::poll_fn, time::Duration};
 use tokio::time::Instant;
@@ -27,7 +31,11 @@ fn everything() -> Scope {
     Scope::Children(Key::from_backend("/r/pods/"))
 }
 
-struct Cache(RwLock<State>);
+/// A cache, and the storage behind it, which has every object before the cache has.
+struct Cache {
+    state: RwLock<State>,
+    storage: Mutex<Vec<Object>>,
+}
 
 impl Cache {
     /// With room for so many events.
@@ -38,38 +46,64 @@ impl Cache {
             upper: history_events,
             bytes_max: usize::MAX,
         };
-        Arc::new(Self(RwLock::new(State::new(&[], limits, Instant::now()))))
+        let state = RwLock::new(State::new(&[], limits, Instant::now()));
+        Arc::new(Self { state, storage: Mutex::new(Vec::new()) })
     }
 
     fn watch(&self, start: impl FnOnce(&State) -> Start) -> Reader {
-        let mut state = self.0.write();
+        let mut state = self.state.write();
         let start = start(&state);
-        Watcher::add(&mut state, everything(), Predicate::everything(), start, None, false).unwrap().1
+        Watcher::add(&mut state, everything(), Predicate::everything(), start, None, false).1
     }
 
     /// Writes an object whose name is its revision.
     fn write(&self, revision: u64) {
         let key = Key::from_backend(format!("/r/pods/{revision}"));
         let attributes = Attributes::default();
-        let object = Version { key, value: "{}".into(), revision: version(revision), attributes }.into();
+        let object: Object =
+            Version { key, value: "{}".into(), revision: version(revision), attributes }.into();
+        self.storage.lock().push(object.clone());
         let mut wakers = Wakers::default();
-        self.0.write().apply(Change::Put(object), Instant::now(), &mut wakers);
+        self.state.write().apply(Change::Put(object), Instant::now(), &mut wakers);
+    }
+
+    /// The next page of storage's history: one event, unless there is none before the page ends.
+    fn page(&self, after: ResourceVersion, until: ResourceVersion) -> Page {
+        let storage = self.storage.lock();
+        let next = storage.iter().find(|object| object.revision > after && object.revision <= until);
+        let through = next.map_or(until, |object| object.revision);
+        let change = |new: &Object| PastChange {
+            revision: new.revision,
+            old: OldObject::Absent,
+            new: Some(new.clone()),
+        };
+        Page::new(after, through, next.map(change).and_then(Event::past).into_iter().collect())
     }
 
     fn end_watches(&self) {
         let mut wakers = Wakers::default();
-        self.0.write().end_watches(&mut wakers);
+        self.state.write().end_watches(&mut wakers);
     }
 
-    fn next(&self, reader: &mut Reader) -> Option<Result<WatchEvent, StorageError>> {
-        block_on(poll_fn(|context| reader.poll_next(&self.0, context)))
+    /// The next event; none when the watch has ended.
+    fn next(&self, reader: &mut Reader) -> Option<WatchEvent> {
+        loop {
+            match block_on(poll_fn(|context| reader.poll_next(&self.state, context))) {
+                Read::Event(event) => return Some(event),
+                Read::Ended => return None,
+                Read::NeedsStorage(StorageRead::Changes { after, until }) => {
+                    reader.take_page(&self.page(after, until))
+                }
+                Read::NeedsStorage(StorageRead::State { .. }) | Read::Failed(_) => panic!("all is well"),
+            }
+        }
     }
 
     /// What is told up to a revision.
     fn told_until(&self, reader: &mut Reader, last: u64) -> Vec<u64> {
         let mut told = Vec::new();
         while told.last() != Some(&last) {
-            told.push(self.next(reader).expect("there is more").expect("all is well").revision().get());
+            told.push(self.next(reader).expect("there is more").revision().get());
         }
         told
     }
@@ -119,8 +153,9 @@ fn a_watcher_that_resumes_is_told_what_it_missed_and_what_follows_once() {
     });
 }
 
+/// The window holds one event, so that it moves past the reader while that reads storage's history.
 #[test]
-fn a_watcher_that_is_overtaken_is_told_so_and_nothing_after_it() {
+fn a_watcher_that_reads_from_storage_is_told_everything_once_and_is_live_then() {
     try_every_order(|| {
         let cache = Cache::new(1);
         let mut reader = cache.watch(|_| Start::After(version(1)));
@@ -128,19 +163,23 @@ fn a_watcher_that_is_overtaken_is_told_so_and_nothing_after_it() {
             let cache = cache.clone();
             move || (2..=4).for_each(|revision| cache.write(revision))
         });
-        let mut told = Vec::new();
-        while told.last() != Some(&4) {
-            match cache.next(&mut reader).expect("there is more, or an error") {
-                Ok(event) => told.push(event.revision().get()),
-                Err(error) => {
-                    assert!(error.is_expired(), "{error:?}");
-                    assert!(cache.next(&mut reader).is_none());
-                    break;
-                }
-            }
-        }
-        // None left out on the way to where it ended.
-        assert!((2..).zip(&told).all(|(due, told)| due == *told), "{told:?}");
+        assert_eq!(cache.told_until(&mut reader, 4), [2, 3, 4]);
+        feed.join().unwrap();
+        assert!(cache.state.read().history.reaches(version(2)).is_err(), "the window has moved on");
+    });
+}
+
+#[test]
+fn a_watcher_that_begins_before_the_window_is_told_everything_once() {
+    try_every_order(|| {
+        let cache = Cache::new(1);
+        (2..=3).for_each(|revision| cache.write(revision));
+        let feed = thread::spawn({
+            let cache = cache.clone();
+            move || cache.write(4)
+        });
+        let mut reader = cache.watch(|_| Start::After(version(1)));
+        assert_eq!(cache.told_until(&mut reader, 4), [2, 3, 4]);
         feed.join().unwrap();
     });
 }
@@ -159,7 +198,7 @@ fn a_watch_that_is_ended_wakes_its_reader_and_tells_nothing_twice() {
         });
         let mut told = Vec::new();
         while let Some(event) = cache.next(&mut reader) {
-            told.push(event.expect("no error").revision().get());
+            told.push(event.revision().get());
         }
         assert!((2..).zip(&told).all(|(due, told)| due == *told), "{told:?}");
         feed.join().unwrap();
@@ -170,10 +209,10 @@ fn a_watch_that_is_ended_wakes_its_reader_and_tells_nothing_twice() {
 fn a_bookmark_comes_after_everything_up_to_it() {
     try_every_order(|| {
         let cache = Cache::new(100);
-        let mut state = cache.0.write();
+        let mut state = cache.state.write();
         let start = Start::After(version(1));
         let (watcher, mut reader) =
-            Watcher::add(&mut state, everything(), Predicate::everything(), start, None, true).unwrap();
+            Watcher::add(&mut state, everything(), Predicate::everything(), start, None, true);
         drop(state);
         let feed = thread::spawn({
             let cache = cache.clone();
@@ -181,7 +220,7 @@ fn a_bookmark_comes_after_everything_up_to_it() {
                 cache.write(2);
                 let mut wakers = Wakers::default();
                 {
-                    let state = cache.0.read();
+                    let state = cache.state.read();
                     watcher.offer_bookmark(state.revision, &mut wakers);
                 }
                 cache.write(3);
@@ -189,7 +228,7 @@ fn a_bookmark_comes_after_everything_up_to_it() {
         });
         let mut told = Vec::new();
         while told.last() != Some(&3) {
-            match cache.next(&mut reader).expect("there is more").expect("all is well") {
+            match cache.next(&mut reader).expect("there is more") {
                 WatchEvent::Bookmark { revision, .. } => {
                     assert_eq!((revision.get(), &told[..]), (2, &[2][..]))
                 }

@@ -9,7 +9,7 @@
 
 use crate::kept::Kept;
 use keepwatch_apimachinery::ResourceVersion;
-use keepwatch_storage::{Key, Object, Predicate, WatchEvent, WeakObject};
+use keepwatch_storage::{Key, Object, OldObject, PastChange, Predicate, WatchEvent, WeakObject};
 use parking_lot::Mutex;
 use std::{collections::VecDeque, sync::Arc, time::Duration};
 use tokio::time::Instant;
@@ -28,8 +28,10 @@ const EVENT_BYTES: usize = 480;
 /// One change, with what was before it.
 pub(crate) struct Event {
     pub(crate) revision: ResourceVersion,
-    /// Absent if it was created.
+    /// Absent if it was created, or was not read.
     old: Option<Arc<Kept>>,
+    /// Whether there was an object before that was not read. Who sees everything can do without it.
+    is_old_unread: bool,
     /// Absent if it was deleted.
     new: Option<Arc<Kept>>,
     /// The old object with this event's revision: how its going out of sight is told. Made once for all who still have it.
@@ -40,6 +42,22 @@ pub(crate) struct Event {
 }
 
 impl Event {
+    /// A change that storage told of when it was long past; none if it is about no object.
+    pub(crate) fn past(change: PastChange) -> Option<Self> {
+        let PastChange { revision, old, new } = change;
+        let (old, is_old_unread) = match old {
+            OldObject::Absent => (None, false),
+            OldObject::Unread => (None, true),
+            OldObject::Read(old) => (Some(old), false),
+        };
+        if old.is_none() && new.is_none() {
+            return None;
+        }
+        let [old, new] = [old, new].map(|object| Some(Arc::new(Kept::new(object?, None))));
+        let (gone, arrived) = (Mutex::default(), Instant::now());
+        Some(Self { revision, old, is_old_unread, new, gone, arrived, bytes: 0 })
+    }
+
     /// Where the object is stored.
     pub(crate) fn key(&self) -> &Key {
         let either = self.new.as_ref().or(self.old.as_ref());
@@ -61,6 +79,7 @@ impl Event {
         let sees = |kept: &&Arc<Kept>| kept.matches(predicate);
         match (self.old.as_ref().filter(sees), self.new.as_ref().filter(sees)) {
             (None, None) => None,
+            (None, Some(new)) if self.is_old_unread => Some(WatchEvent::Modified(new.object())),
             (None, Some(new)) => Some(WatchEvent::Added(new.object())),
             (Some(_), Some(new)) => Some(WatchEvent::Modified(new.object())),
             (Some(old), None) => Some(WatchEvent::Deleted(self.gone(old))),
@@ -163,7 +182,15 @@ impl History {
             old.supersede(new);
         }
         let bytes = EVENT_BYTES + old.as_ref().map_or(0, |old| old.bytes());
-        let event = Arc::new(Event { revision, old, new, gone: Mutex::default(), arrived, bytes });
+        let event = Arc::new(Event {
+            revision,
+            old,
+            is_old_unread: false,
+            new,
+            gone: Mutex::default(),
+            arrived,
+            bytes,
+        });
         self.bytes += bytes;
         self.events.push_back(Arc::clone(&event));
         while self.bytes > self.limits.bytes_max && self.events.len() > 1 {

@@ -19,7 +19,7 @@
 //! let backend = Arc::new(Embedded::memory(EmbeddedOptions::default()));
 //! let store = Store::new(backend, StoreOptions::new(pods_prefix(), Arc::new(PodInspector)));
 //! let metrics = CacheMetrics::register(&prometheus::Registry::new())?;
-//! let options = CacherOptions { history_from_storage: true, ..CacherOptions::default() };
+//! let options = CacherOptions::default();
 //! let pods = Cacher::new(Arc::new(store), pods_prefix(), Qualified::core("pods"), options, &metrics);
 //! pods.until_ready().await;
 //!
@@ -40,6 +40,7 @@ mod sieve;
 mod store;
 mod kept;
 mod history;
+mod history_pages;
 mod interest;
 mod watcher;
 mod bookmark;
@@ -48,6 +49,7 @@ mod state;
 mod shared;
 mod feed;
 mod list;
+mod watching;
 mod check;
 mod metrics;
 mod metered;
@@ -56,47 +58,43 @@ mod encode;
 mod handover;
 
 pub use encode::{Encodings, Format, write_json};
+pub use history_pages::HistoryReads;
 pub use metered::{Metered, StorageMetrics};
 pub use metrics::CacheMetrics;
 
 use crate::{
-    history::{FRESH_DURATION_MIN, Limits},
+    history::{FRESH_DURATION_MIN, Limits, TooOld},
+    history_pages::HistoryPages,
     list::Listing,
     shared::{Inconsistent, Shared},
     state::State,
     store::Store,
     sync::RwLock,
-    watcher::{Reader, Start, Wakers, Watcher},
+    watcher::{Start, Wakers, Watcher},
+    watching::Watching,
 };
 use async_trait::async_trait;
 use bytes::Bytes;
-use futures::{Stream, StreamExt, future, stream};
+use futures::{StreamExt, future, stream};
 use keepwatch_apimachinery::{
     ResourceVersion,
     list_options::{ContinueAt, ListAt, Position, WatchStart},
     meta::Qualified,
 };
 use keepwatch_storage::{
-    DeleteOptions, ExpiredRead, Frontier, List, ListRequest, Object, ResourcePrefix, Scope, Storage,
-    StorageError, TryUpdate, UpdateOptions, Validate, Watch, WatchEvent, WatchRequest,
+    DeleteOptions, ExpiredRead, Frontier, HistoryReader, List, ListRequest, Object, PastChanges,
+    ResourcePrefix, Scope, Storage, StorageError, TryUpdate, UpdateOptions, Validate, Watch, WatchRequest,
 };
 use parking_lot::Mutex;
 use rand::{SeedableRng, rngs::SmallRng};
 use std::{
-    future::Future,
-    pin::Pin,
     sync::{
-        Arc,
+        Arc, Weak,
         atomic::{AtomicBool, AtomicUsize, Ordering},
     },
-    task::{Context, Poll, ready},
     time::Duration,
 };
-use tokio::{
-    sync::Notify,
-    task::{JoinHandle, coop::poll_proceed},
-    time::{Instant, Sleep, sleep_until},
-};
+use tokio::{sync::Notify, task::JoinHandle, time::Instant};
 
 /// How a cache behaves.
 #[derive(Clone, Debug)]
@@ -105,11 +103,10 @@ pub struct CacherOptions {
     pub indexed_fields: &'static [&'static str],
     /// For how long events are to be kept, if there is room; 75 seconds at the least.
     pub fresh_for: Duration,
-    /// How many bytes of values the history may keep that are no longer current.
+    /// How many bytes the history in memory may take. Older changes are read from storage.
     pub history_bytes_max: usize,
-    /// Whether the history is made from the events that storage still has, so that watches can be resumed that began
-    /// before this process did. Worth it where storage is near.
-    pub history_from_storage: bool,
+    /// How much of storage's history is read at a time and kept. Give all caches of a server the same one.
+    pub history_reads: HistoryReads,
     /// Where randomness comes from; if absent, from the operating system.
     pub seed: Option<u64>,
 }
@@ -120,7 +117,7 @@ impl Default for CacherOptions {
             indexed_fields: &[],
             fresh_for: FRESH_DURATION_MIN,
             history_bytes_max: 32 << 20,
-            history_from_storage: false,
+            history_reads: HistoryReads::default(),
             seed: None,
         }
     }
@@ -145,14 +142,17 @@ impl Cacher {
         let limits = Limits::new(options.fresh_for, options.history_bytes_max);
         let state = State::new(options.indexed_fields, limits, Instant::now());
         let random = options.seed.map_or_else(SmallRng::from_os_rng, SmallRng::seed_from_u64);
+        let metrics = metrics.of(resource);
+        let reads = metrics.history_reads.clone();
         let shared = Arc::new(Shared {
+            pages: HistoryPages::new(storage.clone(), keys.clone(), options.history_reads.clone(), reads),
             storage,
             name: resource.to_string(),
             prefix: keys.resource().to_owned(),
             keys,
             options,
             state: RwLock::new(state),
-            metrics: metrics.of(resource),
+            metrics,
             random: Mutex::new(random),
             past_is_trusted: AtomicBool::new(true),
             fresh: Notify::new(),
@@ -160,6 +160,8 @@ impl Cacher {
             progress_wanted: Notify::new(),
             bookmarks_changed: Notify::new(),
         });
+        let reader: Arc<dyn HistoryReader> = shared.clone();
+        shared.storage.keep_history_for(Arc::downgrade(&reader));
         let tasks = [
             tokio::spawn(feed::follow(shared.clone())),
             tokio::spawn(shared::ask_for_progress(shared.clone())),
@@ -420,6 +422,21 @@ impl Storage for Cacher {
         }
     }
 
+    async fn past_changes(
+        &self,
+        key: &str,
+        recursive: bool,
+        after: ResourceVersion,
+        until: ResourceVersion,
+        with_old: bool,
+    ) -> Result<PastChanges, StorageError> {
+        self.shared.storage.past_changes(key, recursive, after, until, with_old).await
+    }
+
+    fn keep_history_for(&self, reader: Weak<dyn HistoryReader>) {
+        self.shared.storage.keep_history_for(reader);
+    }
+
     async fn request_progress(&self) -> Result<(), StorageError> {
         self.shared.until_consistent().await?;
         let mut wakers = Wakers::default();
@@ -491,13 +508,11 @@ impl Cacher {
                 }
                 (None, WatchStart::Changes { .. }) => Start::After(state.revision),
             };
+            if let Start::After(requested) = start {
+                self.must_be_kept(state, requested)?;
+            }
             let (watcher, reader) =
-                Watcher::add(state, scope, request.predicate, start, deadline, request.progress).map_err(
-                    |too_old| {
-                        let requested = after.unwrap_or(state.revision);
-                        StorageError::Expired(ExpiredRead::WatchAfter { requested, oldest: too_old.0 })
-                    },
-                )?;
+                Watcher::add(state, scope, request.predicate, start, deadline, request.progress);
             if request.progress {
                 state.bookmarks.schedule(&watcher, begun);
             }
@@ -507,49 +522,18 @@ impl Cacher {
         if request.progress {
             shared.bookmarks_changed.notify_one();
         }
-        let deadline = deadline.map(|deadline| Box::pin(sleep_until(deadline)));
-        Ok(Some(Watching { shared: shared.clone(), reader, deadline }))
+        Ok(Some(Watching::new(shared.clone(), reader, deadline)))
     }
-}
 
-/// A watch, as its client reads it.
-struct Watching {
-    shared: Arc<Shared>,
-    reader: Reader,
-    deadline: Option<Pin<Box<Sleep>>>,
-}
-
-impl Stream for Watching {
-    type Item = Result<WatchEvent, StorageError>;
-
-    fn poll_next(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Self::Item>> {
-        let this = &mut *self;
-        if let Some(deadline) = &mut this.deadline
-            && deadline.as_mut().poll(context).is_ready()
-        {
-            return Poll::Ready(None);
+    /// Refuses a position if it is known that what comes after it is neither in the cache nor in storage.
+    fn must_be_kept(&self, state: &State, requested: ResourceVersion) -> Result<(), StorageError> {
+        let Err(TooOld(begins_after)) = state.history.reaches(requested) else { return Ok(()) };
+        let storage = &self.shared.storage;
+        // Where progress is not told, nobody could say when the end of storage's history is reached.
+        let oldest = if storage.tells_progress() { storage.compacted_revision() } else { Some(begins_after) };
+        match oldest.filter(|oldest| requested < *oldest) {
+            Some(oldest) => Err(StorageError::Expired(ExpiredRead::WatchAfter { requested, oldest })),
+            None => Ok(()),
         }
-        // However much there is to tell, others have their turn.
-        let turn = ready!(poll_proceed(context));
-        let next = this.reader.poll_next(&this.shared.state, context);
-        if next.is_ready() {
-            turn.made_progress();
-        }
-        let initial = this.reader.take_initial_count();
-        if initial > 0 {
-            this.shared.metrics.init_events.inc_by(initial as u64);
-        }
-        if let Poll::Ready(Some(Err(StorageError::Expired(_)))) = &next {
-            this.shared.metrics.terminated_watchers.inc();
-        }
-        next
-    }
-}
-
-impl Drop for Watching {
-    fn drop(&mut self) {
-        let mut state = self.shared.state.write();
-        state.watchers.remove(self.reader.watcher());
-        state.bookmarks.remove(self.reader.watcher());
     }
 }

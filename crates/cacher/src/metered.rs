@@ -8,11 +8,15 @@ use bytes::Bytes;
 use futures::StreamExt;
 use keepwatch_apimachinery::{ResourceVersion, list_options::Position, meta::Qualified};
 use keepwatch_storage::{
-    DeleteOptions, Frontier, List, ListRequest, Object, Storage, StorageError, TryUpdate, UpdateOptions,
-    Validate, Watch, WatchEvent, WatchRequest,
+    DeleteOptions, Frontier, HistoryReader, List, ListRequest, Object, PastChanges, Storage, StorageError,
+    TryUpdate, UpdateOptions, Validate, Watch, WatchEvent, WatchRequest,
 };
 use prometheus::{Histogram, HistogramVec, IntCounter, IntCounterVec, Registry};
-use std::{future::Future, sync::Arc, time::Duration};
+use std::{
+    future::Future,
+    sync::{Arc, Weak},
+    time::Duration,
+};
 use tokio::time::Instant;
 
 /// Upper bounds for how long a request to storage takes, in seconds.
@@ -208,6 +212,28 @@ impl Storage for Metered {
             Err(_) => {}
         });
         Ok(counted.boxed())
+    }
+
+    async fn past_changes(
+        &self,
+        key: &str,
+        recursive: bool,
+        after: ResourceVersion,
+        until: ResourceVersion,
+        with_old: bool,
+    ) -> Result<PastChanges, StorageError> {
+        let changes = self.inner.past_changes(key, recursive, after, until, with_old).await?;
+        let (events, decode_errors) = (self.events.clone(), self.decode_errors.clone());
+        let counted = changes.inspect(move |item| match item {
+            Ok(_) => events.inc(),
+            Err(StorageError::Corrupt { .. }) => decode_errors.inc(),
+            Err(_) => {}
+        });
+        Ok(counted.boxed())
+    }
+
+    fn keep_history_for(&self, reader: Weak<dyn HistoryReader>) {
+        self.inner.keep_history_for(reader);
     }
 
     async fn request_progress(&self) -> Result<(), StorageError> {

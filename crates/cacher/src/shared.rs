@@ -3,9 +3,11 @@
 //! Kept true: the state's lock is never held across an await; whoever waits for a revision is counted in `waiting`
 //! before looking at the state, so that the feed, which looks at the count after changing the state, cannot miss them.
 
-use crate::{CacherOptions, metrics::Metrics, state::State, sync::RwLock, watcher::Wakers};
+use crate::{
+    CacherOptions, history_pages::HistoryPages, metrics::Metrics, state::State, sync::RwLock, watcher::Wakers,
+};
 use keepwatch_apimachinery::ResourceVersion;
-use keepwatch_storage::{Frontier, ResourcePrefix, Storage, StorageError};
+use keepwatch_storage::{Frontier, HistoryReader, ResourcePrefix, Storage, StorageError};
 use parking_lot::Mutex;
 use rand::{Rng, rngs::SmallRng};
 use std::{
@@ -35,6 +37,8 @@ pub(crate) struct Shared {
     pub(crate) prefix: String,
     pub(crate) options: CacherOptions,
     pub(crate) state: RwLock<State>,
+    /// What is older than the history in the state.
+    pub(crate) pages: Arc<HistoryPages>,
     pub(crate) metrics: Metrics,
     pub(crate) random: Mutex<SmallRng>,
     /// Whether the past is read from the cache.
@@ -168,6 +172,12 @@ impl Shared {
     /// A bit longer, so that not everybody does the same at the same time.
     pub(crate) fn jittered(&self, duration: Duration) -> Duration {
         duration.mul_f64(self.random.lock().random_range(1.0..1.5))
+    }
+}
+
+impl HistoryReader for Shared {
+    fn oldest_needed(&self) -> Option<ResourceVersion> {
+        self.state.read().watchers.iter().filter_map(|watcher| watcher.oldest_needed()).min()
     }
 }
 

@@ -423,7 +423,7 @@ mod tests {
     fn events_of_one_revision_are_all_told_to_a_reader_that_takes_one_of_them_early() {
         use crate::{
             sync::RwLock,
-            watcher::{INBOX_EVENTS_MAX, Start},
+            watcher::{INBOX_EVENTS_MAX, Read, Start},
         };
         use keepwatch_storage::{Predicate, Scope};
         use std::task::{Context, Poll, Waker};
@@ -432,11 +432,13 @@ mod tests {
         fill(&mut state.write(), &KEYS, 7);
         let scope = Scope::Children(Key::from_backend("/r/pods/"));
         let start = Start::After(version(7));
-        let added = Watcher::add(&mut state.write(), scope, Predicate::everything(), start, None, false);
-        let (_, mut reader) = added.unwrap();
+        let (_, mut reader) =
+            Watcher::add(&mut state.write(), scope, Predicate::everything(), start, None, false);
         let mut next = || loop {
-            if let Poll::Ready(item) = reader.poll_next(&state, &mut Context::from_waker(Waker::noop())) {
-                return item.unwrap().unwrap().revision().get();
+            match reader.poll_next(&state, &mut Context::from_waker(Waker::noop())) {
+                Poll::Ready(Read::Event(event)) => return event.revision().get(),
+                Poll::Ready(_) => panic!("there is more to tell"),
+                Poll::Pending => {}
             }
         };
         let apply = |change| {

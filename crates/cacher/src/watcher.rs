@@ -2,23 +2,26 @@
 //!
 //! A watcher that keeps up is *live*: events wait in its inbox, as pointers. When the inbox is full the watcher is
 //! *behind*: it takes what is in there and then reads the shared history at its own pace, until it has found everything
-//! there and is live again. So a reader that stops costs its inbox and nothing else, and delays nobody; it ends with an
-//! error only if the history has moved past it.
+//! there and is live again. What the history in memory does not hold any more, the reader's owner reads from storage and
+//! hands over in pages ([`Read::NeedsStorage`]). So a reader that stops costs its inbox and nothing else, and delays nobody; it
+//! ends with an error only if storage has compacted what it has yet to read.
 //!
 //! Kept true:
 //! - everything up to the reader's `position` was told or is in its hands; the inbox holds what comes after that, all of
 //!   it for a live watcher, and for one that is behind all up to where it is to read on in the history;
-//! - a watcher turns live only while nobody can offer it an event, which takes the state's lock for writing.
+//! - a watcher turns live only while nobody can offer it an event, which takes the state's lock for writing;
+//! - what a watcher needs of storage's history ([`Watcher::oldest_needed`]) begins no later than what it has yet to read.
 
 use crate::{
     history::{Event, TooOld},
+    history_pages::Page,
     interest::Interested,
     sieve::Sieve,
     state::State,
     sync::{Mutex, RwLock},
 };
 use keepwatch_apimachinery::ResourceVersion;
-use keepwatch_storage::{ExpiredRead, Predicate, Scope, StorageError, WatchEvent};
+use keepwatch_storage::{Key, List, Predicate, Scope, StorageError, WatchEvent};
 use std::{
     collections::VecDeque,
     sync::{Arc, atomic::AtomicUsize},
@@ -79,6 +82,10 @@ struct Inbox {
     waiting_bytes: usize,
     /// The revision of what was put in last.
     last: Option<ResourceVersion>,
+    /// The state that is being told.
+    state: Option<ResourceVersion>,
+    /// A bookmark was due while the watcher was behind.
+    bookmark_due: bool,
     ended: bool,
     reader: Option<Waker>,
 }
@@ -96,7 +103,7 @@ enum Mode {
 pub(crate) enum Start {
     /// With the state at this revision, which is the present one.
     State { revision: ResourceVersion, end_bookmark: bool },
-    /// With what comes after this revision, which may be in the history or in the future.
+    /// With what comes after this revision, which may be in the history, in storage's history or in the future.
     After(ResourceVersion),
 }
 
@@ -109,16 +116,13 @@ impl Watcher {
         start: Start,
         deadline: Option<Instant>,
         bookmarks: bool,
-    ) -> Result<(Arc<Self>, Reader), TooOld> {
+    ) -> (Arc<Self>, Reader) {
         let (after, stage) = match start {
             Start::State { revision, end_bookmark } => {
                 state.put_aside();
-                (revision, Stage::State { revision, from: None, end_bookmark })
+                (revision, Stage::State { revision, after: None, end_bookmark })
             }
-            Start::After(revision) => {
-                state.history.reaches(revision)?;
-                (revision, Stage::Changes)
-            }
+            Start::After(revision) => (revision, Stage::Changes),
         };
         let mode = if after < state.revision { Mode::Behind { after } } else { Mode::Live { after } };
         let inbox = Inbox {
@@ -126,6 +130,8 @@ impl Watcher {
             waiting: VecDeque::new(),
             waiting_bytes: 0,
             last: None,
+            state: matches!(stage, Stage::State { .. }).then_some(after),
+            bookmark_due: false,
             ended: false,
             reader: None,
         };
@@ -148,8 +154,9 @@ impl Watcher {
             position: after,
             begun_at: state.revision,
             initial_count: 0,
+            reads_storage: false,
         };
-        Ok((watcher, reader))
+        (watcher, reader)
     }
 
     /// Offers an event that the watcher may care for.
@@ -183,11 +190,22 @@ impl Watcher {
         let mut inbox = self.inbox.lock();
         match inbox.mode {
             Mode::Live { after } if revision >= after && revision > self.start && !inbox.ended => {}
-            _ => return,
+            Mode::Live { .. } => return,
+            Mode::Behind { .. } => return inbox.bookmark_due = true,
         }
         if inbox.waiting.len() < INBOX_EVENTS_MAX {
             inbox.waiting.push_back(WatchEvent::Bookmark { revision, initial_state_end: false });
             wakers.0.extend(inbox.reader.take());
+        }
+    }
+
+    /// The revision after which the watcher still needs changes from a history, or the state at which it is told.
+    pub(crate) fn oldest_needed(&self) -> Option<ResourceVersion> {
+        let inbox = self.inbox.lock();
+        match inbox.mode {
+            _ if inbox.ended => None,
+            Mode::Behind { after } => Some(inbox.state.map_or(after, |state| state.min(after))),
+            Mode::Live { .. } => inbox.state,
         }
     }
 
@@ -224,17 +242,38 @@ pub(crate) struct Reader {
     /// Up to where events were there before the watch began.
     begun_at: ResourceVersion,
     initial_count: usize,
+    reads_storage: bool,
 }
 
 enum Stage {
-    /// The state is being told, from this key on.
+    /// The state is being told, after this key.
     State {
         revision: ResourceVersion,
-        from: Option<String>,
+        after: Option<Key>,
         end_bookmark: bool,
     },
     Changes,
     Ended,
+}
+
+/// What a read gives.
+pub(crate) enum Read {
+    Event(WatchEvent),
+    /// The last thing there is to tell.
+    Failed(StorageError),
+    Ended,
+    /// The reader cannot go on without something older than what the cache holds. It is handed over by
+    /// [`Reader::take_page`] or [`Reader::take_state`].
+    NeedsStorage(StorageRead),
+}
+
+/// Something that only storage still holds.
+#[derive(Clone, Debug)]
+pub(crate) enum StorageRead {
+    /// What comes after a revision. The cache holds what comes after another one.
+    Changes { after: ResourceVersion, until: ResourceVersion },
+    /// The objects of an earlier state, after this key.
+    State { revision: ResourceVersion, after: Option<Key> },
 }
 
 /// What a look for more gave.
@@ -243,7 +282,7 @@ enum Look {
     Looked,
     Nothing,
     Ended,
-    Failed(StorageError),
+    NeedsStorage(StorageRead),
 }
 
 impl Reader {
@@ -251,19 +290,40 @@ impl Reader {
         &self.watcher
     }
 
+    /// What the reader may see.
+    pub(crate) fn view(&self) -> (&Scope, &Predicate) {
+        (&self.watcher.scope, &self.watcher.predicate)
+    }
+
     /// How many events were taken, since this was last asked, that were there before the watch began.
     pub(crate) fn take_initial_count(&mut self) -> usize {
         std::mem::take(&mut self.initial_count)
     }
 
-    /// The next event; nothing when the watch has ended.
-    pub(crate) fn poll_next(
-        &mut self,
-        state: &RwLock<State>,
-        context: &mut Context<'_>,
-    ) -> Poll<Option<Result<WatchEvent, StorageError>>> {
+    /// Whether what the reader took last came from storage, because the cache did not hold it.
+    pub(crate) fn reads_storage(&self) -> bool {
+        self.reads_storage
+    }
+
+    /// Whether the watch was ended. If not, the task is woken when that happens.
+    pub(crate) fn poll_ended(&mut self, context: &Context<'_>) -> bool {
+        let mut inbox = self.watcher.inbox.lock();
+        if !inbox.ended {
+            inbox.wake_later(context);
+        }
+        inbox.ended
+    }
+
+    /// Nothing can be read any more, for this reason.
+    pub(crate) fn fail(&mut self, error: StorageError) -> Read {
+        self.stage = Stage::Ended;
+        Read::Failed(error)
+    }
+
+    /// What comes next.
+    pub(crate) fn poll_next(&mut self, state: &RwLock<State>, context: &mut Context<'_>) -> Poll<Read> {
         if let Some(event) = self.taken.pop_front() {
-            return Poll::Ready(Some(Ok(event)));
+            return Poll::Ready(Read::Event(event));
         }
         let look = match &self.stage {
             Stage::State { .. } => self.look_at_state(state),
@@ -271,25 +331,22 @@ impl Reader {
             Stage::Ended => Look::Ended,
         };
         match (self.taken.pop_front(), look) {
-            (Some(event), _) => Poll::Ready(Some(Ok(event))),
+            (Some(event), _) => Poll::Ready(Read::Event(event)),
             (None, Look::Looked) => {
                 // Others have their turn.
                 context.waker().wake_by_ref();
                 Poll::Pending
             }
             (None, Look::Nothing) => Poll::Pending,
-            (None, Look::Ended) => Poll::Ready(None),
-            (None, Look::Failed(error)) => {
-                self.stage = Stage::Ended;
-                Poll::Ready(Some(Err(error)))
-            }
+            (None, Look::Ended) => Poll::Ready(Read::Ended),
+            (None, Look::NeedsStorage(wanted)) => Poll::Ready(Read::NeedsStorage(wanted)),
         }
     }
 
     /// Takes the next few objects of the state.
     fn look_at_state(&mut self, state: &RwLock<State>) -> Look {
-        let Stage::State { revision, from, end_bookmark } = &mut self.stage else { return Look::Ended };
-        let (revision, end_bookmark) = (*revision, *end_bookmark);
+        let Stage::State { revision, after, .. } = &self.stage else { return Look::Ended };
+        let (revision, after) = (*revision, after.clone());
         let past = {
             let state = state.read();
             // Watches are ended before the state is replaced: what is in there then is another one.
@@ -299,7 +356,7 @@ impl Reader {
             state.past(revision)
         };
         let store = match past {
-            Err(TooOld(oldest)) => return Look::Failed(too_old(revision, oldest)),
+            Err(TooOld(_)) => return Look::NeedsStorage(StorageRead::State { revision, after }),
             Ok(past) if past.is_at_hand() => past.restore(),
             Ok(past) => {
                 let store = past.restore();
@@ -314,30 +371,54 @@ impl Reader {
         };
         let watcher = &self.watcher;
         let sieve = Sieve::new(&watcher.predicate);
+        let from = after.as_ref().map(|after| format!("{after}\0"));
         let mut entries = store.find(&watcher.scope, from.as_deref(), &watcher.predicate).entries;
-        let (mut looked_at, mut bytes) = (0, 0);
-        let next = loop {
-            let Some(entry) = entries.next() else { break None };
+        let (mut looked_at, mut bytes, mut last) = (0, 0, None);
+        let rest = loop {
             if self.taken.len() >= TAKEN_MAX || bytes >= TAKEN_BYTES_MAX || looked_at >= LOOKED_AT_MAX {
-                break Some(&entry.object.key);
+                break last;
             }
+            let Some(entry) = entries.next() else { break None };
             looked_at += 1;
+            last = Some(entry.object.key.clone());
             if sieve.passes(entry.marks, &entry.object) {
                 bytes += entry.object.value.len();
                 self.taken.push_back(WatchEvent::Added(entry.object.clone()));
             }
         };
-        self.initial_count += self.taken.len();
-        match next {
-            Some(next) => *from = Some(next.to_string()),
-            None => {
-                self.stage = Stage::Changes;
-                if end_bookmark {
-                    self.taken.push_back(WatchEvent::Bookmark { revision, initial_state_end: true });
-                }
-            }
-        }
+        self.reads_storage = false;
+        self.state_told(rest);
         Look::Looked
+    }
+
+    /// Takes the first few objects of a part of an earlier state that was read from storage.
+    pub(crate) fn take_state(&mut self, list: List) {
+        let (count, mut bytes, mut last) = (list.items.len(), 0, None);
+        for object in list.items {
+            if bytes >= TAKEN_BYTES_MAX {
+                break;
+            }
+            bytes += object.value.len();
+            last = Some(object.key.clone());
+            self.taken.push_back(WatchEvent::Added(object));
+        }
+        let is_whole = list.next.is_none() && self.taken.len() == count;
+        self.reads_storage = true;
+        self.state_told(last.filter(|_| !is_whole));
+    }
+
+    /// What is in the reader's hands is the next part of the state. There may be more after this key.
+    fn state_told(&mut self, rest: Option<Key>) {
+        self.initial_count += self.taken.len();
+        let Stage::State { revision, after, end_bookmark } = &mut self.stage else { return };
+        if rest.is_some() {
+            return *after = rest;
+        }
+        if *end_bookmark {
+            self.taken.push_back(WatchEvent::Bookmark { revision: *revision, initial_state_end: true });
+        }
+        self.stage = Stage::Changes;
+        self.watcher.inbox.lock().state = None;
     }
 
     /// Takes what is in the inbox, or the next few events of the history.
@@ -359,9 +440,7 @@ impl Reader {
                 // An idle watcher does not keep what a burst made it need.
                 self.taken.shrink_to(IDLE_ROOM_EVENTS);
                 inbox.waiting.shrink_to(IDLE_ROOM_EVENTS);
-                if !inbox.reader.as_ref().is_some_and(|reader| reader.will_wake(context.waker())) {
-                    inbox.reader = Some(context.waker().clone());
-                }
+                inbox.wake_later(context);
                 return Look::Nothing;
             }
         }
@@ -374,17 +453,40 @@ impl Reader {
         if self.watcher.inbox.lock().ended {
             return Look::Ended;
         }
-        let events = match state.history.after(self.position) {
-            Ok(events) => events,
-            Err(TooOld(oldest)) => return Look::Failed(too_old(self.position, oldest)),
-        };
+        match state.history.after(self.position) {
+            Ok(events) => {
+                self.reads_storage = false;
+                if self.take_events(events.map(|event| &**event)) {
+                    self.position = self.position.max(state.revision);
+                    self.tell_due_bookmark();
+                    self.watcher.inbox.lock().mode = Mode::Live { after: self.position };
+                } else {
+                    self.stay_behind();
+                }
+                Look::Looked
+            }
+            Err(TooOld(until)) => Look::NeedsStorage(StorageRead::Changes { after: self.position, until }),
+        }
+    }
+
+    /// Takes the next few events of a page that was read from storage and holds those after the reader's position.
+    pub(crate) fn take_page(&mut self, page: &Page) {
+        self.reads_storage = true;
+        if self.take_events(page.after(self.position).iter()) {
+            self.position = self.position.max(page.through);
+        }
+        self.stay_behind();
+    }
+
+    /// Takes the next few of some events; whether these were all.
+    fn take_events<'a>(&mut self, events: impl Iterator<Item = &'a Event>) -> bool {
         let mut bytes = 0;
         for (looked_at, event) in events.enumerate() {
             // Events of one revision are taken together, too.
             let is_enough =
                 self.taken.len() >= TAKEN_MAX || bytes >= TAKEN_BYTES_MAX || looked_at >= LOOKED_AT_MAX;
             if is_enough && event.revision > self.position {
-                return Look::Looked;
+                return false;
             }
             self.position = event.revision;
             if self.watcher.scope.contains(event.key())
@@ -395,9 +497,29 @@ impl Reader {
                 self.initial_count += usize::from(event.revision <= self.begun_at);
             }
         }
-        self.position = self.position.max(state.revision);
-        self.watcher.inbox.lock().mode = Mode::Live { after: self.position };
-        Look::Looked
+        true
+    }
+
+    /// Everything up to the position is in the reader's hands, and the rest is still in some history.
+    fn stay_behind(&mut self) {
+        self.tell_due_bookmark();
+        self.watcher.inbox.lock().mode = Mode::Behind { after: self.position };
+    }
+
+    fn tell_due_bookmark(&mut self) {
+        let is_due = std::mem::take(&mut self.watcher.inbox.lock().bookmark_due);
+        if is_due && self.position > self.watcher.start {
+            self.taken.push_back(WatchEvent::Bookmark { revision: self.position, initial_state_end: false });
+        }
+    }
+}
+
+impl Inbox {
+    /// Has the reader's task woken when something happens.
+    fn wake_later(&mut self, context: &Context<'_>) {
+        if !self.reader.as_ref().is_some_and(|reader| reader.will_wake(context.waker())) {
+            self.reader = Some(context.waker().clone());
+        }
     }
 }
 
@@ -409,8 +531,4 @@ fn bytes_of(event: &WatchEvent) -> usize {
         }
         WatchEvent::Bookmark { .. } => 0,
     }
-}
-
-fn too_old(requested: ResourceVersion, oldest: ResourceVersion) -> StorageError {
-    StorageError::Expired(ExpiredRead::WatchAfter { requested, oldest })
 }

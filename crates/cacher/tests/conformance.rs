@@ -32,17 +32,18 @@ async fn fixture(backend: Arc<dyn Backend>, cacher_options: CacherOptions) -> Fi
         .capabilities(Capabilities { shortest_ttl: Duration::from_millis(300), cached: true })
 }
 
-/// As it is used over the embedded store: with an index, and history from the log.
-fn near() -> CacherOptions {
-    CacherOptions {
-        indexed_fields: &["spec.nodeName"],
-        history_from_storage: true,
-        ..CacherOptions::default()
-    }
+/// With an index.
+fn indexed() -> CacherOptions {
+    CacherOptions { indexed_fields: &["spec.nodeName"], ..CacherOptions::default() }
 }
 
-async fn in_memory() -> Fixture {
-    fixture(Arc::new(Embedded::memory(EmbeddedOptions::default())), near()).await
+/// With a window of a handful of events, so that readers who are a little late read storage's history.
+fn small_window() -> CacherOptions {
+    CacherOptions { history_bytes_max: 4000, ..indexed() }
+}
+
+async fn in_memory(options: CacherOptions) -> Fixture {
+    fixture(Arc::new(Embedded::memory(EmbeddedOptions::default())), options).await
 }
 
 /// Opens a store. The tasks of a cacher that had it before may still be about to let go of it.
@@ -56,50 +57,65 @@ async fn open(directory: &Path) -> Arc<dyn Backend> {
     }
 }
 
-async fn on_disk() -> Fixture {
+async fn on_disk(options: CacherOptions) -> Fixture {
     let directory = tempfile::tempdir().expect("a directory");
     let path = directory.path().to_owned();
     let reopen = move || {
         let path = path.clone();
         async move { open(&path).await }
     };
-    fixture(open(directory.path()).await, near()).await.reopening(reopen).guard(directory)
+    fixture(open(directory.path()).await, options).await.reopening(reopen).guard(directory)
 }
 
-async fn on_etcd() -> Fixture {
+async fn on_etcd(options: CacherOptions) -> Fixture {
     let etcd = EtcdServer::start().await;
     let backend = EtcdBackend::connect(EtcdOptions::new([etcd.url()])).await.expect("connect to etcd");
     // etcd does not grant leases shorter than its election timeouts.
     let capabilities = Capabilities { shortest_ttl: Duration::from_secs(2), cached: true };
-    fixture(Arc::new(backend), CacherOptions::default()).await.capabilities(capabilities).guard(etcd)
+    fixture(Arc::new(backend), options).await.capabilities(capabilities).guard(etcd)
 }
 
 mod memory {
     use super::*;
-    keepwatch_storage::testing::conformance!(in_memory().await);
+    keepwatch_storage::testing::conformance!(in_memory(indexed()).await);
 
     #[test]
     fn model_of_the_cache_over_memory() {
-        model::check_model(64, in_memory);
+        model::check_model(64, || in_memory(indexed()));
+    }
+}
+
+mod memory_with_a_small_window {
+    use super::*;
+    keepwatch_storage::testing::conformance!(in_memory(small_window()).await);
+
+    #[test]
+    fn model_of_the_cache_with_a_small_window() {
+        model::check_model(64, || in_memory(small_window()));
     }
 }
 
 mod disk {
     use super::*;
-    keepwatch_storage::testing::conformance!(on_disk().await);
+    keepwatch_storage::testing::conformance!(on_disk(small_window()).await);
 
     #[test]
     fn model_of_the_cache_over_a_disk() {
-        model::check_model(32, on_disk);
+        model::check_model(32, || on_disk(small_window()));
     }
 }
 
 mod etcd {
     use super::*;
-    keepwatch_storage::testing::conformance!(on_etcd().await);
+    keepwatch_storage::testing::conformance!(on_etcd(CacherOptions::default()).await);
 
     #[test]
     fn model_of_the_cache_over_etcd() {
-        model::check_model(8, on_etcd);
+        model::check_model(8, || on_etcd(CacherOptions::default()));
     }
+}
+
+mod etcd_with_a_small_window {
+    use super::*;
+    keepwatch_storage::testing::conformance!(on_etcd(small_window()).await);
 }

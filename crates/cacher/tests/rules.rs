@@ -14,6 +14,7 @@ mod rules {
     mod delivery;
     mod bookmarks;
     mod slow_readers;
+    mod old_history;
     mod freshness;
     mod lists;
     mod snapshots;

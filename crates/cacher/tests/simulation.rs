@@ -1,6 +1,7 @@
-//! A cluster's life in virtual time, from a seed: writers, watchers that read, dawdle, stop and come back, lists, and a
-//! storage that fails, is cut off and compacted, so that the cache falls behind and is filled anew. Whatever happens,
-//! every watcher's streams keep the five guarantees, and every list is the state at the revision that it names.
+//! A cluster's life in virtual time, from a seed: writers, watchers that read, dawdle, stop, leave and come back, lists, and
+//! a storage that fails, is cut off and compacted, so that the cache falls behind and is filled anew. Whatever happens,
+//! every watcher's streams keep the five guarantees, and every list is the state at the revision that it names; and where
+//! nothing fails, a watcher hears that it is too late only if compaction has passed it.
 //!
 //! A failing run prints its seed; `KEEPWATCH_SEED=<seed> cargo test -p keepwatch-cacher --test simulation` repeats it,
 //! step by step. `./test` runs a few thousand seeds, `./test long` a hundred thousand.
@@ -52,6 +53,7 @@ struct Tally {
     lists: AtomicUsize,
     faults: AtomicUsize,
     refilled: AtomicUsize,
+    history_reads: AtomicUsize,
 }
 
 struct World {
@@ -65,6 +67,8 @@ struct World {
     lists: Mutex<Vec<Listed>>,
     /// Whether there are many objects.
     many: bool,
+    /// Whether storage never fails.
+    is_calm: bool,
     /// Set when nothing will be written any more.
     written: AtomicBool,
     tally: Arc<Tally>,
@@ -174,7 +178,6 @@ impl World {
             indexed_fields: &["spec.nodeName"],
             // From a handful of events to more than there are.
             history_bytes_max: *[2_000, 20_000, 10_000_000].choose(random).unwrap(),
-            history_from_storage: random.random(),
             seed: Some(seed),
             ..CacherOptions::default()
         };
@@ -190,6 +193,7 @@ impl World {
             changes: Mutex::default(),
             lists: Mutex::default(),
             many: random.random_bool(0.2),
+            is_calm: trouble == 0,
             written: AtomicBool::new(false),
             tally,
         }
@@ -238,7 +242,7 @@ impl World {
         while !self.written.load(Ordering::Acquire) {
             sleep(Duration::from_millis(random.random_range(1000..40_000))).await;
             let current = self.backend.current_revision().await.unwrap();
-            let keep = *[0, 5, 50].choose(&mut random).unwrap();
+            let keep = *[0, 5, 50, 500, 5000].choose(&mut random).unwrap();
             if let Some(revision) = ResourceVersion::new(current.get().saturating_sub(keep)) {
                 self.backend.compact(revision).await.unwrap();
             }
@@ -249,8 +253,9 @@ impl World {
         while !self.written.load(Ordering::Acquire) {
             sleep(Duration::from_millis(random.random_range(0..10_000))).await;
             let committed = self.backend.current_revision().await.unwrap();
+            let furthest = *[30, 1000].choose(&mut random).unwrap();
             let back =
-                ResourceVersion::new(committed.get().saturating_sub(random.random_range(0..30)).max(1));
+                ResourceVersion::new(committed.get().saturating_sub(random.random_range(0..furthest)).max(1));
             let asked = match random.random_range(0..4) {
                 0 => ListAt::Any,
                 1 => ListAt::NotOlderThan(back.unwrap()),
@@ -302,7 +307,9 @@ impl World {
     async fn watcher(self: Arc<Self>, mut random: SmallRng) {
         let mut watcher = Watcher {
             seer: Seer::any(&mut random),
-            manner: *[Manner::Reads, Manner::Dawdles, Manner::Stops].choose(&mut random).unwrap(),
+            manner: *[Manner::Reads, Manner::Dawdles, Manner::Stops, Manner::Leaves]
+                .choose(&mut random)
+                .unwrap(),
             random,
             world: self.clone(),
             last_due: None,
@@ -384,6 +391,7 @@ enum Manner {
     Reads,
     Dawdles,
     Stops,
+    Leaves,
 }
 
 enum End {
@@ -448,6 +456,11 @@ impl Watcher {
                 Manner::Stops if self.random.random_bool(0.05) => {
                     sleep(Duration::from_secs(self.random.random_range(0..100))).await;
                 }
+                Manner::Leaves if self.random.random_bool(0.01) => {
+                    drop(watch);
+                    sleep(Duration::from_secs(self.random.random_range(0..200))).await;
+                    return (stream.events, End::Resume);
+                }
                 _ => {}
             }
             // Comes back after a while if nothing is told, or the connection breaks.
@@ -468,8 +481,14 @@ impl Watcher {
                     }
                 }
                 Ok(Some(Err(error))) => {
-                    assert!(is_excused(&error), "{error:?}");
+                    // Storage that fails for long on end cannot be read.
+                    let is_trouble = matches!(error, StorageError::WatchFailed(_)) && !self.world.is_calm;
+                    assert!(is_excused(&error) || is_trouble, "{error:?}");
                     assert!(watch.next().await.is_none(), "nothing follows an error");
+                    if self.world.is_calm && error.is_expired() {
+                        let compacted = self.world.backend.compacted_revision().map(ResourceVersion::get);
+                        assert!(compacted > stream.told(), "{error} though compacted to {compacted:?}");
+                    }
                     let end = if error.is_expired() { End::Expired } else { End::Resume };
                     return (stream.events, end);
                 }
@@ -543,6 +562,10 @@ async fn life(seed: u64, tally: Arc<Tally>) {
         initializations.iter().find(|family| family.name() == "apiserver_watch_cache_initializations_total");
     let filled = filled.unwrap().get_metric()[0].get_counter().get_value() as usize;
     world.tally.refilled.fetch_add(filled - 1, Ordering::Relaxed);
+    let families = world.registry.gather();
+    let reads = families.iter().find(|family| family.name() == "keepwatch_watch_cache_history_reads_total");
+    let reads = reads.unwrap().get_metric()[0].get_counter().get_value() as usize;
+    world.tally.history_reads.fetch_add(reads, Ordering::Relaxed);
 }
 
 /// Runs one seed. What goes wrong is told with it.
@@ -574,7 +597,8 @@ fn run_quarter(quarter: u64) {
     }
     let count = |count: &AtomicUsize| count.load(Ordering::Relaxed);
     println!(
-        "{} events told, {} streams resumed, {} expired, {} bookmarks, {} lists, {} faults, {} times filled anew",
+        "{} events told, {} streams resumed, {} expired, {} bookmarks, {} lists, {} faults, {} times filled anew, {} \
+         pages of old history",
         count(&tally.events),
         count(&tally.resumed),
         count(&tally.expired),
@@ -582,6 +606,7 @@ fn run_quarter(quarter: u64) {
         count(&tally.lists),
         count(&tally.faults),
         count(&tally.refilled),
+        count(&tally.history_reads),
     );
     for (what, count) in [
         ("events", count(&tally.events)),
@@ -590,6 +615,7 @@ fn run_quarter(quarter: u64) {
         ("bookmarks", count(&tally.bookmarks)),
         ("lists", count(&tally.lists)),
         ("filled anew", count(&tally.refilled)),
+        ("old history", count(&tally.history_reads)),
     ] {
         assert!(count > 0 || seeds < 100, "no {what}: the simulation does not try what it should");
     }

@@ -193,6 +193,7 @@ async fn a_start_that_is_no_longer_known_is_an_error_in_the_stream() {
     world.client(after(1)).await.hears("ADDED a@2").await;
     let gate = world.gate.clone();
     drop(world);
+    gate.inner.compact(version(4)).await.unwrap();
     let world = World::over(gate, Default::default()).await;
     world.client(after(3)).await.hears("ERROR too old resource version: 3 (4); END").await;
     world.client(after(4)).await.hears_nothing_for(1).await;

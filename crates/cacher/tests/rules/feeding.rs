@@ -133,11 +133,8 @@ async fn when_the_watch_is_expired_or_fails_in_another_way_the_cache_is_filled_a
         assert_eq!(client.hears_within(60).await, "1s END");
         world.cacher.until_ready().await;
         assert_eq!((world.fillings(), world.lists(ListRequest::all()).await), (2.0, "a b c d @5".to_owned()));
-        // d was listed and not watched: what led up to it is not known.
-        for (start, heard) in [
-            (3, "ERROR too old resource version: 3 (5); END"),
-            (4, "ERROR too old resource version: 4 (5); END"),
-        ] {
+        // d was listed and not watched: what led up to it comes from storage.
+        for (start, heard) in [(3, "ADDED c@4; ADDED d@5"), (4, "ADDED d@5")] {
             world.client(after(start)).await.hears(heard).await;
         }
         let mut resumed = world.client(after(5)).await;
@@ -177,21 +174,6 @@ async fn a_list_that_waits_while_the_cache_is_filled_anew_gets_the_new_state() {
         let (list, ()) = tokio::join!(timed(world.lists(list_at(at))), filling_anew);
         assert_eq!(list, ("a b c d @5".to_owned(), 0.0));
     }
-}
-
-#[tokio::test(start_paused = true)]
-async fn with_history_from_storage_clients_resume_even_after_the_cache_was_filled_anew() {
-    let options = CacherOptions { history_from_storage: true, ..CacherOptions::default() };
-    let world = World::over(Gate::near(), options).await.with_abc().await;
-    let mut client = world.client(after(4)).await;
-    world.gate.hold();
-    world.put(&pod("d")).await;
-    world.gate.end_watch(Some(expired()));
-    world.gate.release();
-    client.hears("END").await;
-    until("the cache is filled anew", || world.cacher.is_ready()).await;
-    world.client(after(4)).await.hears("ADDED d@5").await;
-    world.client(after(1)).await.hears("ADDED a@2; ADDED b@3; ADDED c@4; ADDED d@5").await;
 }
 
 #[tokio::test(start_paused = true)]
@@ -258,31 +240,12 @@ async fn after_a_restart_watches_resume_from_the_history_that_storage_has() {
         before.delete(&pod("b")).await;
     }
     let backend = open(directory.path()).await;
-    let start = |history_from_storage| {
-        let options = CacherOptions { history_from_storage, ..CacherOptions::default() };
-        World::over(Gate::over(backend.clone()), options)
-    };
-
-    let remembering = start(true).await;
-    remembering.client(after(2)).await.hears("ADDED b@3; MODIFIED a=1@4; DELETED b@5").await;
-    assert_eq!(remembering.lists(list_at(ListAt::Exact(version(3)))).await, "a b @3");
+    let world = World::over(Gate::over(backend), CacherOptions::default()).await;
+    let mut resumed = world.client(after(2)).await;
+    resumed.hears("ADDED b@3; MODIFIED a=1@4; DELETED b@5").await;
+    world.put(&pod("a").data(2)).await;
+    resumed.hears("MODIFIED a=2@6").await;
+    assert_eq!(world.lists(list_at(ListAt::Exact(version(3)))).await, "a b @3");
     let now = WatchStart::InitialEvents { position: Position::Any, end_bookmark: true };
-    remembering.client(now).await.hears("ADDED a=1@4; STATE END @5").await;
-
-    let forgetting = start(false).await;
-    forgetting.client(after(2)).await.hears("ERROR too old resource version: 2 (5); END").await;
-}
-
-#[tokio::test(start_paused = true)]
-async fn history_from_storage_begins_where_storage_was_compacted() {
-    let gate = Gate::near();
-    let before = Fixture::new(gate.inner.clone());
-    for name in ["a", "b", "c"] {
-        before.create(&pod(name)).await;
-    }
-    before.compact(version(3)).await;
-    let options = CacherOptions { history_from_storage: true, ..CacherOptions::default() };
-    let world = World::over(gate, options).await;
-    world.client(after(3)).await.hears("ADDED c@4").await;
-    world.client(after(2)).await.hears("ERROR too old resource version: 2 (3); END").await;
+    world.client(now).await.hears("ADDED a=2@6; STATE END @6").await;
 }

@@ -6,12 +6,13 @@ use bytes::Bytes;
 use futures::{StreamExt, stream};
 use keepwatch_apimachinery::ResourceVersion;
 use keepwatch_storage::{
-    Backend, BackendWatch, Frontier, Key, KeyValue, Range, RangeRequest, Scope, StorageError, Swap,
+    Backend, BackendWatch, Frontier, HistoryReader, Key, KeyValue, Range, RangeRequest, Scope, StorageError,
+    Swap,
 };
 use keepwatch_storage_embedded::{Embedded, EmbeddedOptions};
 use std::{
     collections::{BTreeMap, BTreeSet},
-    sync::{Arc, Mutex},
+    sync::{Arc, Mutex, Weak},
     time::Duration,
 };
 use tokio::sync::{oneshot, watch};
@@ -51,8 +52,10 @@ struct Seen {
     calls: BTreeMap<Call, usize>,
     /// After which revision each watch began.
     watched_after: Vec<u64>,
-    /// Ends the newest watch.
-    end: Option<oneshot::Sender<End>>,
+    /// Ends the watches, the newest last.
+    ends: Vec<oneshot::Sender<End>>,
+    /// The watches that are open, and some that are not any more.
+    open: Vec<Weak<()>>,
 }
 
 /// The store. Cloning shares it.
@@ -131,7 +134,7 @@ impl Gate {
 
     /// Ends the newest watch, cleanly or with an error.
     pub(crate) fn end_watch(&self, end: End) {
-        let newest = self.seen.lock().unwrap().end.take().expect("a watch is open");
+        let newest = self.seen.lock().unwrap().ends.pop().expect("a watch is open");
         newest.send(end).expect("the watch is being read");
     }
 
@@ -145,6 +148,11 @@ impl Gate {
         self.seen.lock().unwrap().calls.clone()
     }
 
+    /// How many watches are open.
+    pub(crate) fn open_watches(&self) -> usize {
+        self.seen.lock().unwrap().open.iter().filter(|open| open.strong_count() > 0).count()
+    }
+
     /// After which revision each watch began.
     pub(crate) fn watched_after(&self) -> Vec<u64> {
         self.seen.lock().unwrap().watched_after.clone()
@@ -156,6 +164,33 @@ impl Gate {
         let mut orders = self.orders.subscribe();
         let orders = orders.wait_for(|orders| !orders.stalled.contains(&call)).await.unwrap();
         orders.failing.get(&call).map_or(Ok(()), |error| Err(error()))
+    }
+
+    /// A watch that can be held back and ended.
+    fn gated(&self, told: BackendWatch, after: ResourceVersion) -> BackendWatch {
+        let (end, ended) = oneshot::channel();
+        {
+            let mut seen = self.seen.lock().unwrap();
+            seen.watched_after.push(after.get());
+            seen.ends.push(end);
+        }
+        let open = Arc::new(());
+        self.seen.lock().unwrap().open.push(Arc::downgrade(&open));
+        let watch = (told, ended, self.orders.subscribe(), open);
+        let gated = stream::unfold(Some(watch), |watch| async {
+            let (mut told, mut ended, mut orders, open) = watch?;
+            let next = async {
+                let next = told.next().await;
+                orders.wait_for(|orders| !orders.watches_are_held).await.unwrap();
+                next
+            };
+            tokio::select! {
+                biased;
+                Ok(end) = &mut ended => end.map(|error| (Err(error), None)),
+                next = next => next.map(|next| (next, Some((told, ended, orders, open)))),
+            }
+        });
+        gated.boxed()
     }
 }
 
@@ -198,28 +233,17 @@ impl Backend for Gate {
         progress: bool,
     ) -> Result<BackendWatch, StorageError> {
         self.enter(Call::Watch).await?;
-        let told = self.inner.watch(scope, after, progress).await?;
-        let (end, ended) = oneshot::channel();
-        {
-            let mut seen = self.seen.lock().unwrap();
-            seen.watched_after.push(after.get());
-            seen.end = Some(end);
-        }
-        let watch = (told, ended, self.orders.subscribe());
-        let gated = stream::unfold(Some(watch), |watch| async {
-            let (mut told, mut ended, mut orders) = watch?;
-            let next = async {
-                let next = told.next().await;
-                orders.wait_for(|orders| !orders.watches_are_held).await.unwrap();
-                next
-            };
-            tokio::select! {
-                biased;
-                Ok(end) = &mut ended => end.map(|error| (Err(error), None)),
-                next = next => next.map(|next| (next, Some((told, ended, orders)))),
-            }
-        });
-        Ok(gated.boxed())
+        Ok(self.gated(self.inner.watch(scope, after, progress).await?, after))
+    }
+
+    async fn watch_past(
+        &self,
+        scope: Scope,
+        after: ResourceVersion,
+        with_previous: bool,
+    ) -> Result<BackendWatch, StorageError> {
+        self.enter(Call::Watch).await?;
+        Ok(self.gated(self.inner.watch_past(scope, after, with_previous).await?, after))
     }
 
     async fn request_progress(&self) -> Result<(), StorageError> {
@@ -241,6 +265,10 @@ impl Backend for Gate {
 
     fn compacted_revision(&self) -> Option<ResourceVersion> {
         self.inner.compacted_revision()
+    }
+
+    fn keep_history_for(&self, reader: Weak<dyn HistoryReader>) {
+        self.inner.keep_history_for(reader);
     }
 
     fn tells_progress(&self) -> bool {

@@ -25,6 +25,7 @@ async fn metrics_have_the_names_and_labels_of_kubernetes() {
         "apiserver_watch_cache_initializations_total{group,resource}",
         "apiserver_watch_cache_read_wait_seconds{group,resource}",
         "apiserver_watch_cache_resource_version{group,resource}",
+        "keepwatch_watch_cache_history_reads_total{group,resource}",
         "watch_cache_capacity_decrease_total{group,resource}",
         "watch_cache_capacity_increase_total{group,resource}",
         "watch_cache_capacity{group,resource}",

@@ -138,21 +138,3 @@ async fn a_cache_that_is_filled_anew_counts_from_then() {
     world.cacher.until_ready().await;
     assert_eq!(world.lists(ListRequest::all()).await, "a b c @4");
 }
-
-/// A cache is ready when it has everything that was there when it began, not when the list is there.
-#[tokio::test(start_paused = true)]
-async fn a_cache_with_history_is_ready_when_it_has_caught_up() {
-    let gate = Gate::near();
-    let storage = Fixture::new(gate.inner.clone());
-    for name in ["a", "b", "c"] {
-        storage.create(&pod(name)).await;
-    }
-    gate.hold();
-    let options = CacherOptions { history_from_storage: true, ..CacherOptions::default() };
-    let world = World::begin(gate, options);
-    pass(10.0).await;
-    assert!(!world.cacher.is_ready());
-    world.gate.release();
-    world.cacher.until_ready().await;
-    assert_eq!(world.lists(list_at(ListAt::Any)).await, "a b c @4");
-}

@@ -19,10 +19,6 @@ use std::{
     time::Duration,
 };
 
-fn from_history() -> CacherOptions {
-    CacherOptions { history_from_storage: true, ..CacherOptions::default() }
-}
-
 /// A state that is told in several parts, because it has more objects than one part.
 #[tokio::test(start_paused = true)]
 async fn a_long_state_is_told_whole() {
@@ -42,7 +38,7 @@ async fn a_long_state_is_told_whole() {
 /// nothing more in it and said that it had told all.
 #[tokio::test(start_paused = true)]
 async fn a_state_that_is_half_told_when_the_cache_is_filled_anew_is_not_called_whole() {
-    let world = World::over(Gate::near(), from_history()).await;
+    let world = World::empty().await;
     for number in 0..150 {
         world.create(&pod(&format!("pod-{number:03}"))).await;
     }
@@ -59,15 +55,19 @@ async fn a_state_that_is_half_told_when_the_cache_is_filled_anew_is_not_called_w
     world.gate.release();
 }
 
-/// Only its present value matters; the old one was met each time the history was read.
+/// Only its present value matters; the old one is met by those who read the history.
 #[tokio::test(start_paused = true)]
-async fn an_old_value_that_cannot_be_read_does_not_keep_the_cache_from_being_filled() {
+async fn an_old_value_that_cannot_be_read_ends_only_the_watches_that_meet_it() {
     let gate = Gate::near();
     let behind = Fixture::new(gate.inner.clone());
     behind.put_raw(&behind.full_key(&pod("a")), "nonsense").await;
     behind.put_raw(&behind.full_key(&pod("a")), pod("a").value()).await;
-    let world = World::over(gate, from_history()).await;
+    let world = World::over(gate, CacherOptions::default()).await;
     assert_eq!(world.lists(ListRequest::all()).await, "a @3");
+    let heard = world.client(after(1)).await.next().await;
+    assert!(heard.starts_with("ERROR StorageError: corrupt object"), "{heard}");
+    world.put(&pod("a").data(1)).await;
+    world.client(after(3)).await.hears("MODIFIED a=1@4").await;
 }
 
 /// Panics on some values, as long as it is told to.
@@ -184,12 +184,12 @@ async fn storage_that_breaks_each_watch_for_long_is_left_in_peace_more_and_more(
 
 /// Nobody would say that the end of the history is reached, if what was written last is another resource's.
 #[tokio::test(start_paused = true)]
-async fn over_storage_that_does_not_tell_progress_the_cache_is_filled_without_its_history() {
+async fn over_storage_that_does_not_tell_progress_no_watch_begins_before_the_cache_does() {
     let gate = Gate::old();
     let behind = Fixture::new(gate.inner.clone());
     behind.create(&pod("a")).await;
     behind.write_elsewhere().await;
-    let (world, seconds) = timed(World::over(gate, from_history())).await;
+    let (world, seconds) = timed(World::over(gate, CacherOptions::default())).await;
     assert_eq!(seconds, 0.0);
     world.client(after(2)).await.hears("ERROR too old resource version: 2 (3)").await;
 }

@@ -2,7 +2,7 @@
 
 use super::{
     gate::Gate,
-    world::{Client, World, after, from_state, timed},
+    world::{Client, World, after, from_state, timed, version},
 };
 use keepwatch_apimachinery::list_options::Position;
 use keepwatch_cacher::CacherOptions;
@@ -75,15 +75,30 @@ async fn a_reader_that_stops_halfway_through_the_state_hears_the_state_it_began_
 }
 
 #[tokio::test(start_paused = true)]
-async fn when_the_history_has_moved_past_a_reader_it_hears_so_once_and_the_watch_ends() {
+async fn when_the_window_has_moved_past_a_reader_it_reads_on_from_storage() {
     let world = forgetful().await;
     let (mut stopped, mut reader) = (world.client(after(4)).await, world.client(after(4)).await);
     update(&world, 1..=3, &mut reader).await;
     stopped.hears(&updated(1)).await;
-    let ((), took) = timed(update(&world, 4..=300, &mut reader)).await;
+    let ((), took) = timed(update(&world, 4..=2000, &mut reader)).await;
     assert_eq!(took, 0.0);
+    for data in 2..=2000 {
+        stopped.hears(&updated(data)).await;
+    }
+    // It is live again.
+    update(&world, 2001..=2001, &mut reader).await;
+    stopped.hears(&updated(2001)).await;
+    assert_eq!(terminated(&world), 0.0);
+}
+
+#[tokio::test(start_paused = true)]
+async fn when_compaction_has_passed_a_reader_it_hears_so_once_and_the_watch_ends() {
+    let world = forgetful().await;
+    let (mut stopped, mut reader) = (world.client(after(4)).await, world.client(after(4)).await);
+    update(&world, 1..=300, &mut reader).await;
+    world.gate.inner.compact(version(280)).await.unwrap();
     // Whatever it hears it hears in order, and then that the rest is gone.
-    let mut data = 1;
+    let mut data = 0;
     let error = loop {
         let heard = stopped.next().await;
         data += 1;
@@ -91,7 +106,7 @@ async fn when_the_history_has_moved_past_a_reader_it_hears_so_once_and_the_watch
             break heard;
         }
     };
-    assert!(error.starts_with(&format!("ERROR too old resource version: {} (", data + 3)), "{error}");
+    assert_eq!(error, format!("ERROR too old resource version: {} (280)", data + 3));
     stopped.hears("END").await;
     assert_eq!(terminated(&world), 1.0);
     update(&world, 301..=301, &mut reader).await;
@@ -135,8 +150,8 @@ async fn a_few_large_events_are_heard_as_well_as_many_small_ones() {
     assert_eq!(terminated(&world), 0.0);
 }
 
-#[tokio::test(start_paused = true)]
-async fn a_reader_that_stops_in_the_state_until_the_history_has_moved_past_it_hears_so_once() {
+/// Creates many pods, begins to read their state, and changes it so often that the window has moved past the reader.
+async fn stopped_in_the_state() -> (World, Client) {
     let world = remembering(20).await;
     for at in 0..300 {
         world.create(&pod(&format!("p{at:03}"))).await;
@@ -145,13 +160,35 @@ async fn a_reader_that_stops_in_the_state_until_the_history_has_moved_past_it_he
     stopped.hears("ADDED a@2; ADDED b@3; ADDED c@4; ADDED p000@5").await;
     for data in 1..=100 {
         world.put(&pod("a").data(data)).await;
+        world.put(&pod("p299").data(data)).await;
     }
     world.caught_up().await;
+    (world, stopped)
+}
+
+#[tokio::test(start_paused = true)]
+async fn when_the_window_has_moved_past_a_reader_in_the_state_it_reads_on_from_storage() {
+    let (world, mut stopped) = stopped_in_the_state().await;
+    for at in 1..300 {
+        stopped.hears(&format!("ADDED p{at:03}@{}", at + 5)).await;
+    }
+    stopped.hears("STATE END @304").await;
+    for data in 1..=100 {
+        let a = format!("MODIFIED a={data}@{}", data * 2 + 303);
+        stopped.hears(&format!("{a}; MODIFIED p299={data}@{}", data * 2 + 304)).await;
+    }
+    assert_eq!(terminated(&world), 0.0);
+}
+
+#[tokio::test(start_paused = true)]
+async fn when_compaction_has_passed_a_reader_in_the_state_it_hears_so_once() {
+    let (world, mut stopped) = stopped_in_the_state().await;
+    world.gate.inner.compact(version(400)).await.unwrap();
     let mut last = stopped.next().await;
     while last.starts_with("ADDED p") {
         last = stopped.next().await;
     }
-    assert!(last.starts_with("ERROR too old resource version: 304 ("), "{last}");
+    assert_eq!(last, "ERROR too old resource version: 304 (400)");
     stopped.hears("END").await;
     assert_eq!(terminated(&world), 1.0);
 }
@@ -179,7 +216,7 @@ async fn a_start_that_is_too_old_is_no_terminated_watcher() {
     let world = forgetful().await;
     let mut reader = world.client(after(4)).await;
     update(&world, 1..=100, &mut reader).await;
-    let heard = world.client(after(4)).await.next().await;
-    assert!(heard.starts_with("ERROR too old resource version: 4 ("), "{heard}");
+    world.gate.inner.compact(version(50)).await.unwrap();
+    world.client(after(4)).await.hears("ERROR too old resource version: 4 (50); END").await;
     assert_eq!(terminated(&world), 0.0);
 }

@@ -199,7 +199,7 @@ impl World {
         let backend = Arc::new(Embedded::memory(EmbeddedOptions::default()));
         let world = World::over(backend, RegistryOptions::default(), |resource, storage, prefix| {
             let what = Qualified::new(resource.group, resource.plural);
-            let options = CacherOptions { history_from_storage: true, ..CacherOptions::default() };
+            let options = CacherOptions::default();
             let cache = Arc::new(Cacher::new(storage, prefix, what, options, &metrics));
             caches.push(Arc::clone(&cache));
             cache

@@ -1,0 +1,236 @@
+//! A watch, as its client reads it: what the cache holds, and before that what only storage still holds.
+//!
+//! Kept true: a watch waits for storage only while the cache does not hold what comes next for it, and is woken then if
+//! it is ended; what storage may answer later is asked for again; the watcher is removed from the cache with the watch.
+
+use crate::{
+    history_pages::{Lagging, Page, View},
+    shared::Shared,
+    watcher::{Read, Reader, StorageRead},
+};
+use futures::Stream;
+use keepwatch_apimachinery::{
+    ResourceVersion,
+    list_options::{ContinueAt, ContinueToken, ListAt},
+};
+use keepwatch_storage::{ExpiredRead, Key, List, ListRequest, Predicate, Scope, StorageError, WatchEvent};
+use std::{
+    future::Future,
+    pin::Pin,
+    sync::Arc,
+    task::{Context, Poll, ready},
+    time::Duration,
+};
+use tokio::{
+    task::{JoinHandle, coop::poll_proceed},
+    time::{Instant, Sleep, sleep, sleep_until},
+};
+
+/// How many objects of an earlier state are read from storage at a time.
+const STATE_OBJECTS: usize = 100;
+/// How long to wait before storage is asked again for something old, at first and at last.
+const RETRY_AFTER_MIN: Duration = Duration::from_millis(100);
+const RETRY_AFTER_MAX: Duration = Duration::from_secs(2);
+/// How long storage is asked again that answers, but with a failure.
+const FAILING_MAX: Duration = Duration::from_secs(30);
+
+/// The stream of one watch.
+pub(crate) struct Watching {
+    shared: Arc<Shared>,
+    reader: Reader,
+    deadline: Option<Pin<Box<Sleep>>>,
+    /// There while the watcher needs more than the cache holds.
+    lagging: Option<Arc<Lagging>>,
+    /// A task of its own, so that it does not hold up other watchers while this one is not read.
+    loading: Option<JoinHandle<Result<Loaded, StorageError>>>,
+}
+
+/// What storage answered.
+enum Loaded {
+    Page(Arc<Page>),
+    State(List),
+}
+
+impl Watching {
+    pub(crate) fn new(shared: Arc<Shared>, reader: Reader, deadline: Option<Instant>) -> Self {
+        let deadline = deadline.map(|deadline| Box::pin(sleep_until(deadline)));
+        Self { shared, reader, deadline, lagging: None, loading: None }
+    }
+
+    fn poll_read(&mut self, context: &mut Context<'_>) -> Poll<Read> {
+        loop {
+            if let Some(loading) = &mut self.loading {
+                if self.reader.poll_ended(context) {
+                    return Poll::Ready(Read::Ended);
+                }
+                let loaded = ready!(Pin::new(loading).poll(context));
+                self.loading = None;
+                match loaded.unwrap_or_else(|error| Err(StorageError::backend("reading old history", error)))
+                {
+                    Ok(Loaded::Page(page)) => self.reader.take_page(&page),
+                    Ok(Loaded::State(list)) => self.reader.take_state(list),
+                    Err(error) => return Poll::Ready(self.reader.fail(error)),
+                }
+            }
+            match ready!(self.reader.poll_next(&self.shared.state, context)) {
+                Read::NeedsStorage(wanted) => self.load(wanted),
+                read => {
+                    if !self.reader.reads_storage() {
+                        self.lagging = None;
+                    }
+                    return Poll::Ready(read);
+                }
+            }
+        }
+    }
+
+    /// Begins to read something from storage, unless others have just read it.
+    fn load(&mut self, wanted: StorageRead) {
+        let (scope, predicate) = self.reader.view();
+        let lagging = self.lagging.get_or_insert_with(|| {
+            let view = View { scope: scope.clone(), with_old: !predicate.is_everything() };
+            Arc::new(Lagging::new(&self.shared.pages, view))
+        });
+        if let StorageRead::Changes { after, .. } = wanted
+            && let Some(page) = lagging.cached(after)
+        {
+            return self.reader.take_page(&page);
+        }
+        let load = Load {
+            shared: self.shared.clone(),
+            lagging: lagging.clone(),
+            scope: scope.clone(),
+            predicate: predicate.clone(),
+            wanted,
+        };
+        self.loading = Some(tokio::spawn(load.until_loaded()));
+    }
+}
+
+/// Something that a watcher needs of storage.
+struct Load {
+    shared: Arc<Shared>,
+    lagging: Arc<Lagging>,
+    scope: Scope,
+    predicate: Predicate,
+    wanted: StorageRead,
+}
+
+impl Load {
+    /// Tries again for ever if storage cannot be reached, as the cache's feed does, and for a while if it fails otherwise.
+    async fn until_loaded(self) -> Result<Loaded, StorageError> {
+        let (mut wait, mut failing_since) = (RETRY_AFTER_MIN, None);
+        loop {
+            let error = match self.load().await {
+                Ok(loaded) => return Ok(loaded),
+                Err(error) if error.is_expired() => return Err(self.too_old()),
+                Err(error) => error,
+            };
+            let can_be_reached = match &error {
+                StorageError::Unready { .. } | StorageError::Unreachable { .. } => false,
+                StorageError::Timeout { .. }
+                | StorageError::WatchFailed(_)
+                | StorageError::Backend { .. } => true,
+                _ => return Err(error),
+            };
+            if wait == RETRY_AFTER_MIN {
+                tracing::warn!(resource = %self.shared.name, %error, "old history cannot be read for a watch");
+            }
+            let since = *failing_since.get_or_insert_with(Instant::now);
+            if can_be_reached && since.elapsed() >= FAILING_MAX {
+                return Err(error);
+            }
+            sleep(wait).await;
+            wait = (wait * 2).min(RETRY_AFTER_MAX);
+        }
+    }
+
+    async fn load(&self) -> Result<Loaded, StorageError> {
+        match &self.wanted {
+            // Nobody could say when the end of storage's history is reached.
+            StorageRead::Changes { .. } if !self.shared.storage.tells_progress() => {
+                Err(StorageError::Expired(ExpiredRead::Watch))
+            }
+            StorageRead::Changes { after, until } => {
+                self.lagging.page(*after, *until).await.map(Loaded::Page)
+            }
+            StorageRead::State { revision, after } => {
+                let _permit = self.lagging.permit().await;
+                let prefix = self.scope.key();
+                let request = ListRequest {
+                    recursive: matches!(self.scope, Scope::Children(_)),
+                    at: state_at(*revision, after.as_ref(), prefix),
+                    limit: Some(STATE_OBJECTS),
+                    predicate: self.predicate.clone(),
+                };
+                let key = self.shared.keys.relative(prefix);
+                self.shared.storage.get_list(key, request).await.map(Loaded::State)
+            }
+        }
+    }
+
+    /// Storage has compacted what the watcher has yet to read.
+    fn too_old(&self) -> StorageError {
+        let (requested, oldest_cached) = match self.wanted {
+            StorageRead::Changes { after, until } => (after, until),
+            StorageRead::State { revision, .. } => {
+                (revision, self.shared.state.read().history.begins_after())
+            }
+        };
+        let compacted = self.shared.storage.compacted_revision().filter(|compacted| *compacted > requested);
+        let oldest = compacted.unwrap_or(oldest_cached);
+        StorageError::Expired(ExpiredRead::WatchAfter { requested, oldest })
+    }
+}
+
+/// The part of a state after a key.
+fn state_at(revision: ResourceVersion, after: Option<&Key>, prefix: &Key) -> ListAt {
+    after
+        .and_then(|after| ContinueToken::after(after, prefix, ContinueAt::Exact(revision)))
+        .map_or(ListAt::Exact(revision), ListAt::Continue)
+}
+
+impl Stream for Watching {
+    type Item = Result<WatchEvent, StorageError>;
+
+    fn poll_next(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Self::Item>> {
+        let this = &mut *self;
+        if let Some(deadline) = &mut this.deadline
+            && deadline.as_mut().poll(context).is_ready()
+        {
+            return Poll::Ready(None);
+        }
+        // However much there is to tell, others have their turn.
+        let turn = ready!(poll_proceed(context));
+        let next = this.poll_read(context);
+        if next.is_ready() {
+            turn.made_progress();
+        }
+        let initial = this.reader.take_initial_count();
+        if initial > 0 {
+            this.shared.metrics.init_events.inc_by(initial as u64);
+        }
+        next.map(|read| match read {
+            Read::Event(event) => Some(Ok(event)),
+            Read::Failed(error) => {
+                if error.is_expired() {
+                    this.shared.metrics.terminated_watchers.inc();
+                }
+                Some(Err(error))
+            }
+            // What storage has to give was asked for above.
+            Read::Ended | Read::NeedsStorage(_) => None,
+        })
+    }
+}
+
+impl Drop for Watching {
+    fn drop(&mut self) {
+        if let Some(loading) = &self.loading {
+            loading.abort();
+        }
+        let mut state = self.shared.state.write();
+        state.watchers.remove(self.reader.watcher());
+        state.bookmarks.remove(self.reader.watcher());
+    }
+}
