@@ -14,6 +14,8 @@ pub struct Check {
     pub for_life: bool,
     /// Looks.
     pub look: Arc<dyn Fn() -> BoxFuture<'static, bool> + Send + Sync>,
+    /// What else there is to say while it is met, for those who ask for more than the outcome.
+    pub detail: Option<Arc<dyn Fn() -> String + Send + Sync>>,
 }
 
 impl Check {
@@ -22,7 +24,12 @@ impl Check {
     where
         F: Future<Output = bool> + Send + 'static,
     {
-        Check { name, for_life, look: Arc::new(move || Box::pin(look())) }
+        Check { name, for_life, look: Arc::new(move || Box::pin(look())), detail: None }
+    }
+
+    /// The same with something to say while it is met.
+    pub fn with_detail(self, detail: impl Fn() -> String + Send + Sync + 'static) -> Check {
+        Check { detail: Some(Arc::new(detail)), ..self }
     }
 }
 
@@ -79,7 +86,8 @@ impl Health {
             let line = if is_excluded(check.name) {
                 format!("[+]{} excluded: ok\n", check.name)
             } else if (check.look)().await {
-                format!("[+]{} ok\n", check.name)
+                let detail = check.detail.as_ref().map(|detail| format!(": {}", detail()));
+                format!("[+]{} ok{}\n", check.name, detail.unwrap_or_default())
             } else {
                 good = false;
                 format!("[-]{} failed: reason withheld\n", check.name)
@@ -104,7 +112,7 @@ mod tests {
 
     async fn ask(uri: &str) -> String {
         let health = Health::new([
-            Check::new("etcd", true, || async { true }),
+            Check::new("etcd", true, || async { true }).with_detail(|| "near".to_owned()),
             Check::new("watch-cache", false, || async { false }),
         ]);
         let (path, query) = uri.split_once('?').unwrap_or((uri, ""));
@@ -121,10 +129,10 @@ mod tests {
             ("/healthz", "200 ok"),
             ("/livez/ping", "200 ok"),
             ("/livez/nothing", "none"),
-            ("/livez?verbose", "200 [+]ping ok\n[+]etcd ok\nlivez check passed\n"),
+            ("/livez?verbose", "200 [+]ping ok\n[+]etcd ok: near\nlivez check passed\n"),
             (
                 "/readyz",
-                "500 [+]ping ok\n[+]etcd ok\n[-]watch-cache failed: reason withheld\nreadyz check failed\n",
+                "500 [+]ping ok\n[+]etcd ok: near\n[-]watch-cache failed: reason withheld\nreadyz check failed\n",
             ),
             ("/readyz?exclude=watch-cache", "200 ok"),
             ("/readyz/etcd", "200 ok"),

@@ -19,10 +19,11 @@ impl Builder {
         builder.http_port = (listen.http_port != 0).then_some(listen.http_port);
         builder.data_dir = Some(listen.data_dir.clone());
         builder.watch_cache = storage.watch_cache;
+        builder.watch_cache_history_bytes = storage.watch_cache_history_bytes;
         builder.embedded.retention = Retention {
             age_min: storage.history_min_age,
             events_min: storage.history_min_events,
-            ..builder.embedded.retention
+            bytes_max: storage.history_max_bytes,
         };
         builder.storage = match storage.kind {
             StorageKind::Memory => StorageChoice::Memory,
@@ -69,6 +70,7 @@ impl Builder {
 fn etcd(flags: &Serve) -> EtcdOptions {
     let storage = &flags.storage;
     let mut options = EtcdOptions::new(storage.etcd_servers.clone());
+    options.compaction_interval = storage.etcd_compaction_interval;
     let file = |path: &PathBuf| Pem::File(path.clone());
     options.tls = storage.etcd_cafile.as_ref().map(|ca| EtcdTls {
         ca: file(ca),

@@ -38,6 +38,7 @@ pub mod flags;
 pub mod pki;
 pub mod tokens;
 pub mod server;
+mod history;
 mod configure;
 
 pub use server::{Builder, Server, StartError};

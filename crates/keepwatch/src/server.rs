@@ -4,6 +4,7 @@
 //! takes nothing new, finishes what was begun, ends its watches, and only then lets go of its store.
 
 use crate::{
+    history::{self, HistoryMetrics},
     pki::{self, Identity, Pki, PkiError, ServerNames},
     tokens::{KeyError, ServiceAccountTokens, SigningKey},
 };
@@ -54,6 +55,7 @@ pub struct Builder {
     pub(crate) embedded: EmbeddedOptions,
     pub(crate) prefix: String,
     pub(crate) watch_cache: bool,
+    pub(crate) watch_cache_history_bytes: usize,
     pub(crate) address: SocketAddr,
     pub(crate) http_port: Option<u16>,
     pub(crate) data_dir: Option<PathBuf>,
@@ -82,6 +84,7 @@ impl Default for Builder {
             embedded: EmbeddedOptions::default(),
             prefix: "/registry".to_owned(),
             watch_cache: true,
+            watch_cache_history_bytes: CacherOptions::default().history_bytes_max,
             address: (Ipv4Addr::LOCALHOST, 0).into(),
             http_port: None,
             data_dir: None,
@@ -332,11 +335,12 @@ struct Starting;
 
 impl Starting {
     async fn of(mut builder: Builder) -> Result<Server, StartError> {
-        let (backend, near, store) = open(&builder).await?;
+        let (backend, store) = open(&builder).await?;
         let metrics = prometheus::Registry::new();
         #[cfg(target_os = "linux")]
         metrics.register(Box::new(prometheus::process_collector::ProcessCollector::for_self()))?;
-        let (registry, caches) = registry(&builder, Arc::clone(&backend), near, &metrics)?;
+        let (registry, caches) = registry(&builder, Arc::clone(&backend), &metrics)?;
+        metrics.register(Box::new(HistoryMetrics::new(Arc::clone(&backend))?))?;
         let (listener, address) = listen(builder.address)?;
         let http = match builder.http_port {
             Some(port) => Some(listen((Ipv4Addr::LOCALHOST, port).into())?),
@@ -374,7 +378,7 @@ impl Starting {
             tasks.push(tokio::spawn(namespaces::empty_deleted_namespaces(Arc::clone(&registry))));
         }
         let tokens = ServiceAccountTokens::new(SigningKey::read(&pki.token_key)?, Arc::clone(&registry));
-        let health = health(&registry, &caches, &ending.stopping);
+        let health = health(&registry, &caches, &backend, &ending.stopping);
         let limits = builder.limits;
         let metrics = Gathered::new(metrics, move || {
             let backend = Arc::clone(&backend);
@@ -395,13 +399,13 @@ impl Starting {
     }
 }
 
-/// Opens the store. The second value tells whether it is in this process.
-async fn open(builder: &Builder) -> Result<(Arc<dyn Backend>, bool, Opened), StartError> {
+/// Opens the store.
+async fn open(builder: &Builder) -> Result<(Arc<dyn Backend>, Opened), StartError> {
     let named = |name: &str, objects| Opened { name: name.to_owned(), objects };
     Ok(match &builder.storage {
         StorageChoice::Memory => {
             let store = Embedded::memory(builder.embedded);
-            (Arc::new(store), true, named("memory", Some(0)))
+            (Arc::new(store), named("memory", Some(0)))
         }
         StorageChoice::Embedded(directory) => {
             let (path, options) = (directory.join("store"), builder.embedded);
@@ -413,11 +417,11 @@ async fn open(builder: &Builder) -> Result<(Arc<dyn Backend>, bool, Opened), Sta
             let store = opened.await.map_err(|error| StartError::Internal(Box::new(error)))?;
             let store = store.map_err(StartError::Open)?;
             let objects = Some(store.object_count());
-            (Arc::new(store), true, named(&directory.display().to_string(), objects))
+            (Arc::new(store), named(&directory.display().to_string(), objects))
         }
         StorageChoice::Etcd(options) => {
             let store = EtcdBackend::connect((**options).clone()).await.map_err(StartError::Connect)?;
-            (Arc::new(store), false, named(&format!("etcd at {}", options.endpoints.join(",")), None))
+            (Arc::new(store), named(&format!("etcd at {}", options.endpoints.join(",")), None))
         }
     })
 }
@@ -427,11 +431,12 @@ type Caches = Arc<Vec<Arc<Cacher>>>;
 fn registry(
     builder: &Builder,
     backend: Arc<dyn Backend>,
-    near: bool,
     metrics: &prometheus::Registry,
 ) -> Result<(Arc<Registry>, Caches), StartError> {
     let (cache_metrics, storage_metrics) =
         (CacheMetrics::register(metrics)?, StorageMetrics::register(metrics)?);
+    let options =
+        CacherOptions { history_bytes_max: builder.watch_cache_history_bytes, ..CacherOptions::default() };
     let mut caches = Vec::new();
     let mut fault = None;
     let registry = Registry::new(builder.registry.clone(), |resource: &'static Resource, inspector| {
@@ -448,8 +453,7 @@ fn registry(
         if !builder.watch_cache || resource.plural == "events" {
             return store;
         }
-        let options = CacherOptions { history_from_storage: near, ..CacherOptions::default() };
-        let cache = Arc::new(Cacher::new(store, prefix, what, options, &cache_metrics));
+        let cache = Arc::new(Cacher::new(store, prefix, what, options.clone(), &cache_metrics));
         caches.push(Arc::clone(&cache));
         cache
     });
@@ -485,8 +489,14 @@ fn reachable_ip(ip: IpAddr) -> IpAddr {
     if ip.is_unspecified() { IpAddr::V4(Ipv4Addr::LOCALHOST) } else { ip }
 }
 
-fn health(registry: &Arc<Registry>, caches: &Caches, stopping: &Stopping) -> Health {
+fn health(
+    registry: &Arc<Registry>,
+    caches: &Caches,
+    backend: &Arc<dyn Backend>,
+    stopping: &Stopping,
+) -> Health {
     let (registry, caches, stopping) = (Arc::clone(registry), Arc::clone(caches), stopping.clone());
+    let backend = Arc::clone(backend);
     let storage_answers = move || {
         let storage = keepwatch_registry::kinds::find("", "v1", "namespaces")
             .and_then(|resource| registry.storage(resource).cloned());
@@ -506,7 +516,8 @@ fn health(registry: &Arc<Registry>, caches: &Caches, stopping: &Stopping) -> Hea
     };
     Health::new([
         Check::new("etcd", true, storage_answers),
-        Check::new("watch-cache", false, caches_are_filled),
+        Check::new("watch-cache", false, caches_are_filled)
+            .with_detail(move || history::in_words(backend.history())),
         Check::new("shutdown", false, goes_on),
     ])
 }

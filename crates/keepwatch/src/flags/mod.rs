@@ -129,6 +129,9 @@ pub struct Storage {
     /// Keep at least this many changes, however old they are.
     #[arg(long, value_name = "COUNT", default_value = "100000", value_parser = values::count)]
     pub history_min_events: usize,
+    /// Keep no more history than this, whatever the two above say. [default: 1Gi, in memory 256Mi]
+    #[arg(long, value_name = "BYTES", value_parser = values::bytes)]
+    pub history_max_bytes: Option<usize>,
     /// URLs of the etcd members, separated by commas.
     #[arg(long, value_name = "URLS", value_delimiter = ',', value_parser = values::etcd_server)]
     pub etcd_servers: Vec<String>,
@@ -144,12 +147,18 @@ pub struct Storage {
     /// Key of that certificate.
     #[arg(long, value_name = "FILE")]
     pub etcd_keyfile: Option<PathBuf>,
+    /// Compact etcd this often, and so keep its history for at least as long; 0 leaves it to others.
+    #[arg(long, value_name = "DURATION", default_value = "5m0s", value_parser = values::duration)]
+    pub etcd_compaction_interval: Duration,
     /// Serve lists and watches from memory.
     #[arg(
         long, value_name = "BOOL", default_value = "true", default_missing_value = "true",
         num_args = 0..=1, require_equals = true, action = clap::ArgAction::Set, value_parser = values::boolean
     )]
     pub watch_cache: bool,
+    /// Keep so much of each resource's recent history in memory; watches read older changes from the store.
+    #[arg(long, value_name = "BYTES", default_value = "32Mi", value_parser = values::bytes)]
+    pub watch_cache_history_bytes: usize,
 }
 
 /// How clients know the server, and the server its clients.
@@ -326,13 +335,23 @@ impl Storage {
             let flag = flags.iter().find(|flag| given(flag));
             flag.map_or(Ok(()), |flag| Err(Failure::flag(&format!("--{}", flag.replace('_', "-")), fault)))
         };
+        if !self.watch_cache {
+            out_of_place(&["watch_cache_history_bytes"], "does not go with --watch-cache=false")?;
+        }
         if self.kind != StorageKind::Etcd {
-            let flags = ["etcd_servers", "etcd_prefix", "etcd_cafile", "etcd_certfile", "etcd_keyfile"];
+            let flags = [
+                "etcd_servers",
+                "etcd_prefix",
+                "etcd_cafile",
+                "etcd_certfile",
+                "etcd_keyfile",
+                "etcd_compaction_interval",
+            ];
             return out_of_place(&flags, "goes with --storage=etcd only");
         }
         out_of_place(
-            &["history_min_age", "history_min_events"],
-            "does not go with --storage=etcd, which keeps its history itself",
+            &["history_min_age", "history_min_events", "history_max_bytes"],
+            "does not go with --storage=etcd, which keeps its history itself; see --etcd-compaction-interval",
         )?;
         if self.etcd_servers.is_empty() {
             return Err(Failure::flag("--etcd-servers", "--storage=etcd needs it: http(s)://host:2379,…"));
@@ -438,6 +457,9 @@ mod tests {
         assert_eq!(serve.storage.kind, StorageKind::Embedded);
         assert_eq!(serve.storage.history_min_age, Duration::from_secs(300));
         assert_eq!(serve.storage.history_min_events, 100_000);
+        assert_eq!(serve.storage.history_max_bytes, None);
+        assert_eq!(serve.storage.watch_cache_history_bytes, 32 << 20);
+        assert_eq!(serve.storage.etcd_compaction_interval, Duration::from_secs(300));
         assert_eq!(serve.storage.etcd_prefix, "/registry");
         assert!(serve.storage.watch_cache && serve.storage.etcd_servers.is_empty());
         assert!(serve.access.tls_cert_file.is_none() && serve.access.cors_allowed_origins.is_empty());

@@ -126,6 +126,23 @@ pub(super) fn count(text: &str) -> Result<usize, String> {
     count.ok_or_else(|| format!("{text:?} is not a whole number of 0 or more"))
 }
 
+/// A number of bytes with a unit, such as `64Mi`.
+pub(super) fn bytes(text: &str) -> Result<usize, String> {
+    const MIN: usize = 1 << 20;
+    let unit = text.trim_start_matches(|c: char| c.is_ascii_digit());
+    let shift = match unit {
+        "" => Some(0),
+        "Ki" => Some(10),
+        "Mi" => Some(20),
+        "Gi" => Some(30),
+        _ => None,
+    };
+    let number = text.strip_suffix(unit).and_then(digits).and_then(|number| number.parse::<usize>().ok());
+    let bytes = number.zip(shift).and_then(|(number, shift)| number.checked_mul(1 << shift));
+    let bytes = bytes.ok_or_else(|| format!("{text:?} is not a number of bytes: write it as 64Mi"))?;
+    if bytes < MIN { Err(format!("{text:?} is too little: give 1Mi or more")) } else { Ok(bytes) }
+}
+
 pub(super) fn seconds(text: &str) -> Result<Duration, String> {
     let seconds = digits(text).and_then(|text| text.parse::<u32>().ok());
     let seconds = seconds.ok_or_else(|| format!("{text:?} is not a number of seconds"))?;
@@ -266,6 +283,23 @@ mod tests {
         ] {
             let message = format!("{text:?} is not a duration: write it as 1h30m, 90s or 500ms");
             assert_eq!(duration(text), Err(message));
+        }
+    }
+
+    #[test]
+    fn bytes_are_read_with_a_unit_or_without() {
+        for (text, expected) in
+            [("1048576", 1 << 20), ("1024Ki", 1 << 20), ("64Mi", 64 << 20), ("2Gi", 2 << 30)]
+        {
+            assert_eq!(bytes(text), Ok(expected), "{text}");
+        }
+        let far = "9".repeat(40);
+        for text in ["", "Mi", "5 Mi", "-5Mi", "1.5Mi", "5mi", "5MiB", "5é", "17179869184Gi", &far] {
+            let message = format!("{text:?} is not a number of bytes: write it as 64Mi");
+            assert_eq!(bytes(text), Err(message));
+        }
+        for text in ["0", "5", "1048575", "1Ki"] {
+            assert_eq!(bytes(text), Err(format!("{text:?} is too little: give 1Mi or more")));
         }
     }
 
