@@ -298,6 +298,8 @@ pub(crate) struct Connection {
     sender: Sender,
 }
 
+/// How often a connection is made anew for one request that was not sent.
+const RECONNECTIONS_MAX: usize = 3;
 /// How much of an answer that is no success is told.
 const ERROR_MAX_BYTES: usize = 300;
 
@@ -342,7 +344,31 @@ impl Connection {
         Ok(Events::of_body(answer.into_body()))
     }
 
+    /// A server may close a connection that was idle. Where nothing was sent over it, another one is made, as every
+    /// client does.
     async fn send(&mut self, method: Method, path: &str, body: Bytes) -> Result<Response<Incoming>, Refused> {
+        let mut request = self.request(method, path, body)?;
+        let mut reconnections = 0;
+        let answer = loop {
+            match self.sender.send(request).await {
+                Ok(answer) => break answer,
+                Err((Some(unsent), _)) if reconnections < RECONNECTIONS_MAX => {
+                    request = unsent;
+                    reconnections += 1;
+                    self.sender = self.cluster.connect().await?.sender;
+                }
+                Err((_, error)) => return Err(Failure::at(path)(error).into()),
+            }
+        };
+        if answer.status().is_success() {
+            return Ok(answer);
+        }
+        let code = answer.status();
+        let body = answer.into_body().collect().await.map_err(Failure::at(path))?.to_bytes();
+        Err(Refused::Answer(code, format!("{path}: {}", why(&body))))
+    }
+
+    fn request(&self, method: Method, path: &str, body: Bytes) -> Result<Request<Full<Bytes>>, Failure> {
         let kind = match method {
             Method::PATCH => "application/merge-patch+json",
             _ => "application/json",
@@ -353,31 +379,39 @@ impl Connection {
         if !body.is_empty() {
             request = request.header(header::CONTENT_TYPE, kind);
         }
-        let no_request = || Failure::at(format!("no request can be made of {full}"));
-        let sent = match &mut self.sender {
-            Sender::Http1(sender) => {
-                sender.ready().await.map_err(Failure::at(path))?;
-                let request = request.uri(&full).header(header::HOST, &shared.address);
-                let mut request = request.body(Full::new(body)).map_err(no_request())?;
-                request.headers_mut().extend(shared.headers.clone());
-                sender.send_request(request).await
-            }
-            Sender::Http2(sender) => {
-                sender.ready().await.map_err(Failure::at(path))?;
+        let request = match &self.sender {
+            Sender::Http1(_) => request.uri(&full).header(header::HOST, &shared.address),
+            Sender::Http2(_) => {
                 let scheme = if shared.tls.is_some() { "https" } else { "http" };
-                let request = request.uri(format!("{scheme}://{}{full}", shared.address));
-                let mut request = request.body(Full::new(body)).map_err(no_request())?;
-                request.headers_mut().extend(shared.headers.clone());
-                sender.send_request(request).await
+                request.uri(format!("{scheme}://{}{full}", shared.address))
             }
         };
-        let answer = sent.map_err(Failure::at(path))?;
-        if answer.status().is_success() {
-            return Ok(answer);
+        let mut request = request
+            .body(Full::new(body))
+            .map_err(Failure::at(format!("no request can be made of {full}")))?;
+        request.headers_mut().extend(shared.headers.clone());
+        Ok(request)
+    }
+}
+
+impl Sender {
+    /// Sends a request. What could not even be begun to be sent comes back with the error.
+    async fn send(
+        &mut self,
+        request: Request<Full<Bytes>>,
+    ) -> Result<Response<Incoming>, (Option<Request<Full<Bytes>>>, hyper::Error)> {
+        let ready = match self {
+            Sender::Http1(sender) => sender.ready().await,
+            Sender::Http2(sender) => sender.ready().await,
+        };
+        if let Err(closed) = ready {
+            return Err((Some(request), closed));
         }
-        let code = answer.status();
-        let body = answer.into_body().collect().await.map_err(Failure::at(path))?.to_bytes();
-        Err(Refused::Answer(code, format!("{path}: {}", why(&body))))
+        let sent = match self {
+            Sender::Http1(sender) => sender.try_send_request(request).await,
+            Sender::Http2(sender) => sender.try_send_request(request).await,
+        };
+        sent.map_err(|mut error| (error.take_message(), error.into_error()))
     }
 }
 
@@ -398,4 +432,54 @@ pub(crate) struct ReadThrough {
     pub(crate) found: usize,
     /// Its beginning.
     pub(crate) start: Vec<u8>,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use tokio::{
+        io::{AsyncReadExt, AsyncWriteExt},
+        net::TcpListener,
+    };
+
+    const ANSWER: &str = "HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nok";
+
+    /// A server that closes a connection after one answer, or instead of one, as `answers` says of each connection.
+    async fn asked_twice(answers: [&'static str; 2]) -> Vec<bool> {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let url: Uri = format!("http://{}", listener.local_addr().unwrap()).parse().unwrap();
+        let serving = tokio::spawn(async move {
+            for answer in answers {
+                let (mut stream, _) = listener.accept().await.unwrap();
+                assert!(stream.read(&mut [0; 4096]).await.unwrap() > 0);
+                stream.write_all(answer.as_bytes()).await.unwrap();
+            }
+        });
+        let cluster = Cluster::new(Config::new(url), Protocol::Http1).await.unwrap();
+        let mut connection = cluster.connect().await.unwrap();
+        let mut answered = Vec::new();
+        for _ in 0..2 {
+            answered.push(connection.get("/version").await.is_ok());
+            // Until it is known here that the server has closed it.
+            while let Sender::Http1(sender) = &mut connection.sender
+                && !sender.is_closed()
+                && answered.len() == 1
+            {
+                tokio::task::yield_now().await;
+            }
+        }
+        serving.await.unwrap();
+        answered
+    }
+
+    #[tokio::test]
+    async fn a_request_goes_over_another_connection_if_the_server_has_closed_an_idle_one() {
+        assert_eq!(asked_twice([ANSWER, ANSWER]).await, [true, true]);
+    }
+
+    /// Who knows what the server has done with it.
+    #[tokio::test]
+    async fn a_request_that_was_sent_is_not_sent_again() {
+        assert_eq!(asked_twice(["", ANSWER]).await, [false, true]);
+    }
 }

@@ -21,5 +21,5 @@ mod watching;
 pub use cluster::Protocol;
 pub use failure::Failure;
 pub use run::{Options, run};
-pub use scenario::Scenario;
+pub use scenario::{Scenario, WINDOW_FLAG};
 pub use target::{Own, Target};

@@ -3,7 +3,7 @@
 use crate::{kubeconfig, signals::Signals, watch::one_line};
 use keepwatch::flags::{Bench, Failure, Spoken, StorageKind};
 use keepwatch_bench::{
-    Options, Own, Protocol, Target,
+    Options, Own, Protocol, Scenario, Target, WINDOW_FLAG,
     report::{self, Verdict},
     results::Results,
 };
@@ -106,13 +106,16 @@ async fn target(flags: &Bench) -> Result<Target, Failure> {
     };
     let etcd =
         (!flags.etcd_servers.is_empty()).then(|| format!("--etcd-servers={}", flags.etcd_servers.join(",")));
+    // So that watchers of these can be further behind than the watch cache reaches.
+    let is_about_lag = |scenario: &Scenario| matches!(scenario, Scenario::Slow | Scenario::Resume);
+    let window = flags.scenarios()?.iter().any(is_about_lag).then(|| WINDOW_FLAG.to_owned());
     Ok(Target::Own(Own {
         program,
         storage: storage.to_owned(),
         directory: flags.data_dir.clone(),
         is_tls: flags.tls,
         beside: flags.pid.clone(),
-        flags: etcd.into_iter().collect(),
+        flags: etcd.into_iter().chain(window).collect(),
     }))
 }
 

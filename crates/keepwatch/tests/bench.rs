@@ -4,7 +4,7 @@
 
 use k8s_openapi::api::core::v1::{ConfigMap, Namespace};
 use keepwatch::Server;
-use keepwatch_bench::results::Results;
+use keepwatch_bench::results::{Results, Row};
 use kube::{Api, ResourceExt, api::ListParams};
 use std::{
     path::Path,
@@ -42,6 +42,12 @@ fn results(arguments: &str) -> Results {
     results
 }
 
+/// How many pages the server read from its store, because its watch cache did not have what slow watchers missed.
+fn pages_read(slow: &Row) -> f64 {
+    let figure = slow.figures.iter().find(|figure| figure.name == "read from the store's history");
+    figure.map_or(0.0, |figure| figure.value)
+}
+
 fn names(results: &Results) -> Vec<&str> {
     results.scenarios.iter().map(|scenario| scenario.name.as_str()).collect()
 }
@@ -66,6 +72,9 @@ fn a_tour_of_everything_is_measured_and_verified() {
     // Everything that changes is watched by somebody.
     let selective = &results.scenarios[4].rows;
     assert_eq!((selective[1].count, selective[2].count), (40, 40));
+    // The slow ones were so far behind that the watch cache did not have what they missed.
+    let slow = &results.scenarios[5].rows[1];
+    assert!(pages_read(slow) > 0.0, "{slow:?}");
     let resumed = &results.scenarios[6].rows[0];
     assert_eq!(resumed.count, 12 * 500);
 }
@@ -73,7 +82,7 @@ fn a_tour_of_everything_is_measured_and_verified() {
 #[test]
 fn whatever_is_spoken_everybody_is_told_everything() {
     for arguments in [
-        "fan-out resume --protocol http2",
+        "fan-out resume slow --protocol http2",
         "fan-out resume slow --protocol websocket",
         "fan-out list --tls=false",
         "fan-out --protocol websocket --tls=false",
@@ -83,6 +92,9 @@ fn whatever_is_spoken_everybody_is_told_everything() {
         assert_eq!(results.load.is_tls, !arguments.contains("tls=false"), "{arguments}");
         let fan_out = results.scenarios.iter().find(|scenario| scenario.name == "fan-out").unwrap();
         assert_eq!(fan_out.rows[0].count, 480, "{arguments}");
+        if let Some(slow) = results.scenarios.iter().find(|scenario| scenario.name == "slow") {
+            assert!(pages_read(&slow.rows[1]) > 0.0, "{arguments}: {:?}", slow.rows);
+        }
     }
 }
 

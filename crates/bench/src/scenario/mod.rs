@@ -19,6 +19,7 @@ use crate::{
 use std::{fmt, str::FromStr, sync::Arc, time::Duration};
 use tokio::time::sleep;
 
+pub use slow::WINDOW_FLAG;
 pub(crate) use write::fill;
 
 /// A kind of load.
@@ -102,7 +103,8 @@ impl Scenario {
                 "Everybody watches one object of their own, so that a change concerns one of all watchers."
             }
             Scenario::Slow => {
-                "Some watchers read too slowly to keep up, then read on; nobody should miss anything because of it."
+                "Some watchers read too slowly to keep up, then read on; nobody should miss anything because of it. (The watch \
+                 cache of a server that is started for this holds 1 MiB of history, so that they fall behind that, too.)"
             }
             Scenario::Idle => {
                 "Everybody watches, and nothing happens: what a watcher costs that is told nothing."

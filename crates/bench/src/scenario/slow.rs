@@ -2,7 +2,8 @@
 //!
 //! What a slow watcher is not told it has to list again, and never learns what happened in between: lost events. Those who
 //! read fast must not be held up by those who do not: late events. More is written than lies on the way between server and
-//! client, so that the server has to do something about those who do not read.
+//! client, so that the server has to do something about those who do not read; and more than the watch cache holds of a
+//! server that is started for this ([`WINDOW_FLAG`]), so that it has to read what they missed from its store.
 
 use super::{COMPLETE, Outcome, answered, figure, tell_unsent, writers};
 use crate::{
@@ -20,6 +21,12 @@ use std::{sync::Arc, time::Duration};
 const WATCHERS: std::ops::RangeInclusive<usize> = 2..=50;
 /// How much that is at least. Linux keeps up to 4 MiB for a reader that does not come.
 const BYTES_EACH: f64 = 12e6;
+/// How many changes there are at the least: several times what the watch cache holds then.
+const CHANGES_MIN: f64 = 8000.0;
+/// With this, a server's watch cache holds about 2,000 changes. The slow ones are further behind than that.
+pub const WINDOW_FLAG: &str = "--watch-cache-history-bytes=1Mi";
+/// What such a server calls the pages that it reads from its store for watchers.
+const HISTORY_READS: &str = "keepwatch_watch_cache_history_reads_total";
 /// How many changes there are in a second at the most to come to that; rather it takes longer.
 const RATE_MAX: f64 = 1000.0;
 
@@ -29,6 +36,7 @@ pub(super) async fn slow(run: &Arc<Run>) -> Result<Outcome, Failure> {
     let slow_count = ((all as f64 * options.slow_share).round() as usize).clamp(1, all - 1);
     run.progress.says("opening watches");
     let from = run.version().await?;
+    let reads_before = history_reads(run).await;
     let (fast_late, slow_late) = (Arc::new(Latencies::default()), Arc::new(Latencies::default()));
     let fast = Watchers::open(run, Audience::of_everything(all - slow_count, from, &fast_late)).await?;
     let slow = Audience::of_everything(slow_count, from, &slow_late);
@@ -49,7 +57,10 @@ pub(super) async fn slow(run: &Arc<Run>) -> Result<Outcome, Failure> {
     meter.leaves_out(fast_ended, run.now());
     meter.ends(slow.settle(|_| ledger.tally()).await);
     // How late they are is their own doing.
-    let slow_row = row(&meter.with(Arc::default()), &slow, "slow", &ledger.tally());
+    let mut slow_row = row(&meter.with(Arc::default()), &slow, "slow", &ledger.tally());
+    if let (Some(before), Some(after)) = (reads_before, history_reads(run).await) {
+        slow_row.figures.push(figure("read from the store's history", after - before, "pages", None));
+    }
     let checks = vec![
         fast.check(COMPLETE, |_| ledger.tally()),
         slow.check("every slow watcher saw every event, once and in order", |_| ledger.tally()),
@@ -61,9 +72,17 @@ pub(super) async fn slow(run: &Arc<Run>) -> Result<Outcome, Failure> {
 /// At the pace of the run, or faster if that is not enough.
 fn pace(run: &Run) -> Pace {
     let (rate, seconds) = (run.options.rate, run.options.duration.as_secs_f64());
-    let enough = BYTES_EACH / run.objects.bytes() as f64;
+    let enough = (BYTES_EACH / run.objects.bytes() as f64).max(CHANGES_MIN);
     let rate = rate.max((enough / seconds).min(RATE_MAX));
     Pace::at_rate(Duration::from_secs_f64(seconds.max(enough / rate)), rate)
+}
+
+/// How many pages the server has read from its store for watchers, if it counts them.
+async fn history_reads(run: &Run) -> Option<f64> {
+    let text = run.cluster.connect().await.ok()?.get("/metrics").await.ok()?;
+    let text = String::from_utf8_lossy(&text);
+    let counts = text.lines().filter(|line| line.starts_with(HISTORY_READS) && line.contains("configmaps"));
+    counts.filter_map(|line| line.rsplit(' ').next()?.parse().ok()).next()
 }
 
 fn row(meter: &Meter<'_>, watchers: &Watchers, what: &str, written: &Tally) -> Row {

@@ -15,6 +15,9 @@ use tokio::time::sleep;
 
 /// How many changes are missed by those who come back.
 const MISSED: u64 = 500;
+/// The same for those who were away for long, and how many they are at the most: what each is told is much.
+const MISSED_BY_LONG_AWAY: u64 = 5000;
+const LONG_AWAY_MAX: usize = 50;
 
 pub(super) async fn fan_out(run: &Arc<Run>) -> Result<Outcome, Failure> {
     run.progress.says("opening watches");
@@ -123,25 +126,35 @@ pub(super) async fn idle(run: &Arc<Run>) -> Result<Outcome, Failure> {
     Ok(Outcome { rows: vec![row], checks: vec![check] })
 }
 
+/// Once for a short time, and once for so long that the watch cache of a server that is started for this does not hold what
+/// they missed.
 pub(super) async fn resume(run: &Arc<Run>) -> Result<Outcome, Failure> {
+    let mut outcome = come_back(run, run.options.watchers, MISSED).await?;
+    let long_away = come_back(run, run.options.watchers.min(LONG_AWAY_MAX), MISSED_BY_LONG_AWAY).await?;
+    outcome.rows.extend(long_away.rows);
+    outcome.checks.extend(long_away.checks);
+    Ok(outcome)
+}
+
+async fn come_back(run: &Arc<Run>, all: usize, missed: u64) -> Result<Outcome, Failure> {
     run.progress.says("opening watches");
     let from = run.version().await?;
     let late = Arc::new(Latencies::default());
-    let audience = Audience::of_everything(run.options.watchers, from, &late);
+    let audience = Audience::of_everything(all, from, &late);
     drop(Watchers::open(run, audience.clone()).await?);
     run.cluster.part().await;
     run.progress.says("writing, nobody watches");
     let (writers, ledger) = (writers(run).await?, Arc::new(Ledger::default()));
-    let driven = drive(run, writers, every(run), Pace::exactly(MISSED), &ledger, &late).await?;
+    let driven = drive(run, writers, every(run), Pace::exactly(missed), &ledger, &late).await?;
     sleep(SETTLING).await;
     run.progress.says("all come back");
     let mut meter = run.meter();
-    let (all, missed) = (run.options.watchers, Some(ledger.tally().total()));
     let until_back = Arc::new(Latencies::default());
-    let audience = Audience { at_once: all, missed, latencies: Arc::clone(&until_back), ..audience };
+    let (at_once, told) = (all, Some(ledger.tally().total()));
+    let audience = Audience { at_once, missed: told, latencies: Arc::clone(&until_back), ..audience };
     let watchers = Watchers::open(run, audience).await?;
     meter.ends(watchers.settle(|_| ledger.tally()).await);
-    let name = format!("{all} watchers, {MISSED} missed events each");
+    let name = format!("{all} watchers, {missed} missed events each");
     let mut told = meter.row(name, "event", watchers.heard(), 0);
     tell_cuts(&mut told, &watchers);
     let name = "connected, and told everything it missed";
