@@ -3,8 +3,9 @@
 //! Where the RFC and Kubernetes differ this is Kubernetes: `replace` puts in a key that was not there, an index below zero
 //! counts from the end, only `replace` and `test` take the whole document, and a missing value is null.
 //!
-//! Kept true: nothing an operation puts in lies deeper than the reader of documents allows, and what copies add has a
-//! limit, as each could otherwise double the document.
+//! Kept true: nothing an operation puts in lies deeper than the reader of documents allows; what copies add has a limit, as
+//! each could otherwise double the document; and so has what insertions and removals move in lists, as each could otherwise
+//! move a whole list.
 
 use super::{NESTING_LEVELS_MAX, PatchError, cannot_unmarshal, nesting};
 use crate::schema::{self, Problems};
@@ -16,6 +17,9 @@ pub const OPERATIONS_MAX: usize = 10_000;
 
 /// How much JSON the copies of one patch may make, all together. Their values are no more than a document may have.
 const COPIED_BYTES_MAX: usize = 3 * 1024 * 1024;
+
+/// How many elements of lists the insertions and removals of one patch may move, all together.
+const MOVED_ELEMENTS_MAX: usize = 10_000_000;
 
 /// The operations of a patch, in order.
 #[derive(Clone, Debug)]
@@ -83,7 +87,11 @@ impl Patch {
 
     /// The document as the operations make it, if each of them succeeds.
     pub fn apply(&self, mut document: Value) -> Result<Value, PatchError> {
-        let mut budget = Budget { bytes: COPIED_BYTES_MAX, values: schema::VALUES_MAX };
+        let mut budget = Budget {
+            bytes: COPIED_BYTES_MAX,
+            values: schema::VALUES_MAX,
+            moved_elements: MOVED_ELEMENTS_MAX,
+        };
         for operation in &self.0 {
             operation.apply(&mut document, &mut budget).map_err(PatchError::DoesNotFit)?;
         }
@@ -125,25 +133,25 @@ impl Operation {
         match self {
             Operation::Add { path, value } => {
                 check_depth(path, value)?;
-                add(document, path, value.clone())
+                add(document, path, value.clone(), budget)
             }
-            Operation::Remove { path } => remove(document, path).map(drop),
+            Operation::Remove { path } => remove(document, path, budget).map(drop),
             Operation::Replace { path, value } => {
                 check_depth(path, value)?;
                 replace(document, path, value.clone())
             }
             Operation::Move { from, path } => {
-                let value = remove(document, from)?;
+                let value = remove(document, from, budget)?;
                 if path.0.len() > from.0.len() {
                     budget.spend(&value, path)?;
                 }
-                add(document, path, value)
+                add(document, path, value, budget)
             }
             Operation::Copy { from, path } => {
                 let value = get(document, from)?;
                 budget.spend(value, path)?;
                 let value = value.clone();
-                add(document, path, value)
+                add(document, path, value, budget)
             }
             Operation::Test { path, value } => {
                 let found = if path.0.is_empty() { &*document } else { get(document, path)? };
@@ -215,13 +223,14 @@ fn get<'a>(document: &'a mut Value, path: &Pointer) -> Result<&'a Value, &'stati
     }
 }
 
-fn add(document: &mut Value, path: &Pointer, value: Value) -> Result<(), &'static str> {
+fn add(document: &mut Value, path: &Pointer, value: Value, budget: &mut Budget) -> Result<(), &'static str> {
     let (last, parents) = path.split()?;
     match container(document, parents)? {
         Value::Object(fields) => drop(fields.insert(last.to_owned(), value)),
         Value::Array(items) if last == "-" => items.push(value),
         Value::Array(items) => {
             let at = index(last, items.len() + 1)?;
+            budget.spend_moves(items.len() - at)?;
             items.insert(at, value);
         }
         _ => return Err(NO_PATH),
@@ -248,11 +257,15 @@ fn replace(document: &mut Value, path: &Pointer, value: Value) -> Result<(), &'s
     Ok(())
 }
 
-fn remove(document: &mut Value, path: &Pointer) -> Result<Value, &'static str> {
+fn remove(document: &mut Value, path: &Pointer, budget: &mut Budget) -> Result<Value, &'static str> {
     let (last, parents) = path.split()?;
     match container(document, parents)? {
         Value::Object(fields) => fields.remove(last).ok_or(NO_PATH),
-        Value::Array(items) => index(last, items.len()).map(|at| items.remove(at)),
+        Value::Array(items) => {
+            let at = index(last, items.len())?;
+            budget.spend_moves(items.len() - at)?;
+            Ok(items.remove(at))
+        }
         _ => Err(NO_PATH),
     }
 }
@@ -263,11 +276,12 @@ fn check_depth(path: &Pointer, value: &Value) -> Result<(), &'static str> {
     levels.and_then(|levels| nesting(value, levels)).map(drop).ok_or("the document would nest too deep")
 }
 
-/// What copies may still cost. Moving something deeper is paid for as well: its depth has to be measured, and a patch
-/// could ask for that ten thousand times.
+/// What copies, insertions and removals may still cost. Moving something deeper is paid for as well: its depth has to be
+/// measured, and a patch could ask for that ten thousand times.
 struct Budget {
     bytes: usize,
     values: usize,
+    moved_elements: usize,
 }
 
 impl Budget {
@@ -276,6 +290,13 @@ impl Budget {
         let left = self.values.checked_sub(schema::count_values(value));
         self.values = left.ok_or("the copies have too many values")?;
         serde_json::to_writer(self, value).map_err(|_| "the copies are too large")
+    }
+
+    /// Pays for the elements of a list that make room or close up.
+    fn spend_moves(&mut self, elements: usize) -> Result<(), &'static str> {
+        let left = self.moved_elements.checked_sub(elements);
+        self.moved_elements = left.ok_or("the patch moves too many elements of lists")?;
+        Ok(())
     }
 }
 
@@ -504,6 +525,19 @@ mod tests {
     }
 
     /// Twenty times the document doubles; the copies together pass 3 MiB long before.
+    /// Each of them moves the whole list: one such patch took three seconds.
+    #[test]
+    fn moves_in_a_long_list_have_a_limit() {
+        let list = |count: usize| json!({"x": vec![0; count]});
+        let to_the_end = json!({"op": "move", "from": "/x/0", "path": "/x/-"});
+        let to_the_front = json!({"op": "move", "from": "/x/-1", "path": "/x/0"});
+        for operation in [to_the_end, to_the_front] {
+            let often = Value::Array(vec![operation; OPERATIONS_MAX - 1]);
+            assert_eq!(patched(&list(900), &often), Ok(list(900)));
+            check_refused([(list(380_000), often)]);
+        }
+    }
+
     #[test]
     fn copies_cannot_grow_without_limit() {
         let document = json!({"a": {"x": "0123456789"}});
