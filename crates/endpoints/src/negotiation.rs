@@ -164,12 +164,53 @@ fn form_of(clause: &Clause<'_>) -> Option<Form> {
 
 /// How a body is written, from its Content-Type.
 pub fn body_media(content_type: Option<&str>) -> Result<Media, Status> {
-    let media = content_type.unwrap_or_default().split(';').next().unwrap_or_default().trim();
-    if media.is_empty() {
+    let content_type = content_type.unwrap_or_default();
+    if content_type.is_empty() {
         return Ok(Media::Json);
     }
-    let known = MEDIA.iter().find(|(name, _)| *name == media);
+    let (media, parameters) = content_type.split_once(';').unwrap_or((content_type, ""));
+    let is_it = |(name, _): &&(&str, Media)| name.eq_ignore_ascii_case(media.trim());
+    let known = MEDIA.iter().find(is_it).filter(|_| are_parameters(parameters));
     known.map(|(_, media)| *media).ok_or_else(|| Status::unsupported_media_type(&ACCEPTED))
+}
+
+/// Whether this is `name=value; name="quoted value"`, perhaps with nothing after the last semicolon.
+fn are_parameters(text: &str) -> bool {
+    let mut rest = text.trim();
+    while !rest.is_empty() {
+        let Some((name, value)) = rest.split_once('=') else { return false };
+        let Some(after) = after_value(value) else { return false };
+        if !is_token(name.trim_start()) {
+            return false;
+        }
+        rest = match after.trim_start().strip_prefix(';') {
+            Some(more) => more.trim_start(),
+            None if after.trim_start().is_empty() => "",
+            None => return false,
+        };
+    }
+    true
+}
+
+/// What follows the value of a parameter.
+fn after_value(text: &str) -> Option<&str> {
+    let Some(quoted) = text.strip_prefix('"') else {
+        let end = text.find([';', ' ', '\t']).unwrap_or(text.len());
+        return is_token(&text[..end]).then(|| &text[end..]);
+    };
+    let mut is_escaped = false;
+    let end = quoted.find(|c| {
+        let is_end = c == '"' && !is_escaped;
+        is_escaped = c == '\\' && !is_escaped;
+        is_end
+    })?;
+    Some(&quoted[end + 1..])
+}
+
+/// A word that HTTP takes without quotes.
+fn is_token(text: &str) -> bool {
+    let is_part = |b: u8| b.is_ascii_graphic() && !b"()<>@,;:\\\"/[]?=".contains(&b);
+    !text.is_empty() && text.bytes().all(is_part)
 }
 
 #[cfg(test)]
@@ -224,5 +265,26 @@ mod tests {
         assert_eq!(body_media(None), Ok(Media::Json));
         assert_eq!(body_media(Some("application/json; charset=utf-8")), Ok(Media::Json));
         assert_eq!(body_media(Some("text/plain")).unwrap_err().code, 415);
+        // As the real server takes and refuses them.
+        for (content_type, is_taken) in [
+            ("", true),
+            ("APPLICATION/JSON", true),
+            ("application/Yaml", true),
+            ("application/json;", true),
+            ("application/json; ", true),
+            ("application/json;x=1", true),
+            ("application/json ;x=1", true),
+            ("application/json;x=\"a b\"", true),
+            ("application/json;x=", false),
+            ("application/json;x", false),
+            ("application/json; charset", false),
+            ("application/json;;charset=utf-8", false),
+            ("application/json;x=\"a", false),
+            ("application/json,x", false),
+            ("application/jsonx", false),
+            ("*/*", false),
+        ] {
+            assert_eq!(body_media(Some(content_type)).is_ok(), is_taken, "{content_type:?}");
+        }
     }
 }

@@ -260,8 +260,14 @@ impl Registry {
         let _underway = self.underway.begin();
         target.must_match(&mut document)?;
         self.admit_create(target, &mut document).await?;
-        if !text(&document, &["metadata", "resourceVersion"]).is_empty() {
-            return Err(Status::unexplained("resourceVersion should not be set on objects to be created"));
+        match text(&document, &["metadata", "resourceVersion"]).parse::<u64>() {
+            // Zero, and what is no version at all, count as none.
+            Ok(0) | Err(_) => drop(fields(&mut document, &["metadata"]).remove("resourceVersion")),
+            Ok(_) => {
+                return Err(Status::unexplained(
+                    "resourceVersion should not be set on objects to be created",
+                ));
+            }
         }
         let resource = target.resource;
         strategy::prepare_create(resource, &mut document, target.namespace, Timestamp::now(), who);

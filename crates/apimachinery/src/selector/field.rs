@@ -56,7 +56,8 @@ impl FieldSelector {
         equalities.find(|term| term.field == field).map(|term| term.value.as_str())
     }
 
-    /// The same selector over renamed fields, or the first refusal of a field.
+    /// The same selector over renamed fields, or the first refusal of a field. A term without a field and a value, as `=`
+    /// is one, says nothing and is left out.
     ///
     /// ```
     /// # use keepwatch_apimachinery::selector::FieldSelector;
@@ -72,7 +73,9 @@ impl FieldSelector {
         self,
         mut rename: impl FnMut(String) -> Result<String, E>,
     ) -> Result<FieldSelector, E> {
-        self.terms.into_iter().map(|term| Ok(FieldTerm { field: rename(term.field)?, ..term })).collect()
+        let says_something = |term: &FieldTerm| !(term.field.is_empty() && term.value.is_empty());
+        let terms = self.terms.into_iter().filter(says_something);
+        terms.map(|term| Ok(FieldTerm { field: rename(term.field)?, ..term })).collect()
     }
 }
 
@@ -317,5 +320,9 @@ mod tests {
         let map = |text| FieldSelector::parse(text).unwrap().try_map_fields(rename).map(|s| s.to_string());
         assert_eq!(map("z=1,m!=2"), Ok("a=1,m!=2".to_owned()));
         assert_eq!(map("m=1,x=2"), Err("field label not supported: x".to_owned()));
+        for (text, left) in [("=", ""), ("!=", ""), ("=,=", ""), ("==,m=1", "m=1")] {
+            assert_eq!(map(text), Ok(left.to_owned()), "{text}");
+        }
+        assert!(map("=x").is_err());
     }
 }

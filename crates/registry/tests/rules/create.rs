@@ -15,6 +15,18 @@ async fn the_namespace_and_kind_of_the_path_are_filled_in() {
     assert_eq!([&made["kind"], &made["apiVersion"]], ["ConfigMap", "v1"]);
 }
 
+/// As the real server has it: only another number than zero is a version.
+#[tokio::test]
+async fn a_version_of_zero_and_one_that_is_none_are_left_out_of_a_new_object() {
+    let world = World::new().await;
+    for (name, version) in [("zero", "0"), ("word", "abc")] {
+        let sent = json!({"metadata": {"name": name, "resourceVersion": version}});
+        let made = world.post("configmaps default", sent).await;
+        assert_eq!(made.line(), "201");
+        assert_ne!(made.body["metadata"]["resourceVersion"], version);
+    }
+}
+
 #[tokio::test]
 async fn another_namespace_than_the_paths_is_refused() {
     let world = World::new().await;
