@@ -30,10 +30,11 @@ import servers
 
 MAPS = "/api/v1/namespaces/default/configmaps"
 OBJECTS = 20
-OBJECT_BYTES = 2000
+# Every fifth object is large.
+OBJECT_BYTES = [2000, 2000, 2000, 2000, 20000]
 # How a change is numbered, in every form in which objects are sent.
 NUMBER = re.compile(rb"s(\d{9})e")
-# How long a watcher may take to hear the rest when nothing is written any more, and a request to be answered.
+# How long a watcher may take to receive the rest when nothing is written any more, and a request to be answered.
 PATIENCE_SECONDS = 120
 REQUEST_SECONDS = 30
 # So long a change is kept on every store with its default flags, and twice as long for who is being served.
@@ -129,7 +130,7 @@ class Writer(threading.Thread):
     def run(self) -> None:
         try:
             self.write()
-        except Exception as error:  # noqa: BLE001: told at the end
+        except Exception as error:  # noqa: BLE001: reported at the end
             self.fault = repr(error)
         self.changes.is_over = True
 
@@ -237,6 +238,8 @@ class Watcher(threading.Thread):
     def take(self, data: bytes) -> None:
         data = self.tail + data
         if b'"type":"ERROR"' in data or b"\n\x05ERROR" in data:
+            if b'"code":410' not in data and b"too old resource version" not in data:
+                raise AssertionError(f"it got an error: {data[-500:]}")
             raise Expired()
         end = 0
         for match in NUMBER.finditer(data):
@@ -302,7 +305,8 @@ class Slow(Watcher):
         super().take(data)
         self.lag()
         if not self.changes.is_over:
-            time.sleep(len(data) / (OBJECT_BYTES * self.options.rate / 10))
+            mean = sum(OBJECT_BYTES) / len(OBJECT_BYTES)
+            time.sleep(len(data) / (mean * self.options.rate / 10))
 
 
 class Selective(Away):
@@ -325,7 +329,7 @@ class Selective(Away):
         return next(self.due(), None) is None
 
     def due(self):
-        """What it has yet to hear: the number of a change and what it must be called."""
+        """What it has yet to receive: the number of a change and the type of its event."""
         band_of = dict(self.band_of)
         for number in range(self.at + 1, len(self.changes.versions)):
             name, new = self.changes.names[number], self.changes.bands[number]
@@ -340,12 +344,14 @@ class Selective(Away):
         for line in lines:
             event = json.loads(line)
             if event["type"] == "ERROR":
+                if event["object"]["code"] != 410:
+                    raise AssertionError(f"it got an error: {event}")
                 raise Expired()
             self.version = version = int(event["object"]["metadata"]["resourceVersion"])
             if event["type"] != "BOOKMARK":
-                self.hear(event["type"], version)
+                self.receive(event["type"], version)
 
-    def hear(self, kind: str, version: int) -> None:
+    def receive(self, kind: str, version: int) -> None:
         with self.changes.grown:
             self.changes.grown.wait_for(lambda: self.changes.versions and self.changes.versions[-1] >= version,
                                         PATIENCE_SECONDS)
@@ -377,7 +383,8 @@ def lag(store: str, options) -> list:
         cluster = Cluster(store, options.flag, parts)
         connection = cluster.connect()
         for number in range(OBJECTS):
-            body = {"metadata": {"name": f"lag-{number}"}, "data": {"padding": "x" * (OBJECT_BYTES - 300)}}
+            padding = "x" * (OBJECT_BYTES[number % len(OBJECT_BYTES)] - 300)
+            body = {"metadata": {"name": f"lag-{number}"}, "data": {"padding": padding}}
             cluster.ask(connection, "POST", MAPS, body)
         version = int(cluster.ask(connection, "GET", f"{MAPS}?limit=1")["metadata"]["resourceVersion"])
         changes = Changes(version)
@@ -439,7 +446,7 @@ def main() -> int:
 def run(store: str, options) -> list:
     try:
         return lag(store, options)
-    except Exception as error:  # noqa: BLE001: one store's failure is told with the others' results
+    except Exception as error:  # noqa: BLE001: one store's failure is reported with the others' results
         print(f"FAIL  {store}: {error!r}", flush=True)
         return [repr(error)]
 

@@ -42,7 +42,7 @@ pub(crate) struct Event {
 }
 
 impl Event {
-    /// A change that storage told of when it was long past; none if it is about no object.
+    /// A change that was read from storage's history; none if it has no object.
     pub(crate) fn past(change: PastChange) -> Option<Self> {
         let PastChange { revision, old, new } = change;
         let (old, is_old_unread) = match old {

@@ -37,8 +37,9 @@ const READS_MAX: usize = 8;
 const KEPT_BYTES_MAX: usize = 16 << 20;
 /// How many bytes of pages are kept of a resource even if others have taken all the room.
 const KEPT_OF_A_RESOURCE_BYTES_MIN: usize = 2 << 20;
-/// How many readings stay open to be continued, and how many of them of one resource.
-const OPEN_READINGS_MAX: usize = 64;
+/// How many readings stay open to be continued, and how many of them of one resource. Each holds what its backend reads
+/// at a time: up to 1 MiB, or one change.
+const OPEN_READINGS_MAX: usize = 32;
 const OPEN_READINGS_OF_A_RESOURCE_MAX: usize = 8;
 
 /// How much old history is read at a time and kept. Cloning shares the limits: the caches of a server have the same ones.

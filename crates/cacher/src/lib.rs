@@ -529,7 +529,7 @@ impl Cacher {
     fn must_be_kept(&self, state: &State, requested: ResourceVersion) -> Result<(), StorageError> {
         let Err(TooOld(begins_after)) = state.history.reaches(requested) else { return Ok(()) };
         let storage = &self.shared.storage;
-        // Where progress is not told, nobody could say when the end of storage's history is reached.
+        // Without progress notifications nothing says when the end of storage's history is reached.
         let oldest = if storage.tells_progress() { storage.compacted_revision() } else { Some(begins_after) };
         match oldest.filter(|oldest| requested < *oldest) {
             Some(oldest) => Err(StorageError::Expired(ExpiredRead::WatchAfter { requested, oldest })),

@@ -82,7 +82,7 @@ struct Inbox {
     waiting_bytes: usize,
     /// The revision of what was put in last.
     last: Option<ResourceVersion>,
-    /// The state that is being told.
+    /// The revision of the initial state, while it is being delivered.
     state: Option<ResourceVersion>,
     /// A bookmark was due while the watcher was behind.
     bookmark_due: bool,
@@ -199,7 +199,7 @@ impl Watcher {
         }
     }
 
-    /// The revision after which the watcher still needs changes from a history, or the state at which it is told.
+    /// The oldest revision that the watcher still needs: of the initial state, or before the changes it has yet to read.
     pub(crate) fn oldest_needed(&self) -> Option<ResourceVersion> {
         let inbox = self.inbox.lock();
         match inbox.mode {
@@ -246,7 +246,7 @@ pub(crate) struct Reader {
 }
 
 enum Stage {
-    /// The state is being told, after this key.
+    /// The initial state is being delivered, and has got to this key.
     State {
         revision: ResourceVersion,
         after: Option<Key>,
@@ -298,6 +298,11 @@ impl Reader {
     /// How many events were taken, since this was last asked, that were there before the watch began.
     pub(crate) fn take_initial_count(&mut self) -> usize {
         std::mem::take(&mut self.initial_count)
+    }
+
+    /// Whether there is something to deliver without looking for more.
+    pub(crate) fn has_events(&self) -> bool {
+        !self.taken.is_empty()
     }
 
     /// Whether what the reader took last came from storage, because the cache did not hold it.

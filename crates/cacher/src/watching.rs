@@ -26,8 +26,9 @@ use tokio::{
     time::{Instant, Sleep, sleep, sleep_until},
 };
 
-/// How many objects of an earlier state are read from storage at a time.
-const STATE_OBJECTS: usize = 100;
+/// How many objects of an earlier state are read from storage at a time, and how many bytes that should come to.
+const STATE_OBJECTS_MAX: usize = 100;
+const STATE_BYTES: usize = 64 << 10;
 /// How long to wait before storage is asked again for something old, at first and at last.
 const RETRY_AFTER_MIN: Duration = Duration::from_millis(100);
 const RETRY_AFTER_MAX: Duration = Duration::from_secs(2);
@@ -43,6 +44,8 @@ pub(crate) struct Watching {
     lagging: Option<Arc<Lagging>>,
     /// A task of its own, so that it does not hold up other watchers while this one is not read.
     loading: Option<JoinHandle<Result<Loaded, StorageError>>>,
+    /// How many objects of an earlier state to read next, if some were read before.
+    state_objects: Option<usize>,
 }
 
 /// What storage answered.
@@ -54,7 +57,7 @@ enum Loaded {
 impl Watching {
     pub(crate) fn new(shared: Arc<Shared>, reader: Reader, deadline: Option<Instant>) -> Self {
         let deadline = deadline.map(|deadline| Box::pin(sleep_until(deadline)));
-        Self { shared, reader, deadline, lagging: None, loading: None }
+        Self { shared, reader, deadline, lagging: None, loading: None, state_objects: None }
     }
 
     fn poll_read(&mut self, context: &mut Context<'_>) -> Poll<Read> {
@@ -68,12 +71,23 @@ impl Watching {
                 match loaded.unwrap_or_else(|error| Err(StorageError::backend("reading old history", error)))
                 {
                     Ok(Loaded::Page(page)) => self.reader.take_page(&page),
-                    Ok(Loaded::State(list)) => self.reader.take_state(list),
+                    Ok(Loaded::State(list)) => {
+                        let bytes = list.items.iter().map(|object| object.value.len()).sum();
+                        self.state_objects = Some(state_objects(list.items.len(), bytes));
+                        self.reader.take_state(list);
+                    }
                     Err(error) => return Poll::Ready(self.reader.fail(error)),
                 }
             }
             match ready!(self.reader.poll_next(&self.shared.state, context)) {
-                Read::NeedsStorage(wanted) => self.load(wanted),
+                Read::NeedsStorage(wanted) => {
+                    self.load(wanted);
+                    if self.loading.is_none() && !self.reader.has_events() {
+                        // There was nothing for this watcher in a page that others have read. They have their turn.
+                        context.waker().wake_by_ref();
+                        return Poll::Pending;
+                    }
+                }
                 read => {
                     if !self.reader.reads_storage() {
                         self.lagging = None;
@@ -96,7 +110,12 @@ impl Watching {
         {
             return self.reader.take_page(&page);
         }
+        let state_objects = self.state_objects.unwrap_or_else(|| {
+            let store = &self.shared.state.read().store;
+            state_objects(store.len(), store.bytes())
+        });
         let load = Load {
+            state_objects,
             shared: self.shared.clone(),
             lagging: lagging.clone(),
             scope: scope.clone(),
@@ -114,6 +133,12 @@ struct Load {
     scope: Scope,
     predicate: Predicate,
     wanted: StorageRead,
+    state_objects: usize,
+}
+
+/// How many objects to read so that they have about as many bytes as they should, if they are like these.
+fn state_objects(objects: usize, bytes: usize) -> usize {
+    (STATE_BYTES * objects.max(1) / bytes.max(1)).clamp(1, STATE_OBJECTS_MAX)
 }
 
 impl Load {
@@ -147,7 +172,7 @@ impl Load {
 
     async fn load(&self) -> Result<Loaded, StorageError> {
         match &self.wanted {
-            // Nobody could say when the end of storage's history is reached.
+            // Without progress notifications nothing says when the end of storage's history is reached.
             StorageRead::Changes { .. } if !self.shared.storage.tells_progress() => {
                 Err(StorageError::Expired(ExpiredRead::Watch))
             }
@@ -160,7 +185,7 @@ impl Load {
                 let request = ListRequest {
                     recursive: matches!(self.scope, Scope::Children(_)),
                     at: state_at(*revision, after.as_ref(), prefix),
-                    limit: Some(STATE_OBJECTS),
+                    limit: Some(self.state_objects),
                     predicate: self.predicate.clone(),
                 };
                 let key = self.shared.keys.relative(prefix);

@@ -57,22 +57,22 @@ async fn open(directory: &Path) -> Arc<dyn Backend> {
     }
 }
 
-async fn on_disk(options: CacherOptions) -> Fixture {
+async fn on_disk() -> Fixture {
     let directory = tempfile::tempdir().expect("a directory");
     let path = directory.path().to_owned();
     let reopen = move || {
         let path = path.clone();
         async move { open(&path).await }
     };
-    fixture(open(directory.path()).await, options).await.reopening(reopen).guard(directory)
+    fixture(open(directory.path()).await, small_window()).await.reopening(reopen).guard(directory)
 }
 
-async fn on_etcd(options: CacherOptions) -> Fixture {
+async fn on_etcd() -> Fixture {
     let etcd = EtcdServer::start().await;
     let backend = EtcdBackend::connect(EtcdOptions::new([etcd.url()])).await.expect("connect to etcd");
     // etcd does not grant leases shorter than its election timeouts.
     let capabilities = Capabilities { shortest_ttl: Duration::from_secs(2), cached: true };
-    fixture(Arc::new(backend), options).await.capabilities(capabilities).guard(etcd)
+    fixture(Arc::new(backend), small_window()).await.capabilities(capabilities).guard(etcd)
 }
 
 mod memory {
@@ -97,25 +97,20 @@ mod memory_with_a_small_window {
 
 mod disk {
     use super::*;
-    keepwatch_storage::testing::conformance!(on_disk(small_window()).await);
+    keepwatch_storage::testing::conformance!(on_disk().await);
 
     #[test]
     fn model_of_the_cache_over_a_disk() {
-        model::check_model(32, || on_disk(small_window()));
+        model::check_model(32, on_disk);
     }
 }
 
 mod etcd {
     use super::*;
-    keepwatch_storage::testing::conformance!(on_etcd(CacherOptions::default()).await);
+    keepwatch_storage::testing::conformance!(on_etcd().await);
 
     #[test]
     fn model_of_the_cache_over_etcd() {
-        model::check_model(8, || on_etcd(CacherOptions::default()));
+        model::check_model(8, on_etcd);
     }
-}
-
-mod etcd_with_a_small_window {
-    use super::*;
-    keepwatch_storage::testing::conformance!(on_etcd(small_window()).await);
 }

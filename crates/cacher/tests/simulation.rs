@@ -1,7 +1,7 @@
 //! A cluster's life in virtual time, from a seed: writers, watchers that read, dawdle, stop, leave and come back, lists, and
 //! a storage that fails, is cut off and compacted, so that the cache falls behind and is filled anew. Whatever happens,
 //! every watcher's streams keep the five guarantees, and every list is the state at the revision that it names; and where
-//! nothing fails, a watcher hears that it is too late only if compaction has passed it.
+//! nothing fails, a watcher gets 410 only if compaction has passed it.
 //!
 //! A failing run prints its seed; `KEEPWATCH_SEED=<seed> cargo test -p keepwatch-cacher --test simulation` repeats it,
 //! step by step. `./test` runs a few thousand seeds, `./test long` a hundred thousand.

@@ -36,7 +36,7 @@ const BETWEEN_MAX: u64 = 4;
 /// What a sleeping watcher is woken for. Written under the state's lock.
 #[derive(Default)]
 pub(crate) struct Waiter {
-    /// All changes in its scope before this one are told or taken; 0 if all are.
+    /// All changes in its scope before this one are delivered or taken; 0 if all are.
     pending_from: AtomicU64,
     /// No change in its scope is newer than this.
     last_change: AtomicU64,
@@ -148,8 +148,8 @@ pub(crate) fn start(
     start_with(shared, scope, after, progress, waiter, true)
 }
 
-/// Starts a watch for a reader of old changes, which tells how far it is as soon as it has told everything. Only
-/// `with_previous` does it tell what was before a key was written that existed.
+/// Starts a watch for a reader of old changes, which reports progress as soon as it has delivered everything. Updates
+/// carry the version before only if `with_previous` is set.
 pub(crate) fn start_past(
     shared: &Arc<Shared>,
     scope: Scope,
@@ -223,9 +223,13 @@ fn events(
     let mut events = VecDeque::with_capacity(changes.len());
     let mut reached = None;
     let mut fetched = Fetched { log, values: HashMap::new(), bytes: 0 };
-    fetched.read_ahead(&changes)?;
+    let is_read_ahead = fetched.read_ahead(&changes)?;
     for change in changes {
         let (key, revision) = (change.key, change.revision);
+        let is_missing = change.now.as_ref().is_some_and(|now| !fetched.has(now));
+        if reached.is_some() && (fetched.bytes >= BATCH_LOG_BYTES_MAX || (is_read_ahead && is_missing)) {
+            break;
+        }
         let before = change.before.filter(|_| with_previous || change.now.is_none());
         let previous = before.map(|found| fetched.fetch(found)).transpose()?;
         events.push_back(match change.now.map(|found| fetched.fetch(found)).transpose()? {
@@ -233,9 +237,6 @@ fn events(
             None => BackendEvent::Delete { key, revision, previous },
         });
         reached = Some(revision);
-        if fetched.bytes >= BATCH_LOG_BYTES_MAX {
-            break;
-        }
     }
     Ok((events, reached))
 }
@@ -244,37 +245,47 @@ fn events(
 struct Fetched<'a> {
     log: &'a LogReader,
     values: HashMap<ResourceVersion, KeyValue>,
+    /// How many bytes the values have that were handed out.
     bytes: usize,
 }
 
 impl Fetched<'_> {
-    /// Reads new versions that lie side by side in the log in one go: each read for itself would take a whole block.
-    fn read_ahead(&mut self, changes: &[FoundChange]) -> Result<(), StorageError> {
+    /// Reads new versions that lie side by side in the log in one go: each read by itself would read a whole block.
+    /// Returns whether that was worth it.
+    fn read_ahead(&mut self, changes: &[FoundChange]) -> Result<bool, StorageError> {
         let in_log = |change: &&FoundChange| change.now.as_ref().is_some_and(|now| now.value.is_in_log());
         let wanted: HashSet<_> = changes.iter().filter(in_log).map(|change| change.revision).collect();
-        let (Some(first), Some(last)) = (wanted.iter().min(), wanted.iter().max()) else { return Ok(()) };
+        let (Some(first), Some(last)) = (wanted.iter().min(), wanted.iter().max()) else { return Ok(false) };
         let between = last.get() - first.get() + 1;
         if between > wanted.len() as u64 * BETWEEN_MAX {
-            return Ok(());
+            return Ok(false);
         }
+        // What is passed over is read as well.
+        let mut read_bytes = 0;
         self.log.read_all(*first, *last, |entry| {
+            read_bytes += entry.bytes() as usize;
             if let What::Put { value, created, .. } = entry.what
                 && wanted.contains(&entry.revision)
             {
-                self.bytes += value.len();
                 let item = KeyValue { key: entry.key, value, created, modified: entry.revision };
                 self.values.insert(entry.revision, item);
             }
-            self.bytes < BATCH_LOG_BYTES_MAX
-        })
+            read_bytes < BATCH_LOG_BYTES_MAX
+        })?;
+        Ok(true)
+    }
+
+    /// Whether a version need not be read from the log any more.
+    fn has(&self, found: &Found) -> bool {
+        !found.value.is_in_log() || self.values.contains_key(&found.modified)
     }
 
     fn fetch(&mut self, found: Found) -> Result<KeyValue, StorageError> {
-        if let Some(item) = self.values.get(&found.modified) {
-            return Ok(item.clone());
-        }
         let from_log = found.value.is_in_log();
-        let item = fetch(self.log, found)?.ok_or(StorageError::Expired(ExpiredRead::Watch))?;
+        let item = match self.values.get(&found.modified) {
+            Some(item) => item.clone(),
+            None => fetch(self.log, found)?.ok_or(StorageError::Expired(ExpiredRead::Watch))?,
+        };
         if from_log {
             self.bytes += item.value.len();
             self.values.insert(item.modified, item.clone());
@@ -374,6 +385,36 @@ impl Watcher {
                 let _ = tokio::time::timeout_at(progress.due, rung).await;
             }
             None => rung.await,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Embedded, EmbeddedOptions};
+    use keepwatch_storage::Backend;
+
+    /// It once read 1 MiB for every single event.
+    #[tokio::test]
+    async fn what_is_read_ahead_is_handed_out_together() {
+        let directory = tempfile::tempdir().unwrap();
+        let store = Embedded::open(directory.path(), EmbeddedOptions::default()).unwrap();
+        let key = Key::from_backend("/registry/pods/a");
+        let mut last = None;
+        // Most of these are no longer in memory.
+        for _ in 0..600 {
+            let written = store.put_if(&key, last, vec![b'x'; 20_000].into(), None).await.unwrap();
+            let keepwatch_storage::Swap::Done(revision) = written else { panic!("nobody else writes") };
+            last = Some(revision);
+        }
+        let scope = Scope::Children(Key::from_backend("/registry/pods/"));
+        let after = ResourceVersion::new(1).unwrap();
+        let changes = || store.shared.state.read().mvcc.changes_after(after, &scope, 100, 1000).0;
+        for (with_previous, expected) in [(false, 50..=60), (true, 25..=60)] {
+            let (events, reached) = events(&store.shared.log, changes(), with_previous).unwrap();
+            assert!(expected.contains(&events.len()), "{} events", events.len());
+            assert_eq!(reached.map(ResourceVersion::get), Some(events.len() as u64 + 1));
         }
     }
 }

@@ -10,7 +10,7 @@
 
 use crate::{
     store::{Shared, as_etcd, as_version},
-    watch::TellsProgress,
+    watch::ReportsProgress,
 };
 use etcd_client::{Compare, CompareOp, Txn, TxnOp, TxnOpResponse};
 use futures::StreamExt;
@@ -155,7 +155,7 @@ async fn follow(shared: &Arc<Shared>) -> Result<(), StorageError> {
         note(shared, &item);
     }
     let mut watch =
-        crate::watch::start(shared.clone(), Scope::Object(key), current, TellsProgress::Never).await?;
+        crate::watch::start(shared.clone(), Scope::Object(key), current, ReportsProgress::Never).await?;
     while let Some(event) = watch.next().await {
         if let BackendEvent::Put { item, .. } = event? {
             note(shared, &item);

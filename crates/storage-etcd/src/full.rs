@@ -14,7 +14,7 @@
 use crate::{
     error::Fault,
     store::Shared,
-    watch::{self, TellsProgress},
+    watch::{self, ReportsProgress},
 };
 use bytes::Bytes;
 use futures::StreamExt;
@@ -51,7 +51,11 @@ impl Sent<'_> {
     ) -> Result<BackendEvent, StorageError> {
         let first = async {
             let scope = Scope::Object(self.key.clone());
-            watch::start(shared.clone(), scope, before, TellsProgress::Never).await?.next().await.transpose()
+            watch::start(shared.clone(), scope, before, ReportsProgress::Never)
+                .await?
+                .next()
+                .await
+                .transpose()
         };
         match timeout_at(shared.members.deadline(), first).await {
             Ok(Ok(Some(change))) => Ok(change),

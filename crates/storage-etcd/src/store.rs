@@ -10,7 +10,7 @@ use crate::{
     lease::Leases,
     members::{self, Members},
     options::EtcdOptions,
-    watch::{self, TellsProgress},
+    watch::{self, ReportsProgress},
 };
 use async_trait::async_trait;
 use bytes::Bytes;
@@ -280,7 +280,7 @@ impl Backend for EtcdBackend {
         after: ResourceVersion,
         progress: bool,
     ) -> Result<BackendWatch, StorageError> {
-        let progress = if progress { TellsProgress::OnRequest } else { TellsProgress::Never };
+        let progress = if progress { ReportsProgress::OnRequest } else { ReportsProgress::Never };
         watch::start(self.shared.clone(), scope, after, progress).await
     }
 
@@ -290,7 +290,7 @@ impl Backend for EtcdBackend {
         after: ResourceVersion,
         _with_previous: bool,
     ) -> Result<BackendWatch, StorageError> {
-        watch::start(self.shared.clone(), scope, after, TellsProgress::WhenCaughtUp).await
+        watch::start(self.shared.clone(), scope, after, ReportsProgress::WhenCaughtUp).await
     }
 
     async fn request_progress(&self) -> Result<(), StorageError> {

@@ -34,16 +34,16 @@ const STREAM_IS_GOOD_AFTER: Duration = Duration::from_secs(10);
 const LOGIN_TOO_OLD: [&str; 2] =
     ["etcdserver: invalid auth token", "etcdserver: revision of auth store is old"];
 
-/// How often a watch of the past asks etcd how far it is. etcd leaves a request unanswered while it has more to tell.
+/// How often a watch of the past requests progress. etcd leaves a request unanswered while it has more to send.
 const PAST_PROGRESS_INTERVAL: Duration = Duration::from_millis(50);
 
-/// When a watch tells progress.
+/// When a watch reports progress.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(crate) enum TellsProgress {
+pub(crate) enum ReportsProgress {
     Never,
-    /// When somebody asks all watches for it, and when etcd tells it by itself.
+    /// On request to all watches, and whenever etcd reports it.
     OnRequest,
-    /// As soon as it has told everything: it asks by itself, again and again.
+    /// As soon as it has delivered everything: the watch requests progress itself, again and again.
     WhenCaughtUp,
 }
 
@@ -52,14 +52,14 @@ pub(crate) async fn start(
     shared: Arc<Shared>,
     scope: Scope,
     after: ResourceVersion,
-    progress: TellsProgress,
+    progress: ReportsProgress,
 ) -> Result<BackendWatch, StorageError> {
     let progress_requests = shared.progress_requests.subscribe();
     let mut watch = Watch {
         shared,
         scope,
-        progress: (progress != TellsProgress::Never).then_some(progress_requests),
-        asks_by_itself: progress == TellsProgress::WhenCaughtUp,
+        progress: (progress != ReportsProgress::Never).then_some(progress_requests),
+        requests_progress: progress == ReportsProgress::WhenCaughtUp,
         received: Received::after(as_etcd(after)),
         open: None,
         failures: 0,
@@ -78,8 +78,8 @@ struct Watch {
     scope: Scope,
     /// Tells of requests for progress, if this watch is to tell progress; else progress is received, not told.
     progress: Option<tokio::sync::watch::Receiver<u64>>,
-    /// Whether it asks how far it is without being told to.
-    asks_by_itself: bool,
+    /// Whether it requests progress by itself.
+    requests_progress: bool,
     received: Received,
     open: Option<Open>,
     /// How many streams broke in a row.
@@ -127,7 +127,7 @@ impl Watch {
         }
         let message = tokio::select! {
             message = open.stream.message() => message,
-            () = progress_requested(&mut self.progress, self.asks_by_itself) => {
+            () = progress_requested(&mut self.progress, self.requests_progress) => {
                 // If there is no room for the request it goes unanswered; whoever needs the answer asks again.
                 let _sent = open.stream.request_progress().now_or_never();
                 return Ok(());
@@ -248,8 +248,11 @@ impl Watch {
 }
 
 /// Waits until somebody wants progress told; for ever where it is not.
-async fn progress_requested(requests: &mut Option<tokio::sync::watch::Receiver<u64>>, asks_by_itself: bool) {
-    if asks_by_itself {
+async fn progress_requested(
+    requests: &mut Option<tokio::sync::watch::Receiver<u64>>,
+    requests_progress: bool,
+) {
+    if requests_progress {
         return sleep(PAST_PROGRESS_INTERVAL).await;
     }
     if let Some(requests) = requests

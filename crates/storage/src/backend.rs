@@ -132,9 +132,9 @@ pub trait Backend: Send + Sync + 'static {
         progress: bool,
     ) -> Result<BackendWatch, StorageError>;
 
-    /// The same as a watch with progress, for a reader of old changes. It should tell progress by itself once it has told
-    /// everything there is. If `with_previous` is not set, the changes of keys that existed before and still exist need not
-    /// tell what was before.
+    /// The same as a watch with progress, for a reader of old changes. It should report progress by itself once it has
+    /// delivered everything there is. If `with_previous` is not set, updates of existing keys need not carry the version
+    /// before.
     async fn watch_past(
         &self,
         scope: Scope,

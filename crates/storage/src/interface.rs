@@ -299,8 +299,8 @@ pub trait Storage: Send + Sync + 'static {
     async fn watch(&self, key: &str, request: WatchRequest) -> Result<Watch, StorageError>;
 
     /// Reads the changes of a key, or of what is below it, after one revision, up to and including another one that the
-    /// storage has reached. The object before an update is read only if `with_old` is set. Needs a storage that tells
-    /// progress. One that keeps no history says that it is gone.
+    /// storage has reached. The object before an update is read only if `with_old` is set. Needs a storage
+    /// that reports progress. One that keeps no history answers `Expired`.
     async fn past_changes(
         &self,
         _key: &str,

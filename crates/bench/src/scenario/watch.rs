@@ -15,7 +15,7 @@ use tokio::time::sleep;
 
 /// How many changes are missed by those who come back.
 const MISSED: u64 = 500;
-/// The same for those who were away for long, and how many they are at the most: what each is told is much.
+/// The same for those who were away for long, and how many watchers there are at the most: each receives much.
 const MISSED_BY_LONG_AWAY: u64 = 5000;
 const LONG_AWAY_MAX: usize = 50;
 
@@ -150,8 +150,9 @@ async fn come_back(run: &Arc<Run>, all: usize, missed: u64) -> Result<Outcome, F
     run.progress.says("all come back");
     let mut meter = run.meter();
     let until_back = Arc::new(Latencies::default());
-    let (at_once, told) = (all, Some(ledger.tally().total()));
-    let audience = Audience { at_once, missed: told, latencies: Arc::clone(&until_back), ..audience };
+    let (at_once, missed_events) = (all, Some(ledger.tally().total()));
+    let audience =
+        Audience { at_once, missed: missed_events, latencies: Arc::clone(&until_back), ..audience };
     let watchers = Watchers::open(run, audience).await?;
     meter.ends(watchers.settle(|_| ledger.tally()).await);
     let name = format!("{all} watchers, {missed} missed events each");

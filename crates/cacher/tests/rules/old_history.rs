@@ -1,4 +1,4 @@
-//! Watches that need more than the cache's window holds: what they hear comes from storage, then from the cache.
+//! Watches that need more than the cache's window holds: their events come from storage, then from the cache.
 
 use super::{
     gate::{Call, Gate},

@@ -1,7 +1,7 @@
 //! Reading old changes: a backend's watch from an old revision, which ends where the reader wants it to.
 //!
 //! Kept true: every change in the scope between the two revisions is read once and in order, each with the object
-//! before it; the stream ends only when the backend has told everything up to the second revision.
+//! before it; the stream ends only when the backend has delivered everything up to the second revision.
 
 use super::{Store, watch::known};
 use crate::{
@@ -18,7 +18,7 @@ use tokio::time::timeout;
 
 /// How long a backend may be silent before it is asked how far it is.
 const SILENCE_MAX: Duration = Duration::from_millis(100);
-/// How many bytes of objects are remembered because the next change of each tells of it again, one being the least.
+/// How many bytes of objects are remembered because the next change of each carries it again, one being the least.
 const RECENT_BYTES_MAX: usize = 256 << 10;
 /// What an object takes beside its value.
 const OBJECT_BYTES: usize = 512;

@@ -73,7 +73,7 @@ impl View {
         fixture.watch_with(self.key, request).await
     }
 
-    /// A watch tells what it should of the changes after a revision.
+    /// A watch delivers every change after a revision that this view sees.
     async fn hears_all(&self, watch: &mut Watching, history: &History, after: ResourceVersion) {
         let due = history.told(after.get(), u64::MAX, &|key, value| self.sees(key, value));
         let told: Vec<Seen> = watch.events(due.len()).await.iter().map(Seen::from).collect();
@@ -81,7 +81,7 @@ impl View {
     }
 }
 
-/// From wherever a watch begins, up to compaction, it tells everything since, once and in order, through any selector.
+/// From wherever a watch begins, up to compaction, it delivers everything since, once and in order, through any selector.
 pub async fn watches_from_every_revision_since_compaction_tell_everything(fixture: &Fixture) {
     let before = fixture.revision().await;
     let history = churn(fixture, 400).await;
@@ -101,7 +101,7 @@ pub async fn watches_from_every_revision_since_compaction_tell_everything(fixtur
     }
 }
 
-/// A watch that is not read for long goes on where it was, and hears what comes then.
+/// A watch that is not read for a long time goes on where it was, and is up to date then.
 pub async fn a_watch_that_is_read_again_after_long_tells_everything(fixture: &Fixture) {
     let before = fixture.revision().await;
     let mut watches = Vec::new();
