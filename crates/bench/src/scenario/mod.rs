@@ -103,8 +103,7 @@ impl Scenario {
                 "Everybody watches one object of their own, so that a change concerns one of all watchers."
             }
             Scenario::Slow => {
-                "Some watchers read too slowly to keep up, then read on; nobody should miss anything because of it. (The watch \
-                 cache of a server that is started for this holds 1 MiB of history, so that they fall behind that, too.)"
+                "Some watchers read too slowly to keep up, then read on; nobody should miss anything because of it."
             }
             Scenario::Idle => {
                 "Everybody watches, and nothing happens: what a watcher costs that is told nothing."

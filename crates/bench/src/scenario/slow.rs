@@ -22,7 +22,9 @@ const WATCHERS: std::ops::RangeInclusive<usize> = 2..=50;
 /// How much that is at least. Linux keeps up to 4 MiB for a reader that does not come.
 const BYTES_EACH: f64 = 12e6;
 /// How many changes there are at the least: several times what the watch cache holds then.
-const CHANGES_MIN: f64 = 8000.0;
+const CHANGES_MIN: f64 = 6000.0;
+/// How many times longer than planned writing them may take.
+const LONGER_MAX: u32 = 10;
 /// With this, a server's watch cache holds about 2,000 changes. The slow ones are further behind than that.
 pub const WINDOW_FLAG: &str = "--watch-cache-history-bytes=1Mi";
 /// What such a server calls the pages that it reads from its store for watchers.
@@ -74,7 +76,10 @@ fn pace(run: &Run) -> Pace {
     let (rate, seconds) = (run.options.rate, run.options.duration.as_secs_f64());
     let enough = (BYTES_EACH / run.objects.bytes() as f64).max(CHANGES_MIN);
     let rate = rate.max((enough / seconds).min(RATE_MAX));
-    Pace::at_rate(Duration::from_secs_f64(seconds.max(enough / rate)), rate)
+    let planned = Duration::from_secs_f64(seconds.max(enough / rate));
+    // However slow the server is: with fewer changes nobody would be far behind.
+    let count = Some((rate * planned.as_secs_f64()).ceil() as u64);
+    Pace { duration: planned * LONGER_MAX, count, rate: Some(rate) }
 }
 
 /// How many pages the server has read from its store for watchers, if it counts them.

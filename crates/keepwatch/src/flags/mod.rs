@@ -156,7 +156,7 @@ pub struct Storage {
         num_args = 0..=1, require_equals = true, action = clap::ArgAction::Set, value_parser = values::boolean
     )]
     pub watch_cache: bool,
-    /// Keep so much of each resource's recent history in memory; watches read older changes from the store.
+    /// Keep this much of each resource's history in memory; older changes are read from the store.
     #[arg(long, value_name = "BYTES", default_value = "32Mi", value_parser = values::bytes)]
     pub watch_cache_history_bytes: usize,
 }
@@ -568,7 +568,7 @@ mod tests {
             ),
             (
                 "--storage=etcd --etcd-servers=http://a --history-min-age=1h",
-                "--history-min-age: does not go with --storage=etcd, which keeps its history itself",
+                "--history-min-age: does not go with --storage=etcd, which keeps its history itself; see --etcd-compaction-interval",
             ),
             (
                 "--storage=etcd --etcd-servers=https://a",
