@@ -9,14 +9,14 @@ use crate::{
     history_pages::Page,
     state::{Change, State},
     sync::{Mutex, RwLock},
-    watcher::{Read, Reader, Start, StorageRead, Wakers, Watcher},
+    watcher::{Reader, Start, StorageRead, Wakers, Watcher},
 };
 use keepwatch_apimachinery::ResourceVersion;
 use keepwatch_storage::{
     Attributes, Key, Object, OldObject, PastChange, Predicate, Scope, Version, WatchEvent,
 };
 use loom::{future::block_on, sync::Arc, thread};
-use std::{future::poll_fn, time::Duration};
+use std::{future::poll_fn, task::Poll, time::Duration};
 use tokio::time::Instant;
 
 fn try_every_order(run: impl Fn() + Send + Sync + 'static) {
@@ -85,16 +85,19 @@ impl Cache {
         self.state.write().end_watches(&mut wakers);
     }
 
-    /// The next event; none when the watch has ended.
+    /// The next event; none when the watch has ended. What the cache does not hold comes from storage.
     fn next(&self, reader: &mut Reader) -> Option<WatchEvent> {
         loop {
-            match block_on(poll_fn(|context| reader.poll_next(&self.state, context))) {
-                Read::Event(event) => return Some(event),
-                Read::Ended => return None,
-                Read::NeedsStorage(StorageRead::Changes { after, until }) => {
-                    reader.take_page(&self.page(after, until))
+            let read = block_on(poll_fn(|context| match reader.poll_next(&self.state, context) {
+                Poll::Ready(event) => Poll::Ready(Ok(event)),
+                Poll::Pending => {
+                    reader.take_wanted().map_or(Poll::Pending, |wanted| Poll::Ready(Err(*wanted)))
                 }
-                Read::NeedsStorage(StorageRead::State { .. }) | Read::Failed(_) => panic!("all is well"),
+            }));
+            match read {
+                Ok(event) => return event,
+                Err(StorageRead::Changes { after, until }) => reader.take_page(&self.page(after, until)),
+                Err(StorageRead::State { .. }) => panic!("the state is at hand"),
             }
         }
     }

@@ -423,7 +423,7 @@ mod tests {
     fn events_of_one_revision_are_all_told_to_a_reader_that_takes_one_of_them_early() {
         use crate::{
             sync::RwLock,
-            watcher::{INBOX_EVENTS_MAX, Read, Start},
+            watcher::{INBOX_EVENTS_MAX, Start},
         };
         use keepwatch_storage::{Predicate, Scope};
         use std::task::{Context, Poll, Waker};
@@ -436,8 +436,7 @@ mod tests {
             Watcher::add(&mut state.write(), scope, Predicate::everything(), start, None, false);
         let mut next = || loop {
             match reader.poll_next(&state, &mut Context::from_waker(Waker::noop())) {
-                Poll::Ready(Read::Event(event)) => return event.revision().get(),
-                Poll::Ready(_) => panic!("there is more to tell"),
+                Poll::Ready(event) => return event.expect("there is more").revision().get(),
                 Poll::Pending => {}
             }
         };

@@ -3,7 +3,7 @@
 //! A watcher that keeps up is *live*: events wait in its inbox, as pointers. When the inbox is full the watcher is
 //! *behind*: it takes what is in there and then reads the shared history at its own pace, until it has found everything
 //! there and is live again. What the history in memory does not hold any more, the reader's owner reads from storage and
-//! hands over in pages ([`Read::NeedsStorage`]). So a reader that stops costs its inbox and nothing else, and delays nobody; it
+//! hands over in pages ([`Reader::take_wanted`]). So a reader that stops costs its inbox and nothing else, and delays nobody; it
 //! ends with an error only if storage has compacted what it has yet to read.
 //!
 //! Kept true:
@@ -21,7 +21,7 @@ use crate::{
     sync::{Mutex, RwLock},
 };
 use keepwatch_apimachinery::ResourceVersion;
-use keepwatch_storage::{Key, List, Predicate, Scope, StorageError, WatchEvent};
+use keepwatch_storage::{Key, List, Predicate, Scope, WatchEvent};
 use std::{
     collections::VecDeque,
     sync::{Arc, atomic::AtomicUsize},
@@ -155,6 +155,7 @@ impl Watcher {
             begun_at: state.revision,
             initial_count: 0,
             reads_storage: false,
+            wanted: None,
         };
         (watcher, reader)
     }
@@ -243,6 +244,8 @@ pub(crate) struct Reader {
     begun_at: ResourceVersion,
     initial_count: usize,
     reads_storage: bool,
+    /// What the reader cannot go on without.
+    wanted: Option<Box<StorageRead>>,
 }
 
 enum Stage {
@@ -254,17 +257,6 @@ enum Stage {
     },
     Changes,
     Ended,
-}
-
-/// What a read gives.
-pub(crate) enum Read {
-    Event(WatchEvent),
-    /// The last thing there is to tell.
-    Failed(StorageError),
-    Ended,
-    /// The reader cannot go on without something older than what the cache holds. It is handed over by
-    /// [`Reader::take_page`] or [`Reader::take_state`].
-    NeedsStorage(StorageRead),
 }
 
 /// Something that only storage still holds.
@@ -282,7 +274,8 @@ enum Look {
     Looked,
     Nothing,
     Ended,
-    NeedsStorage(StorageRead),
+    /// Boxed, because it is rare: others need not move it about.
+    NeedsStorage(Box<StorageRead>),
 }
 
 impl Reader {
@@ -320,15 +313,24 @@ impl Reader {
     }
 
     /// Nothing can be read any more, for this reason.
-    pub(crate) fn fail(&mut self, error: StorageError) -> Read {
+    pub(crate) fn fail(&mut self) {
         self.stage = Stage::Ended;
-        Read::Failed(error)
     }
 
-    /// What comes next.
-    pub(crate) fn poll_next(&mut self, state: &RwLock<State>, context: &mut Context<'_>) -> Poll<Read> {
+    /// What the reader cannot go on without and the cache does not hold, if that is why it is pending. It is handed over by
+    /// [`Reader::take_page`] or [`Reader::take_state`].
+    pub(crate) fn take_wanted(&mut self) -> Option<Box<StorageRead>> {
+        self.wanted.take()
+    }
+
+    /// The next event; nothing when the watch has ended.
+    pub(crate) fn poll_next(
+        &mut self,
+        state: &RwLock<State>,
+        context: &mut Context<'_>,
+    ) -> Poll<Option<WatchEvent>> {
         if let Some(event) = self.taken.pop_front() {
-            return Poll::Ready(Read::Event(event));
+            return Poll::Ready(Some(event));
         }
         let look = match &self.stage {
             Stage::State { .. } => self.look_at_state(state),
@@ -336,19 +338,23 @@ impl Reader {
             Stage::Ended => Look::Ended,
         };
         match (self.taken.pop_front(), look) {
-            (Some(event), _) => Poll::Ready(Read::Event(event)),
+            (Some(event), _) => Poll::Ready(Some(event)),
             (None, Look::Looked) => {
                 // Others have their turn.
                 context.waker().wake_by_ref();
                 Poll::Pending
             }
             (None, Look::Nothing) => Poll::Pending,
-            (None, Look::Ended) => Poll::Ready(Read::Ended),
-            (None, Look::NeedsStorage(wanted)) => Poll::Ready(Read::NeedsStorage(wanted)),
+            (None, Look::Ended) => Poll::Ready(None),
+            (None, Look::NeedsStorage(wanted)) => {
+                self.wanted = Some(wanted);
+                Poll::Pending
+            }
         }
     }
 
     /// Takes the next few objects of the state.
+    #[inline(never)]
     fn look_at_state(&mut self, state: &RwLock<State>) -> Look {
         let Stage::State { revision, after, .. } = &self.stage else { return Look::Ended };
         let (revision, after) = (*revision, after.clone());
@@ -361,7 +367,7 @@ impl Reader {
             state.past(revision)
         };
         let store = match past {
-            Err(TooOld(_)) => return Look::NeedsStorage(StorageRead::State { revision, after }),
+            Err(TooOld(_)) => return Look::NeedsStorage(Box::new(StorageRead::State { revision, after })),
             Ok(past) if past.is_at_hand() => past.restore(),
             Ok(past) => {
                 let store = past.restore();
@@ -454,6 +460,7 @@ impl Reader {
 
     /// Takes the next few events of the history, and turns live at its end: while the state is held, nobody can offer
     /// an event.
+    #[inline(never)]
     fn catch_up(&mut self, state: &State) -> Look {
         if self.watcher.inbox.lock().ended {
             return Look::Ended;
@@ -470,7 +477,9 @@ impl Reader {
                 }
                 Look::Looked
             }
-            Err(TooOld(until)) => Look::NeedsStorage(StorageRead::Changes { after: self.position, until }),
+            Err(TooOld(until)) => {
+                Look::NeedsStorage(Box::new(StorageRead::Changes { after: self.position, until }))
+            }
         }
     }
 

@@ -6,7 +6,7 @@
 use crate::{
     history_pages::{Lagging, Page, View},
     shared::Shared,
-    watcher::{Read, Reader, StorageRead},
+    watcher::{Reader, StorageRead},
 };
 use futures::Stream;
 use keepwatch_apimachinery::{
@@ -60,45 +60,59 @@ impl Watching {
         Self { shared, reader, deadline, lagging: None, loading: None, state_objects: None }
     }
 
-    fn poll_read(&mut self, context: &mut Context<'_>) -> Poll<Read> {
+    fn poll_read(&mut self, context: &mut Context<'_>) -> Poll<Option<Result<WatchEvent, StorageError>>> {
         loop {
-            if let Some(loading) = &mut self.loading {
-                if self.reader.poll_ended(context) {
-                    return Poll::Ready(Read::Ended);
-                }
-                let loaded = ready!(Pin::new(loading).poll(context));
-                self.loading = None;
-                match loaded.unwrap_or_else(|error| Err(StorageError::backend("reading old history", error)))
-                {
-                    Ok(Loaded::Page(page)) => self.reader.take_page(&page),
-                    Ok(Loaded::State(list)) => {
-                        let bytes = list.items.iter().map(|object| object.value.len()).sum();
-                        self.state_objects = Some(state_objects(list.items.len(), bytes));
-                        self.reader.take_state(list);
+            if self.loading.is_some() {
+                match ready!(self.poll_loading(context)) {
+                    Ok(true) => {}
+                    Ok(false) => return Poll::Ready(None),
+                    Err(error) => {
+                        self.reader.fail();
+                        return Poll::Ready(Some(Err(error)));
                     }
-                    Err(error) => return Poll::Ready(self.reader.fail(error)),
                 }
             }
-            match ready!(self.reader.poll_next(&self.shared.state, context)) {
-                Read::NeedsStorage(wanted) => {
-                    self.load(wanted);
-                    if self.loading.is_none() && !self.reader.has_events() {
-                        // There was nothing for this watcher in a page that others have read. They have their turn.
-                        context.waker().wake_by_ref();
-                        return Poll::Pending;
-                    }
+            let next = self.reader.poll_next(&self.shared.state, context);
+            if let Poll::Pending = next
+                && let Some(wanted) = self.reader.take_wanted()
+            {
+                self.load(*wanted);
+                if self.loading.is_none() && !self.reader.has_events() {
+                    // There was nothing for this watcher in a page that others have read. They have their turn.
+                    context.waker().wake_by_ref();
+                    return Poll::Pending;
                 }
-                read => {
-                    if !self.reader.reads_storage() {
-                        self.lagging = None;
-                    }
-                    return Poll::Ready(read);
-                }
+                continue;
             }
+            if self.lagging.is_some() && !self.reader.reads_storage() {
+                self.lagging = None;
+            }
+            return next.map(|event| event.map(Ok));
         }
     }
 
+    /// Takes in what storage answered; whether the watch goes on.
+    #[inline(never)]
+    fn poll_loading(&mut self, context: &mut Context<'_>) -> Poll<Result<bool, StorageError>> {
+        let Some(loading) = &mut self.loading else { return Poll::Ready(Ok(true)) };
+        if self.reader.poll_ended(context) {
+            return Poll::Ready(Ok(false));
+        }
+        let loaded = ready!(Pin::new(loading).poll(context));
+        self.loading = None;
+        match loaded.unwrap_or_else(|error| Err(StorageError::backend("reading old history", error)))? {
+            Loaded::Page(page) => self.reader.take_page(&page),
+            Loaded::State(list) => {
+                let bytes = list.items.iter().map(|object| object.value.len()).sum();
+                self.state_objects = Some(state_objects(list.items.len(), bytes));
+                self.reader.take_state(list);
+            }
+        }
+        Poll::Ready(Ok(true))
+    }
+
     /// Begins to read something from storage, unless others have just read it.
+    #[inline(never)]
     fn load(&mut self, wanted: StorageRead) {
         let (scope, predicate) = self.reader.view();
         let lagging = self.lagging.get_or_insert_with(|| {
@@ -235,17 +249,10 @@ impl Stream for Watching {
         if initial > 0 {
             this.shared.metrics.init_events.inc_by(initial as u64);
         }
-        next.map(|read| match read {
-            Read::Event(event) => Some(Ok(event)),
-            Read::Failed(error) => {
-                if error.is_expired() {
-                    this.shared.metrics.terminated_watchers.inc();
-                }
-                Some(Err(error))
-            }
-            // What storage has to give was asked for above.
-            Read::Ended | Read::NeedsStorage(_) => None,
-        })
+        if let Poll::Ready(Some(Err(StorageError::Expired(_)))) = &next {
+            this.shared.metrics.terminated_watchers.inc();
+        }
+        next
     }
 }
 
