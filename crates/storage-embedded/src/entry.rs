@@ -59,13 +59,26 @@ impl Entry {
     }
 
     pub(crate) fn decode(revision: ResourceVersion, bytes: &[u8]) -> Option<Self> {
+        Self::decode_with(revision, bytes, |at| Bytes::copy_from_slice(&bytes[at..]))
+    }
+
+    /// The same, with a value that shares the memory of the bytes.
+    pub(crate) fn decode_shared(revision: ResourceVersion, bytes: &Bytes) -> Option<Self> {
+        Self::decode_with(revision, bytes, |at| bytes.slice(at..))
+    }
+
+    fn decode_with(
+        revision: ResourceVersion,
+        bytes: &[u8],
+        value_from: impl FnOnce(usize) -> Bytes,
+    ) -> Option<Self> {
         let (header, rest) = bytes.split_at_checked(HEADER_BYTES)?;
         let number = |at: usize| Some(u64::from_le_bytes(header[at..at + 8].try_into().ok()?));
         let key_bytes = u32::from_le_bytes(header[17..21].try_into().ok()?) as usize;
-        let (key, value) = rest.split_at_checked(key_bytes)?;
+        let key = rest.get(..key_bytes)?;
         let what = match header[0] {
             PUT => What::Put {
-                value: Bytes::copy_from_slice(value),
+                value: value_from(HEADER_BYTES + key_bytes),
                 created: ResourceVersion::new(number(1)?)?,
                 expires_ms: Some(number(9)?).filter(|ms| *ms != 0),
             },
@@ -95,7 +108,9 @@ mod tests {
             What::Delete,
         ] {
             let entry = Entry { revision: revision(8), key: key.clone(), what };
-            assert_eq!(Entry::decode(entry.revision, &entry.encode()), Some(entry));
+            let bytes = Bytes::from(entry.encode());
+            assert_eq!(Entry::decode_shared(entry.revision, &bytes), Some(entry.clone()));
+            assert_eq!(Entry::decode(entry.revision, &bytes), Some(entry));
         }
     }
 

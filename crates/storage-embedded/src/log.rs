@@ -14,8 +14,9 @@ use crate::{
     entry::Entry,
     journal::{self, JournalError},
 };
+use bytes::Bytes;
 use fjall::{
-    Database, Keyspace, KeyspaceCreateOptions, PersistMode,
+    Database, Keyspace, KeyspaceCreateOptions, PersistMode, UserValue,
     config::{BlockSizePolicy, FilterPolicy},
 };
 use keepwatch_apimachinery::ResourceVersion;
@@ -337,7 +338,7 @@ impl LogReader {
         let keys = first.get().to_be_bytes()..=last.get().to_be_bytes();
         for item in open.entries.range(keys) {
             let (key, value) = item.into_inner().map_err(|error| failed(error.into()))?;
-            let entry = decode_revision(&key).and_then(|revision| Entry::decode(revision, &value));
+            let entry = decode_revision(&key).and_then(|revision| decode_large(revision, value));
             let entry = entry.ok_or_else(|| failed("an entry is damaged".into()))?;
             if !take(entry) {
                 break;
@@ -349,6 +350,14 @@ impl LogReader {
 
 fn closed() -> StorageError {
     StorageError::backend("using the log", "the log is closed")
+}
+
+/// An entry that keeps its whole block in memory if it is a large part of it, and is copied if not.
+fn decode_large(revision: ResourceVersion, value: UserValue) -> Option<Entry> {
+    if value.len() < BLOCK_BYTES as usize / 2 {
+        return Entry::decode(revision, &value);
+    }
+    Entry::decode_shared(revision, &Bytes::from_owner(value))
 }
 
 fn decode_revision(bytes: &[u8]) -> Option<ResourceVersion> {
