@@ -83,7 +83,8 @@ use keepwatch_apimachinery::{
 };
 use keepwatch_storage::{
     DeleteOptions, ExpiredRead, Frontier, HistoryReader, List, ListRequest, Object, PastChanges,
-    ResourcePrefix, Scope, Storage, StorageError, TryUpdate, UpdateOptions, Validate, Watch, WatchRequest,
+    ResourcePrefix, Scope, Storage, StorageError, TryUpdate, Unchanged, UpdateOptions, Validate, Watch,
+    WatchRequest,
 };
 use parking_lot::Mutex;
 use rand::{SeedableRng, rngs::SmallRng};
@@ -345,8 +346,14 @@ impl Cacher {
 
 #[async_trait]
 impl Storage for Cacher {
-    async fn create(&self, key: &str, value: Bytes, ttl: Option<Duration>) -> Result<Object, StorageError> {
-        self.shared.storage.create(key, value, ttl).await
+    async fn create_while(
+        &self,
+        key: &str,
+        value: Bytes,
+        ttl: Option<Duration>,
+        unchanged: Option<&Unchanged>,
+    ) -> Result<Object, StorageError> {
+        self.shared.storage.create_while(key, value, ttl, unchanged).await
     }
 
     async fn get(&self, key: &str, position: Position) -> Result<Option<Object>, StorageError> {

@@ -9,7 +9,7 @@ use futures::StreamExt;
 use keepwatch_apimachinery::{ResourceVersion, list_options::Position, meta::Qualified};
 use keepwatch_storage::{
     DeleteOptions, Frontier, HistoryReader, List, ListRequest, Object, PastChanges, Storage, StorageError,
-    TryUpdate, UpdateOptions, Validate, Watch, WatchEvent, WatchRequest,
+    TryUpdate, Unchanged, UpdateOptions, Validate, Watch, WatchEvent, WatchRequest,
 };
 use prometheus::{Histogram, HistogramVec, IntCounter, IntCounterVec, Registry};
 use std::{
@@ -166,8 +166,14 @@ fn is_trouble(error: &StorageError) -> bool {
 
 #[async_trait]
 impl Storage for Metered {
-    async fn create(&self, key: &str, value: Bytes, ttl: Option<Duration>) -> Result<Object, StorageError> {
-        self.count(&self.create, self.inner.create(key, value, ttl)).await
+    async fn create_while(
+        &self,
+        key: &str,
+        value: Bytes,
+        ttl: Option<Duration>,
+        unchanged: Option<&Unchanged>,
+    ) -> Result<Object, StorageError> {
+        self.count(&self.create, self.inner.create_while(key, value, ttl, unchanged)).await
     }
 
     async fn get(&self, key: &str, position: Position) -> Result<Option<Object>, StorageError> {

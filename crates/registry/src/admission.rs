@@ -13,7 +13,7 @@ use keepwatch_apimachinery::{
     meta::Qualified,
     status::{Cause, Status},
 };
-use keepwatch_storage::{ListRequest, Object};
+use keepwatch_storage::{ListRequest, Object, Unchanged};
 use serde_json::{Value, json};
 
 /// The namespaces that may not be deleted.
@@ -51,10 +51,16 @@ pub(crate) fn known(group: &str, plural: &str) -> &'static Resource {
 }
 
 impl Registry {
-    pub(crate) async fn admit_create(&self, target: Target<'_>, document: &mut Value) -> Result<(), Status> {
-        if target.resource.namespaced {
-            self.must_take_new_content(target, name(document)).await?;
-        }
+    /// Also returns what must not change until the object is created.
+    pub(crate) async fn admit_create(
+        &self,
+        target: Target<'_>,
+        document: &mut Value,
+    ) -> Result<Option<Unchanged>, Status> {
+        let unchanged = match target.resource.namespaced {
+            true => self.must_take_new_content(target, name(document), Position::Any).await?,
+            false => None,
+        };
         match target.resource.ty {
             "apiextensions.v1.CustomResourceDefinition" => {
                 let mut status = Status::method_not_supported(target.qualified(), "create");
@@ -75,12 +81,12 @@ impl Registry {
             "networking.v1.Ingress" => self.set_ingress_class(document).await?,
             _ => {}
         }
-        Ok(())
+        Ok(unchanged)
     }
 
     pub(crate) async fn admit_update(&self, target: Target<'_>) -> Result<(), Status> {
         if target.resource.namespaced {
-            self.namespace(target.namespace).await?;
+            self.namespace(target.namespace, Position::Any).await?;
         }
         Ok(())
     }
@@ -97,23 +103,29 @@ impl Registry {
     }
 
     /// A namespace, as fresh as it has to be: one that is not known yet, or known to end, may just have been made (anew).
-    async fn namespace(&self, name: &str) -> Result<Object, Status> {
+    async fn namespace(&self, name: &str, position: Position) -> Result<Object, Status> {
         let target = Target { resource: known("", "namespaces"), namespace: "", name };
-        match self.get(target, Position::Any).await {
+        match self.get(target, position).await {
             Ok(namespace) if !is_ending(&namespace) => Ok(namespace),
             Err(status) if status.code != 404 => Err(status),
             _ => self.get(target, Position::MostRecent).await,
         }
     }
 
-    /// A namespace that is being deleted takes nothing new, be it an object or something under the name of one.
-    pub(crate) async fn must_take_new_content(&self, target: Target<'_>, new: &str) -> Result<(), Status> {
+    /// A namespace that is being deleted takes nothing new, be it an object or something under the name of one. That it
+    /// takes an object is sure only as long as what is returned does not change.
+    pub(crate) async fn must_take_new_content(
+        &self,
+        target: Target<'_>,
+        new: &str,
+        position: Position,
+    ) -> Result<Option<Unchanged>, Status> {
         if target.resource.plural == "localsubjectaccessreviews" {
-            return Ok(());
+            return Ok(None);
         }
-        let namespace = self.namespace(target.namespace).await?;
+        let namespace = self.namespace(target.namespace, position).await?;
         if !is_ending(&namespace) {
-            return Ok(());
+            return Ok(Some(Unchanged { key: namespace.key.clone(), modified: namespace.revision }));
         }
         let place = target.namespace;
         let why = format!("unable to create new content in namespace {place} because it is being terminated");

@@ -56,8 +56,6 @@ pub async fn empty_deleted_namespaces(registry: Arc<Registry>) {
                         // One of that name may be made and deleted again before this task is known to be through.
                         let mut due = true;
                         while due {
-                            // What was being created when the namespace was marked may have seen it alive.
-                            registry.underway.until_over().await;
                             empty(&registry, &own).await;
                             busy.lock().remove(&own);
                             due = is_due(&registry, &own).await && busy.lock().insert(own.clone());

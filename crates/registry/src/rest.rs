@@ -16,7 +16,7 @@ use crate::{
     patch::{self, PatchError},
     schema::{self, Problems, Timestamp},
     strategy::{self, Part, Requester},
-    target::Lost,
+    target::{Lost, Unwritten},
     validation,
     value::{fields, name, text},
 };
@@ -28,10 +28,9 @@ use keepwatch_apimachinery::{
     status::{Cause, Status},
 };
 use keepwatch_storage::{
-    List, ListRequest, Object, Preconditions, Predicate, Storage, StorageError, Update, UpdateOptions, Watch,
-    WatchRequest,
+    List, ListRequest, Object, Preconditions, Predicate, Storage, StorageError, Unchanged, Update,
+    UpdateOptions, Watch, WatchRequest,
 };
-use parking_lot::Mutex;
 use serde_json::{Value, json};
 use std::{
     cell::RefCell, collections::HashMap, fmt, net::Ipv4Addr, ops::RangeInclusive, sync::Arc, time::Duration,
@@ -66,7 +65,6 @@ pub struct Registry {
     shelves: HashMap<&'static str, Shelf>,
     pub(crate) options: RegistryOptions,
     pub(crate) addresses: Addresses,
-    pub(crate) underway: Underway,
 }
 
 /// Where the objects of one resource are, in whatever version they are asked for.
@@ -199,7 +197,7 @@ impl Registry {
             }
         }
         let addresses = Addresses::new(options.service_range, options.node_ports.clone());
-        Registry { shelves, options, addresses, underway: Underway::default() }
+        Registry { shelves, options, addresses }
     }
 
     fn shelf(&self, resource: &Resource) -> Result<&Shelf, Status> {
@@ -257,9 +255,8 @@ impl Registry {
         who: &Requester,
     ) -> Result<Written, Status> {
         let Decoded { mut document, mut warnings } = decoded;
-        let _underway = self.underway.begin();
         target.must_match(&mut document)?;
-        self.admit_create(target, &mut document).await?;
+        let unchanged = self.admit_create(target, &mut document).await?;
         match text(&document, &["metadata", "resourceVersion"]).parse::<u64>() {
             // Zero, and what is no version at all, count as none.
             Ok(0) | Err(_) => drop(fields(&mut document, &["metadata"]).remove("resourceVersion")),
@@ -286,7 +283,7 @@ impl Registry {
             refuse_invalid(resource, &document, validation::create(resource, &document))?;
             let own = name(&document).to_owned();
             let target = Target { name: &own, ..target };
-            match self.store_new(target, &mut document, options.dry_run).await {
+            match self.store_new(target, &mut document, unchanged.clone(), options.dry_run).await {
                 Ok(shown) => {
                     warnings.extend(validation::warnings(resource, &document, None));
                     warnings.extend(not_enforced(resource.ty, &document).map(str::to_owned));
@@ -316,6 +313,7 @@ impl Registry {
         &self,
         target: Target<'_>,
         document: &mut Value,
+        unchanged: Option<Unchanged>,
         dry_run: bool,
     ) -> Result<Shown, Status> {
         let shelf = self.shelf(target.resource)?;
@@ -334,13 +332,16 @@ impl Registry {
             self.return_addresses(reserved).await;
             return Err(status);
         }
-        let ttl = self.ttl(target.resource);
-        match shelf.storage.create(&key, value, ttl).await {
+        match self.write_new(target, shelf, value, unchanged).await {
             Ok(object) => {
                 self.keep_addresses(reserved).await;
                 Ok(Shown::from(&object))
             }
-            Err(error) => {
+            Err(Unwritten::Refused(status)) => {
+                self.return_addresses(reserved).await;
+                Err(*status)
+            }
+            Err(Unwritten::Failed(error)) => {
                 self.return_addresses_after(target, reserved, &error).await;
                 if matches!(error, StorageError::KeyExists { .. }) {
                     let there = shelf.storage.get(&key, Position::MostRecent).await;
@@ -352,6 +353,28 @@ impl Registry {
                 Err(target.failure("create", error))
             }
         }
+    }
+
+    /// Writes a new object while its namespace takes it.
+    async fn write_new(
+        &self,
+        target: Target<'_>,
+        shelf: &Shelf,
+        value: Bytes,
+        mut unchanged: Option<Unchanged>,
+    ) -> Result<Object, Unwritten> {
+        let (key, ttl) = (target.key(), self.ttl(target.resource));
+        for _ in 0..RACES_LOST_MAX {
+            match shelf.storage.create_while(&key, value.clone(), ttl, unchanged.as_ref()).await {
+                Err(StorageError::OtherChanged { .. }) => {
+                    let taken = self.must_take_new_content(target, target.name, Position::MostRecent).await;
+                    unchanged = taken.map_err(|status| Unwritten::Refused(Box::new(status)))?;
+                }
+                written => return written.map_err(Unwritten::Failed),
+            }
+        }
+        let status = Status::conflict(target.qualified(), target.name, "its namespace changes all the time");
+        Err(Unwritten::Refused(Box::new(status)))
     }
 
     fn ttl(&self, resource: &Resource) -> Option<Duration> {
@@ -593,28 +616,6 @@ impl Registry {
 /// Whether the server puts the name of an object, or what it keeps for it, into the object itself.
 fn depends_on_name(resource: &Resource) -> bool {
     matches!(resource.ty, "core.v1.Namespace" | "core.v1.Service" | "batch.v1.Job")
-}
-
-/// The creations under way, so that whoever empties a namespace can wait for those that still saw it alive.
-#[derive(Default)]
-pub(crate) struct Underway(Mutex<Arc<()>>);
-
-/// How long to wait before looking again whether the creations are through.
-const UNDERWAY_RETRY: Duration = Duration::from_millis(1);
-
-impl Underway {
-    /// A creation begins; it is over when what is returned is dropped.
-    fn begin(&self) -> Arc<()> {
-        Arc::clone(&self.0.lock())
-    }
-
-    /// Waits until every creation is over that has begun before.
-    pub(crate) async fn until_over(&self) {
-        let before = std::mem::take(&mut *self.0.lock());
-        while Arc::strong_count(&before) > 1 {
-            tokio::time::sleep(UNDERWAY_RETRY).await;
-        }
-    }
 }
 
 /// The namespace and name in an object's key.

@@ -94,7 +94,7 @@ impl Registry {
     /// Puts a pod on a node.
     pub async fn bind(&self, target: Target<'_>, binding: &Value, dry_run: bool) -> Result<Handled, Status> {
         let pods = Target { resource: known("", "pods"), ..target };
-        self.must_take_new_content(pods, pods.name).await?;
+        self.must_take_new_content(pods, pods.name, Position::Any).await?;
         let place = Qualified::core("pods/binding");
         let node = text(binding, &["target", "name"]);
         let kind = text(binding, &["target", "kind"]);
@@ -158,7 +158,7 @@ impl Registry {
         options: &DeleteOptions,
         dry_run: bool,
     ) -> Result<Handled, Status> {
-        self.must_take_new_content(target, target.name).await?;
+        self.must_take_new_content(target, target.name, Position::Any).await?;
         let mut options = DeleteOptions { dry_run: dry_run || options.dry_run, ..options.clone() };
         let object = self.get(target, Position::MostRecent).await?;
         let pod = document_of(&object.value, Some(object.revision));
@@ -237,7 +237,7 @@ impl Registry {
         if seconds > TOKEN_SECONDS_MAX {
             return too("may not specify a duration larger than 2^32 seconds");
         }
-        self.must_take_new_content(target, target.name).await?;
+        self.must_take_new_content(target, target.name, Position::Any).await?;
         let account = self.get(target, Position::MostRecent).await?;
         let account = document_of(&account.value, None);
         let uid = text(&account, &["metadata", "uid"]);

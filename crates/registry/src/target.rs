@@ -167,3 +167,11 @@ impl From<Status> for Lost {
         Lost::Refused(Box::new(status))
     }
 }
+
+/// Why a new object was not written.
+pub(crate) enum Unwritten {
+    /// It will never be.
+    Refused(Box<Status>),
+    /// Storage failed.
+    Failed(StorageError),
+}

@@ -16,7 +16,7 @@ use crate::{
 };
 use bytes::Bytes;
 use keepwatch_apimachinery::ResourceVersion;
-use keepwatch_storage::{Key, StorageError, Swap};
+use keepwatch_storage::{Key, StorageError, Swap, Unchanged};
 use parking_lot::Mutex;
 use std::{
     collections::{HashSet, VecDeque},
@@ -40,10 +40,12 @@ const BATCH_WRITES_MAX: usize = 2048;
 /// How many changes one step of a compaction drops: writes waiting meanwhile wait this long at the most.
 const COMPACTION_STEP_CHANGES: usize = 2000;
 
-/// A write somebody wants: it happens only if the key was last written at `expected` (absent: not there).
+/// A write somebody wants: it happens only if the key was last written at `expected` (absent: not there), and if
+/// another key has not changed.
 pub(crate) struct Proposal {
     pub(crate) key: Key,
     pub(crate) expected: Option<ResourceVersion>,
+    pub(crate) unchanged: Option<Unchanged>,
     pub(crate) change: Proposed,
 }
 
@@ -52,12 +54,38 @@ pub(crate) enum Proposed {
     Delete,
 }
 
+/// Why a write does not happen.
+enum Lost {
+    /// This key, which was to be written, is not as expected.
+    Conflict(Key),
+    /// This other key has changed.
+    OtherChanged(Key),
+}
+
+impl Lost {
+    fn told(self, shared: &Shared) -> Result<Swap, StorageError> {
+        match self {
+            Self::Conflict(key) => conflict(shared, &key),
+            Self::OtherChanged(key) => Err(StorageError::OtherChanged { key }),
+        }
+    }
+}
+
 impl Proposal {
-    /// The write as it is committed at `revision`, or the key that is not as expected.
-    fn decide(self, mvcc: &Mvcc, revision: ResourceVersion) -> Result<Entry, Key> {
+    pub(crate) fn delete(key: Key, expected: ResourceVersion) -> Self {
+        Self { key, expected: Some(expected), unchanged: None, change: Proposed::Delete }
+    }
+
+    /// The write as it is committed at `revision`.
+    fn decide(self, mvcc: &Mvcc, revision: ResourceVersion) -> Result<Entry, Lost> {
         let stamp = mvcc.stamp(&self.key);
         if stamp.map(|(_, modified)| modified) != self.expected {
-            return Err(self.key);
+            return Err(Lost::Conflict(self.key));
+        }
+        let is_changed =
+            |other: &Unchanged| mvcc.stamp(&other.key).map(|(_, modified)| modified) != Some(other.modified);
+        if let Some(other) = self.unchanged.filter(is_changed) {
+            return Err(Lost::OtherChanged(other.key));
         }
         let what = match self.change {
             Proposed::Put { value, expires_ms } => {
@@ -67,6 +95,12 @@ impl Proposal {
             Proposed::Delete => What::Delete,
         };
         Ok(Entry { revision, key: self.key, what })
+    }
+
+    /// Whether this is to be decided after what a batch writes.
+    fn depends_on(&self, written: &HashSet<Key>) -> bool {
+        written.contains(&self.key)
+            || self.unchanged.as_ref().is_some_and(|other| written.contains(&other.key))
     }
 
     fn bytes(&self) -> usize {
@@ -212,7 +246,7 @@ fn commit_one(shared: &Shared, log: &mut Log, proposal: Proposal) -> Result<Swap
             shared.publish(entries);
             Ok(Swap::Done(revision))
         }
-        Err(key) => conflict(shared, &key),
+        Err(lost) => lost.told(shared),
     }
 }
 
@@ -224,9 +258,9 @@ fn write_in_place(shared: &Shared, proposal: Proposal) -> Result<Swap, StorageEr
             shared.publish_in(&mut state, [entry]);
             Ok(Swap::Done(revision))
         }
-        Err(key) => {
+        Err(lost) => {
             drop(state);
-            conflict(shared, &key)
+            lost.told(shared)
         }
     }
 }
@@ -242,12 +276,12 @@ struct Writer {
     waiting: VecDeque<Request>,
 }
 
-/// Writes that are made durable together. No key occurs twice, so that each can be decided against the state.
+/// Writes that are made durable together. None depends on another, so that each can be decided against the state.
 #[derive(Default)]
 struct Batch {
     entries: Vec<Entry>,
     winners: Vec<(ResourceVersion, Answer<Swap>)>,
-    losers: Vec<(Key, Answer<Swap>)>,
+    losers: Vec<(Lost, Answer<Swap>)>,
     keys: HashSet<Key>,
     bytes: usize,
 }
@@ -306,20 +340,20 @@ impl Writer {
         for (revision, answer) in batch.winners {
             let _ = answer.send(Ok(Swap::Done(revision)));
         }
-        for (key, answer) in batch.losers {
-            let _ = answer.send(conflict(&self.shared, &key));
+        for (lost, answer) in batch.losers {
+            let _ = answer.send(lost.told(&self.shared));
         }
     }
 
-    /// Takes waiting writes up to the next compaction or a second write of one key, which must be decided
-    /// after the first one is committed.
+    /// Takes waiting writes up to the next compaction or one that depends on a key written before it, which must be
+    /// decided after that is committed.
     fn next_batch(&mut self) -> Batch {
         let mut batch = Batch::default();
         let state = self.shared.state.read();
         let mut revision = state.mvcc.current();
         while let Some(Request::Write(proposal, _)) = self.waiting.front() {
             let full = batch.bytes >= BATCH_BYTES_MAX || batch.entries.len() >= BATCH_WRITES_MAX;
-            if full || batch.keys.contains(&proposal.key) {
+            if full || proposal.depends_on(&batch.keys) {
                 break;
             }
             let Some(Request::Write(proposal, answer)) = self.waiting.pop_front() else { break };
@@ -331,7 +365,7 @@ impl Writer {
                     batch.entries.push(entry);
                     batch.winners.push((revision, answer));
                 }
-                Err(key) => batch.losers.push((key, answer)),
+                Err(lost) => batch.losers.push((lost, answer)),
             }
         }
         batch

@@ -7,7 +7,7 @@
 //! The history takes no more than `bytes_max`, beyond what is written while that is being looked after. That limit wins.
 
 use crate::{
-    commit::{Committer, Proposal, Proposed},
+    commit::{Committer, Proposal},
     mvcc::Mvcc,
     state::Shared,
 };
@@ -189,9 +189,8 @@ async fn expire(shared: &Shared, committer: &Committer, clock: WallClock) -> Res
         if due.is_empty() {
             return Ok(());
         }
-        let deletions = due.into_iter().map(|(key, revision)| {
-            committer.write(shared, Proposal { key, expected: Some(revision), change: Proposed::Delete })
-        });
+        let deletions =
+            due.into_iter().map(|(key, revision)| committer.write(shared, Proposal::delete(key, revision)));
         future::try_join_all(deletions).await?;
     }
 }

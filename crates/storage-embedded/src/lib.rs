@@ -48,7 +48,7 @@ use bytes::Bytes;
 use keepwatch_apimachinery::ResourceVersion;
 use keepwatch_storage::{
     Backend, BackendWatch, ExpiredRead, Frontier, HistoryExtent, HistoryReader, Key, KeyValue, Range,
-    RangeRequest, Scope, StorageError, Swap,
+    RangeRequest, Scope, StorageError, Swap, Unchanged,
 };
 use std::{
     path::{Path, PathBuf},
@@ -163,23 +163,30 @@ impl Backend for Embedded {
         Ok((current, item))
     }
 
-    async fn put_if(
+    async fn put_while(
         &self,
         key: &Key,
         expected: Option<ResourceVersion>,
         value: Bytes,
         ttl: Option<Duration>,
+        unchanged: Option<&Unchanged>,
     ) -> Result<Swap, StorageError> {
         let expires_ms = ttl.map(|ttl| {
             let ms = u64::try_from(ttl.as_millis()).unwrap_or(u64::MAX);
             self.clock.now_ms().saturating_add(ms)
         });
         let change = Proposed::Put { value, expires_ms };
-        self.committer.write(&self.shared, Proposal { key: key.clone(), expected, change }).await
+        let proposal = Proposal { key: key.clone(), expected, unchanged: unchanged.cloned(), change };
+        self.committer.write(&self.shared, proposal).await
     }
 
     async fn delete_if(&self, key: &Key, expected: ResourceVersion) -> Result<Swap, StorageError> {
-        let proposal = Proposal { key: key.clone(), expected: Some(expected), change: Proposed::Delete };
+        let proposal = Proposal {
+            key: key.clone(),
+            expected: Some(expected),
+            unchanged: None,
+            change: Proposed::Delete,
+        };
         self.committer.write(&self.shared, proposal).await
     }
 

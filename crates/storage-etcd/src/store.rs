@@ -21,7 +21,7 @@ use etcd_client::{
 use keepwatch_apimachinery::ResourceVersion;
 use keepwatch_storage::{
     Backend, BackendWatch, HistoryExtent, HistoryReader, HistoryReaders, Key, KeyValue, Range, RangeRequest,
-    Scope, StorageError, Swap,
+    Scope, StorageError, Swap, Unchanged,
 };
 use std::{
     sync::{
@@ -200,12 +200,13 @@ impl Backend for EtcdBackend {
         self.shared.get(key).await
     }
 
-    async fn put_if(
+    async fn put_while(
         &self,
         key: &Key,
         expected: Option<ResourceVersion>,
         value: Bytes,
         ttl: Option<Duration>,
+        unchanged: Option<&Unchanged>,
     ) -> Result<Swap, StorageError> {
         let doing = "writing to etcd";
         // One for all that it takes, however many wait for the same lease.
@@ -219,8 +220,8 @@ impl Backend for EtcdBackend {
                 None => 0,
             };
             let put = TxnOp::put(key.as_str(), value.to_vec(), Some(PutOptions::new().with_lease(lease)));
-            match self.shared.commit(swap(key, expected, put), deadline).await {
-                Ok(answer) => return swapped(answer),
+            match self.shared.commit(swap(key, expected, unchanged, put), deadline).await {
+                Ok(answer) => return swapped(answer, expected, unchanged),
                 // Somebody revoked it, or we lost count of time; nothing was written.
                 Err(fault) if lease != 0 && fault.is_lease_not_found() => {
                     self.shared.forget_lease(lease, deadline).await;
@@ -239,8 +240,8 @@ impl Backend for EtcdBackend {
         let delete = TxnOp::delete(key.as_str(), None);
         let deadline = self.shared.members.deadline();
         let (doing, expected) = ("deleting from etcd", Some(expected));
-        match self.shared.commit(swap(key, expected, delete), deadline).await {
-            Ok(answer) => swapped(answer),
+        match self.shared.commit(swap(key, expected, None, delete), deadline).await {
+            Ok(answer) => swapped(answer, expected, None),
             Err(fault) if fault.is_no_space() => {
                 Sent { key, expected, value: None, doing }.outcome(&self.shared, fault).await
             }
@@ -368,22 +369,39 @@ fn read_range(request: &RangeRequest, mut answer: GetResponse) -> Result<Range, 
 }
 
 /// A transaction that does `operation` if the key's last write was at `expected`, and else reads the key.
-fn swap(key: &Key, expected: Option<ResourceVersion>, operation: TxnOp) -> Txn {
+fn swap(
+    key: &Key,
+    expected: Option<ResourceVersion>,
+    unchanged: Option<&Unchanged>,
+    operation: TxnOp,
+) -> Txn {
+    let was_written = |key: &Key, at: i64| Compare::mod_revision(key.as_str(), CompareOp::Equal, at);
     // etcd's own way to say "absent" is revision 0.
-    let expected = expected.map_or(0, as_etcd);
+    let own = was_written(key, expected.map_or(0, as_etcd));
+    let other = unchanged.map(|other| was_written(&other.key, as_etcd(other.modified)));
     Txn::new()
-        .when([Compare::mod_revision(key.as_str(), CompareOp::Equal, expected)])
+        .when(std::iter::once(own).chain(other).collect::<Vec<_>>())
         .and_then([operation])
         .or_else([TxnOp::get(key.as_str(), None)])
 }
 
-fn swapped(answer: TxnResponse) -> Result<Swap, StorageError> {
+fn swapped(
+    answer: TxnResponse,
+    expected: Option<ResourceVersion>,
+    unchanged: Option<&Unchanged>,
+) -> Result<Swap, StorageError> {
     if answer.succeeded() {
         return Ok(Swap::Done(header_revision(answer.header())?));
     }
     match answer.op_responses().pop() {
         Some(TxnOpResponse::Get(mut found)) => {
-            Ok(Swap::Conflict(found.take_kvs().pop().map(|item| read_item(item.0)).transpose()?))
+            let found = found.take_kvs().pop().map(|item| read_item(item.0)).transpose()?;
+            match unchanged {
+                Some(other) if found.as_ref().map(|item| item.modified) == expected => {
+                    Err(StorageError::OtherChanged { key: other.key.clone() })
+                }
+                _ => Ok(Swap::Conflict(found)),
+            }
         }
         _ => Err(StorageError::backend("writing to etcd", "the answer lacks what the key holds")),
     }

@@ -39,6 +39,15 @@ pub enum Swap {
     Conflict(Option<KeyValue>),
 }
 
+/// What else must be so for a write to happen: another key was last written at a revision.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Unchanged {
+    /// The other key.
+    pub key: Key,
+    /// The revision.
+    pub modified: ResourceVersion,
+}
+
 /// A read of a scope.
 #[derive(Clone, Debug)]
 pub struct RangeRequest {
@@ -114,6 +123,19 @@ pub trait Backend: Send + Sync + 'static {
         expected: Option<ResourceVersion>,
         value: Bytes,
         ttl: Option<Duration>,
+    ) -> Result<Swap, StorageError> {
+        self.put_while(key, expected, value, ttl, None).await
+    }
+
+    /// The same, if another key has not changed either: if it has, nothing is written and this is
+    /// [`StorageError::OtherChanged`], unless the key itself is not as expected.
+    async fn put_while(
+        &self,
+        key: &Key,
+        expected: Option<ResourceVersion>,
+        value: Bytes,
+        ttl: Option<Duration>,
+        unchanged: Option<&Unchanged>,
     ) -> Result<Swap, StorageError>;
 
     /// Deletes a key if its last write was at `expected`.

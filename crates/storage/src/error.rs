@@ -34,6 +34,11 @@ pub enum StorageError {
         /// Which precondition failed, and on what.
         message: String,
     },
+    /// Another object, which had to be as it was, has changed. Nothing was written. Read it again, then decide.
+    OtherChanged {
+        /// The key of the other object.
+        key: Key,
+    },
     /// A value to be written carries a resourceVersion; storage alone gives versions out.
     VersionSet,
     /// The store has not reached the version asked for. Wait, then retry.
@@ -136,6 +141,7 @@ impl fmt::Display for StorageError {
             Self::NotFound { key } => numbered(f, "key not found", 1, key, ""),
             Self::KeyExists { key } => numbered(f, "key exists", 2, key, ""),
             Self::InvalidObject { key, message } => numbered(f, "invalid object", 4, key, message),
+            Self::OtherChanged { key } => write!(f, "{key} has changed meanwhile"),
             Self::VersionSet => f.write_str("resourceVersion should not be set on objects to be created"),
             Self::TooLarge { requested, current, retry_after_seconds } => {
                 let retry = retry_after_seconds.unwrap_or_default();

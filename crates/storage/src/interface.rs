@@ -7,7 +7,7 @@
 //! initial state is told, and an error is its last item.
 
 use crate::{
-    backend::Frontier,
+    backend::{Frontier, Unchanged},
     error::{ExpiredRead, Rejection, StorageError},
     history::{HistoryReader, PastChanges},
     key::Key,
@@ -269,7 +269,19 @@ pub type Watch = BoxStream<'static, Result<WatchEvent, StorageError>>;
 #[async_trait]
 pub trait Storage: Send + Sync + 'static {
     /// Writes a new object, which with a `ttl` lives that long; without one, or with one of zero, for ever.
-    async fn create(&self, key: &str, value: Bytes, ttl: Option<Duration>) -> Result<Object, StorageError>;
+    async fn create(&self, key: &str, value: Bytes, ttl: Option<Duration>) -> Result<Object, StorageError> {
+        self.create_while(key, value, ttl, None).await
+    }
+
+    /// The same, if another object, which may be one of another resource, has not changed: if it has, this is
+    /// [`StorageError::OtherChanged`].
+    async fn create_while(
+        &self,
+        key: &str,
+        value: Bytes,
+        ttl: Option<Duration>,
+        unchanged: Option<&Unchanged>,
+    ) -> Result<Object, StorageError>;
 
     /// Reads an object from a state at `position`; a version there means that one or a newer one.
     /// A missing object is `None`: whether that is an error is the caller's affair.

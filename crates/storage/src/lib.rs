@@ -25,7 +25,9 @@ mod store;
 #[cfg(feature = "testing")]
 pub mod testing;
 
-pub use backend::{Backend, BackendEvent, BackendWatch, Frontier, KeyValue, Range, RangeRequest, Swap};
+pub use backend::{
+    Backend, BackendEvent, BackendWatch, Frontier, KeyValue, Range, RangeRequest, Swap, Unchanged,
+};
 pub use error::{ExpiredRead, Rejection, StorageError};
 pub use history::{HistoryExtent, HistoryReader, HistoryReaders, OldObject, PastChange, PastChanges};
 pub use interface::{

@@ -12,7 +12,7 @@ mod list;
 mod watch;
 
 use crate::{
-    backend::{Backend, Frontier, KeyValue, Swap},
+    backend::{Backend, Frontier, KeyValue, Swap, Unchanged},
     error::StorageError,
     history::{HistoryReader, PastChanges},
     interface::{
@@ -201,10 +201,16 @@ async fn yield_to_others() {
 
 #[async_trait]
 impl Storage for Store {
-    async fn create(&self, key: &str, value: Bytes, ttl: Option<Duration>) -> Result<Object, StorageError> {
+    async fn create_while(
+        &self,
+        key: &str,
+        value: Bytes,
+        ttl: Option<Duration>,
+        unchanged: Option<&Unchanged>,
+    ) -> Result<Object, StorageError> {
         let key = self.prefix.object(key)?;
         let (stored, written) = self.values.encode(&key, value)?;
-        match self.backend.put_if(&key, None, stored, lasting(ttl)).await? {
+        match self.backend.put_while(&key, None, stored, lasting(ttl), unchanged).await? {
             Swap::Done(revision) => Ok(written(key, revision)),
             Swap::Conflict(_) => Err(StorageError::KeyExists { key }),
         }

@@ -9,7 +9,7 @@ use keepwatch_apimachinery::{
 };
 use keepwatch_storage::{
     Backend, BackendWatch, ExpiredRead, Key, KeyValue, ListRequest, Range, RangeRequest, Scope, StorageError,
-    Swap, WatchEvent, WatchRequest,
+    Swap, Unchanged, WatchEvent, WatchRequest,
     testing::{Fixture, labels, names, pod, reference::Reference},
 };
 use std::{
@@ -39,14 +39,15 @@ impl Backend for Hasty {
         self.inner.get(key).await
     }
 
-    async fn put_if(
+    async fn put_while(
         &self,
         key: &Key,
         expected: Option<ResourceVersion>,
         value: Bytes,
         ttl: Option<Duration>,
+        unchanged: Option<&Unchanged>,
     ) -> Result<Swap, StorageError> {
-        self.inner.put_if(key, expected, value, ttl).await
+        self.inner.put_while(key, expected, value, ttl, unchanged).await
     }
 
     async fn delete_if(&self, key: &Key, expected: ResourceVersion) -> Result<Swap, StorageError> {

@@ -6,6 +6,7 @@ use futures::StreamExt;
 use keepwatch_apimachinery::ResourceVersion;
 use keepwatch_storage::{
     Backend, BackendEvent, BackendWatch, Key, KeyValue, Range, RangeRequest, Scope, StorageError, Swap,
+    Unchanged,
     testing::{Capabilities, Fixture, conformance::*, model, reference::Reference},
 };
 use std::{sync::Arc, time::Duration};
@@ -15,6 +16,7 @@ use std::{sync::Arc, time::Duration};
 enum Mistake {
     WritesWithoutComparing,
     CreatesOverWhatExists,
+    IgnoresTheOtherKey,
     DeletesWithoutComparing,
     ReadsThePresentForThePast,
     ListsOutOfOrder,
@@ -58,12 +60,13 @@ impl Backend for Broken {
         self.inner.get(key).await
     }
 
-    async fn put_if(
+    async fn put_while(
         &self,
         key: &Key,
         expected: Option<ResourceVersion>,
         value: Bytes,
         ttl: Option<Duration>,
+        unchanged: Option<&Unchanged>,
     ) -> Result<Swap, StorageError> {
         let found = self.inner.get(key).await?.1.map(|item| item.modified);
         let blind = match self.mistake {
@@ -87,7 +90,8 @@ impl Backend for Broken {
             KeepsOnlyText => String::from_utf8_lossy(&value).into_owned().into(),
             _ => value,
         };
-        self.inner.put_if(key, if blind { found } else { expected }, value, ttl).await
+        let unchanged = unchanged.filter(|_| self.mistake != IgnoresTheOtherKey);
+        self.inner.put_while(key, if blind { found } else { expected }, value, ttl, unchanged).await
     }
 
     async fn delete_if(&self, key: &Key, expected: ResourceVersion) -> Result<Swap, StorageError> {
@@ -217,6 +221,7 @@ async fn every_mistake_in_writing_fails_a_case() {
     fails!(WritesWithoutComparing, update::no_increment_is_lost_among_many_writers);
     fails!(CreatesOverWhatExists, create::of_many_creates_of_one_key_exactly_one_wins);
     fails!(CreatesOverWhatExists, create::a_taken_key_is_refused_and_tells_no_watcher);
+    fails!(IgnoresTheOtherKey, create::a_creation_that_depends_on_another_object_needs_it_unchanged);
     fails!(DeletesWithoutComparing, delete::a_deletion_overtaken_by_an_update_checks_again);
     fails!(DeletesWithoutComparing, delete::a_stale_hint_is_validated_again_with_the_live_object);
     fails!(RevisionLagsBehind, create::the_current_revision_is_not_below_a_completed_write);

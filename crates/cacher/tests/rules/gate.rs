@@ -7,7 +7,7 @@ use futures::{StreamExt, stream};
 use keepwatch_apimachinery::ResourceVersion;
 use keepwatch_storage::{
     Backend, BackendWatch, Frontier, HistoryReader, Key, KeyValue, Range, RangeRequest, Scope, StorageError,
-    Swap,
+    Swap, Unchanged,
 };
 use keepwatch_storage_embedded::{Embedded, EmbeddedOptions};
 use std::{
@@ -201,15 +201,16 @@ impl Backend for Gate {
         self.inner.get(key).await
     }
 
-    async fn put_if(
+    async fn put_while(
         &self,
         key: &Key,
         expected: Option<ResourceVersion>,
         value: Bytes,
         ttl: Option<Duration>,
+        unchanged: Option<&Unchanged>,
     ) -> Result<Swap, StorageError> {
         self.enter(Call::Put).await?;
-        self.inner.put_if(key, expected, value, ttl).await
+        self.inner.put_while(key, expected, value, ttl, unchanged).await
     }
 
     async fn delete_if(&self, key: &Key, expected: ResourceVersion) -> Result<Swap, StorageError> {

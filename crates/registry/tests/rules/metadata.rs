@@ -7,8 +7,8 @@ use bytes::Bytes;
 use keepwatch_apimachinery::{ResourceVersion, list_options::Position};
 use keepwatch_registry::RegistryOptions;
 use keepwatch_storage::{
-    DeleteOptions, Key, List, ListRequest, Object, Storage, StorageError, TryUpdate, UpdateOptions, Validate,
-    Watch, WatchRequest,
+    DeleteOptions, Key, List, ListRequest, Object, Storage, StorageError, TryUpdate, Unchanged,
+    UpdateOptions, Validate, Watch, WatchRequest,
 };
 use serde_json::{Value, json};
 use std::{
@@ -73,13 +73,19 @@ struct Counts {
 
 #[async_trait]
 impl Storage for Crowded {
-    async fn create(&self, key: &str, value: Bytes, ttl: Option<Duration>) -> Result<Object, StorageError> {
+    async fn create_while(
+        &self,
+        key: &str,
+        value: Bytes,
+        ttl: Option<Duration>,
+        unchanged: Option<&Unchanged>,
+    ) -> Result<Object, StorageError> {
         self.counts.tried.fetch_add(1, Ordering::SeqCst);
         let left =
             self.counts.taken.fetch_update(Ordering::SeqCst, Ordering::SeqCst, |left| left.checked_sub(1));
         match left {
             Ok(_) => Err(StorageError::KeyExists { key: Key::from_backend(key) }),
-            Err(_) => self.inner.create(key, value, ttl).await,
+            Err(_) => self.inner.create_while(key, value, ttl, unchanged).await,
         }
     }
     async fn get(&self, key: &str, position: Position) -> Result<Option<Object>, StorageError> {

@@ -380,6 +380,63 @@ async fn nothing_is_left_in_a_namespace_that_is_deleted_while_it_is_filled() {
     }
 }
 
+/// The emptying of one namespace once waited for fewer creations because another one was emptied too.
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn nothing_is_left_in_namespaces_that_are_deleted_together() {
+    let world = World::cached().await.emptying();
+    for round in 0..500 {
+        let names = [format!("a{round}"), format!("b{round}")];
+        fill_and_delete(&world, &world, &names).await;
+    }
+}
+
+/// Two servers on one store: what one is creating is not known to the other, which empties the namespace.
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn nothing_is_left_in_a_namespace_that_is_deleted_through_another_server() {
+    let filling = World::cached().await.emptying();
+    let deleting = filling.beside().await.emptying();
+    for round in 0..500 {
+        fill_and_delete(&filling, &deleting, &[format!("n{round}")]).await;
+    }
+}
+
+/// Fills namespaces through one server with objects, some of which take long to create, deletes them meanwhile through
+/// another, and looks for what is left.
+async fn fill_and_delete(filling: &World, deleting: &World, names: &[String]) {
+    let mut makers = Vec::new();
+    for name in names {
+        filling.namespace(name).await;
+        for maker in 0..3 {
+            let (world, place) = (filling.clone(), format!("configmaps {name}"));
+            makers.push(tokio::spawn(async move {
+                let mut sent = map("");
+                if maker == 0 {
+                    sent["data"] = (0..2000).map(|key| (format!("k{key}"), json!("v"))).collect();
+                }
+                for number in 0..1000 {
+                    sent["metadata"]["name"] = format!("m{maker}-{number}").into();
+                    match world.post(&place, sent.clone()).await.code {
+                        201 => tokio::task::yield_now().await,
+                        403 | 404 => return,
+                        other => panic!("{other}"),
+                    }
+                }
+            }));
+        }
+    }
+    let deletions = names.iter().map(|name| {
+        let (world, place) = (deleting.clone(), format!("namespaces {name}"));
+        tokio::spawn(async move { world.delete(&place).await.ok() })
+    });
+    join_all(deletions).await;
+    join_all(makers).await.into_iter().for_each(|maker| maker.expect("creations end"));
+    for name in names {
+        deleting.until_gone(&format!("namespaces {name}")).await;
+        let left = deleting.keys(&format!("/registry/configmaps/{name}/")).await;
+        assert_eq!(left, [] as [&str; 0], "{name}");
+    }
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn a_namespace_can_be_made_and_deleted_again_and_again() {
     for world in worlds().await {

@@ -5,8 +5,8 @@ use futures::future::join_all;
 use keepwatch_apimachinery::{ResourceVersion, list_options::Position};
 use keepwatch_registry::RegistryOptions;
 use keepwatch_storage::{
-    Backend, DeleteOptions, Key, List, ListRequest, Object, Storage, StorageError, TryUpdate, UpdateOptions,
-    Validate, Watch, WatchRequest,
+    Backend, DeleteOptions, Key, List, ListRequest, Object, Storage, StorageError, TryUpdate, Unchanged,
+    UpdateOptions, Validate, Watch, WatchRequest,
 };
 use serde_json::{Value, json};
 use std::{collections::BTreeSet, net::Ipv4Addr, sync::Arc, time::Duration};
@@ -519,11 +519,12 @@ struct Mute(Arc<dyn Storage>);
 
 #[async_trait::async_trait]
 impl Storage for Mute {
-    async fn create(
+    async fn create_while(
         &self,
         key: &str,
         value: bytes::Bytes,
         ttl: Option<Duration>,
+        unchanged: Option<&Unchanged>,
     ) -> Result<Object, StorageError> {
         if key.ends_with("/deaf") {
             return Err(StorageError::Timeout { doing: "create" });
@@ -531,7 +532,7 @@ impl Storage for Mute {
         if key.ends_with("/10.0.0.66") || key.ends_with("/30066") {
             return Err(StorageError::Unreachable { doing: "create", source: "nobody there".into() });
         }
-        let stored = self.0.create(key, value, ttl).await?;
+        let stored = self.0.create_while(key, value, ttl, unchanged).await?;
         if key.ends_with("/mute") { Err(StorageError::Timeout { doing: "create" }) } else { Ok(stored) }
     }
     async fn get(&self, key: &str, position: Position) -> Result<Option<Object>, StorageError> {

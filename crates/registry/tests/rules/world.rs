@@ -194,9 +194,17 @@ impl World {
 
     /// Over a watch cache of each resource.
     pub(crate) async fn cached() -> World {
+        Self::cached_over(Arc::new(Embedded::memory(EmbeddedOptions::default()))).await
+    }
+
+    /// Another registry over the same store, with watch caches of its own.
+    pub(crate) async fn beside(&self) -> World {
+        Self::cached_over(self.backend.clone()).await
+    }
+
+    async fn cached_over(backend: Arc<Embedded>) -> World {
         let metrics = CacheMetrics::register(&prometheus::Registry::new()).unwrap();
         let mut caches = Vec::new();
-        let backend = Arc::new(Embedded::memory(EmbeddedOptions::default()));
         let world = World::over(backend, RegistryOptions::default(), |resource, storage, prefix| {
             let what = Qualified::new(resource.group, resource.plural);
             let options = CacherOptions::default();

@@ -5,7 +5,7 @@
 
 use crate::{
     Backend, BackendEvent, BackendWatch, ExpiredRead, Frontier, HistoryExtent, HistoryReader, Key, KeyValue,
-    Range, RangeRequest, Scope, StorageError, Swap,
+    Range, RangeRequest, Scope, StorageError, Swap, Unchanged,
 };
 use async_trait::async_trait;
 use bytes::Bytes;
@@ -282,14 +282,15 @@ impl Backend for Faulty {
         self.read("reading a key", self.inner.get(key)).await
     }
 
-    async fn put_if(
+    async fn put_while(
         &self,
         key: &Key,
         expected: Option<ResourceVersion>,
         value: Bytes,
         ttl: Option<Duration>,
+        unchanged: Option<&Unchanged>,
     ) -> Result<Swap, StorageError> {
-        self.write("writing a key", self.inner.put_if(key, expected, value, ttl)).await
+        self.write("writing a key", self.inner.put_while(key, expected, value, ttl, unchanged)).await
     }
 
     async fn delete_if(&self, key: &Key, expected: ResourceVersion) -> Result<Swap, StorageError> {

@@ -5,7 +5,7 @@
 
 use crate::{
     Backend, BackendEvent, BackendWatch, ExpiredRead, Key, KeyValue, Range, RangeRequest, Scope,
-    StorageError, Swap,
+    StorageError, Swap, Unchanged,
 };
 use async_trait::async_trait;
 use bytes::Bytes;
@@ -127,14 +127,23 @@ impl Backend for Reference {
         Ok((state.current(), state.get(key)))
     }
 
-    async fn put_if(
+    async fn put_while(
         &self,
         key: &Key,
         expected: Option<ResourceVersion>,
         value: Bytes,
         ttl: Option<Duration>,
+        unchanged: Option<&Unchanged>,
     ) -> Result<Swap, StorageError> {
-        let swap = self.change(|state| state.swap(key, expected, Some(value)));
+        let swap = self.change(|state| {
+            let modified = |key: &str| state.get(key).map(|item| item.modified);
+            match unchanged {
+                Some(other) if modified(key) == expected && modified(&other.key) != Some(other.modified) => {
+                    Err(StorageError::OtherChanged { key: other.key.clone() })
+                }
+                _ => Ok(state.swap(key, expected, Some(value))),
+            }
+        })?;
         if let (Swap::Done(revision), Some(ttl)) = (&swap, ttl) {
             self.expire_later(key.clone(), *revision, ttl);
         }

@@ -1,7 +1,7 @@
 //! Creating objects, and the counter that every write raises.
 
 use super::{Fixture, pod};
-use crate::{StorageError, WatchEvent};
+use crate::{Object, StorageError, Unchanged, WatchEvent};
 use keepwatch_apimachinery::list_options::{Position, WatchStart};
 use std::collections::BTreeSet;
 
@@ -103,6 +103,64 @@ pub async fn of_many_creates_of_one_key_exactly_one_wins(fixture: &Fixture) {
     }
     assert_eq!((won.len(), refused), (1, 15));
     assert_eq!(fixture.get(&pod("a")).await.as_ref(), won.first());
+}
+
+/// What a creation depends on may be gone, changed, or made anew; a taken key is told first.
+pub async fn a_creation_that_depends_on_another_object_needs_it_unchanged(fixture: &Fixture) {
+    let (a, home) = (pod("a"), pod("home"));
+    let create = |unchanged: Unchanged| async move {
+        let a = pod("a");
+        fixture.storage.create_while(&a.key(), a.value(), None, Some(&unchanged)).await
+    };
+    let first = unchanged(&fixture.create(&home).await);
+    let second = unchanged(&fixture.put(&home.clone().data(1)).await);
+    let last = unchanged(&fixture.delete(&home).await);
+    let before = fixture.revision().await;
+    for gone in [&first, &second, &last] {
+        let refused = create(gone.clone()).await.unwrap_err();
+        assert!(matches!(&refused, StorageError::OtherChanged { key } if *key == gone.key), "{refused:?}");
+    }
+    assert_eq!((fixture.revision().await, fixture.get(&a).await), (before, None));
+    let anew = unchanged(&fixture.create(&home).await);
+    create(second).await.unwrap_err();
+    assert_eq!(create(anew.clone()).await.expect("nothing has changed").value, a.value());
+    for any in [first, anew] {
+        let refused = create(any).await.unwrap_err();
+        assert!(matches!(refused, StorageError::KeyExists { .. }), "{refused:?}");
+    }
+}
+
+fn unchanged(object: &Object) -> Unchanged {
+    Unchanged { key: object.key.clone(), modified: object.revision }
+}
+
+/// Of creations that race with a change of what they depend on, those that succeed were before it.
+pub async fn no_creation_comes_after_a_change_of_what_it_depends_on(fixture: &Fixture) {
+    for round in 0..20 {
+        let home = pod("home").data(round);
+        let before = unchanged(&fixture.put(&home).await);
+        let creations = (0..8).map(|writer| {
+            let (storage, before) = (fixture.storage.clone(), before.clone());
+            tokio::spawn(async move {
+                let mut created = Vec::new();
+                for number in 0.. {
+                    let own = pod(&format!("{round}-{writer}-{number}"));
+                    match storage.create_while(&own.key(), own.value(), None, Some(&before)).await {
+                        Ok(object) => created.push(object.revision),
+                        Err(StorageError::OtherChanged { .. }) => break,
+                        Err(other) => panic!("{other:?}"),
+                    }
+                }
+                created
+            })
+        });
+        let creations: Vec<_> = creations.collect();
+        let changed = fixture.put(&home.data(round + 100)).await.revision;
+        for creation in creations {
+            let created = creation.await.expect("the writer is done");
+            assert!(created.iter().all(|own| *own < changed), "{created:?} after {changed}");
+        }
+    }
 }
 
 /// A read begun after a write was acknowledged sees it, whoever else writes.

@@ -153,6 +153,8 @@ macro_rules! conformance_cases {
                 a_taken_key_is_refused_and_tells_no_watcher
                 a_deleted_key_can_be_created_again_and_is_told_as_added
                 of_many_creates_of_one_key_exactly_one_wins
+                a_creation_that_depends_on_another_object_needs_it_unchanged
+                no_creation_comes_after_a_change_of_what_it_depends_on
                 readers_see_their_own_writes
                 the_current_revision_is_not_below_a_completed_write
             }
