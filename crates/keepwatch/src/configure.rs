@@ -16,6 +16,7 @@ impl Builder {
         let mut builder = Builder::default();
         let (listen, storage, access) = (&flags.listen, &flags.storage, &flags.access);
         builder.address = (listen.bind_address, listen.secure_port).into();
+        builder.advertise_address = listen.advertise_address;
         builder.http_port = (listen.http_port != 0).then_some(listen.http_port);
         builder.data_dir = Some(listen.data_dir.clone());
         builder.watch_cache = storage.watch_cache;

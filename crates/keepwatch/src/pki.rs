@@ -19,7 +19,10 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
-use keepwatch_endpoints::{auth::AnyCertificate, serve::Tls};
+use keepwatch_endpoints::{
+    auth::{AnyCertificate, WithVersion1},
+    serve::Tls,
+};
 use rcgen::{
     BasicConstraints, CertificateParams, DistinguishedName, DnType, ExtendedKeyUsagePurpose, IsCa, Issuer,
     KeyPair, KeyUsagePurpose, PublicKeyData, SanType, SerialNumber,
@@ -28,7 +31,7 @@ use rustls::ServerConfig;
 use rustls::crypto::aws_lc_rs;
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
-use rustls::server::{NoServerSessionStorage, WebPkiClientVerifier};
+use rustls::server::{NoServerSessionStorage, WebPkiClientVerifier, danger::ClientCertVerifier};
 use rustls::sign::CertifiedKey;
 use x509_parser::certificate::X509Certificate;
 use x509_parser::extensions::GeneralName;
@@ -79,13 +82,14 @@ pub struct ServerNames {
 }
 
 impl ServerNames {
-    /// The names of a server that listens on `bind` and is behind the service address `service`. One that listens
-    /// on every address is known by the one that leads out of this machine.
-    pub fn new(bind: IpAddr, service: IpAddr) -> ServerNames {
+    /// The names of a server that listens on `bind`, tells others to use `advertised`, and is behind the service address
+    /// `service`.
+    pub fn new(bind: IpAddr, advertised: IpAddr, service: IpAddr) -> ServerNames {
         let mut addresses = vec![Ipv4Addr::LOCALHOST.into(), Ipv6Addr::LOCALHOST.into()];
-        for address in [if bind.is_unspecified() { outward_address(bind) } else { Some(bind) }, Some(service)]
-        {
-            addresses.extend(address.filter(|address| !addresses.contains(address)));
+        for address in [bind, advertised, service] {
+            if !address.is_unspecified() && !addresses.contains(&address) {
+                addresses.push(address);
+            }
         }
         ServerNames { addresses }
     }
@@ -106,6 +110,18 @@ impl ServerNames {
         };
         DNS_NAMES.into_iter().all(has_name) && self.addresses.iter().all(has_address)
     }
+}
+
+/// The address at which others reach a server that listens on `bind`: if that is every address, the one from which this
+/// machine talks to others.
+pub fn advertised_address(bind: IpAddr) -> IpAddr {
+    if !bind.is_unspecified() {
+        return bind;
+    }
+    outward_address(bind).unwrap_or_else(|| match bind {
+        IpAddr::V4(_) => Ipv4Addr::LOCALHOST.into(),
+        IpAddr::V6(_) => Ipv6Addr::LOCALHOST.into(),
+    })
 }
 
 /// The address from which this machine talks to others, if it can. Nothing is sent.
@@ -200,8 +216,11 @@ pub fn server_config(identity: &Identity, client_cas: &[CertificateDer<'static>]
     let verifier = if roots.is_empty() {
         None
     } else {
+        let algorithms = provider.signature_verification_algorithms;
         let verifier = WebPkiClientVerifier::builder_with_provider(Arc::new(roots), provider);
-        Some(verifier.allow_unauthenticated().build().map_err(|error| bad_ca(&error))?)
+        let others = verifier.allow_unauthenticated().build().map_err(|error| bad_ca(&error))?;
+        let verifier = WithVersion1 { others, client_cas: client_cas.to_vec(), algorithms };
+        Some(Arc::new(verifier) as Arc<dyn ClientCertVerifier>)
     };
     let builder = match verifier.clone() {
         None => builder.with_no_client_auth(),
@@ -558,7 +577,7 @@ mod tests {
     const SERVICE: IpAddr = IpAddr::V4(Ipv4Addr::new(10, 0, 0, 1));
 
     fn names() -> ServerNames {
-        ServerNames::new(LOOPBACK, SERVICE)
+        ServerNames::new(LOOPBACK, LOOPBACK, SERVICE)
     }
 
     fn open(directory: &Path) -> Pki {
@@ -710,7 +729,7 @@ mod tests {
     fn a_certificate_is_renewed_in_its_last_month_and_for_new_names() {
         let directory = tempfile::tempdir().unwrap();
         let (first, now) = (open(directory.path()), SystemTime::now());
-        let other = ServerNames::new(Ipv4Addr::new(192, 0, 2, 7).into(), SERVICE);
+        let other = ServerNames::new(LOOPBACK, Ipv4Addr::new(192, 0, 2, 7).into(), SERVICE);
         let mut before = first.clone();
         for (day, names, renewed) in [
             (330, &names(), (false, false)),
@@ -860,8 +879,14 @@ mod tests {
     }
 
     #[test]
-    fn a_server_on_all_addresses_is_known_by_the_one_that_leads_out() {
-        let known = |bind: &str| ServerNames::new(bind.parse().unwrap(), SERVICE).addresses;
+    fn a_server_on_all_addresses_is_known_by_the_one_that_it_advertises() {
+        let known = |bind: &str| {
+            let bind = bind.parse().unwrap();
+            let advertised = advertised_address(bind);
+            let names = ServerNames::new(bind, advertised, SERVICE).addresses;
+            assert!(names.contains(&advertised));
+            names
+        };
         assert_eq!(known("127.0.0.1"), [LOOPBACK, Ipv6Addr::LOCALHOST.into(), SERVICE]);
         assert!(known("192.0.2.7").contains(&Ipv4Addr::new(192, 0, 2, 7).into()));
         for unspecified in ["0.0.0.0", "::"] {

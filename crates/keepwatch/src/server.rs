@@ -57,6 +57,7 @@ pub struct Builder {
     pub(crate) watch_cache: bool,
     pub(crate) watch_cache_history_bytes: usize,
     pub(crate) address: SocketAddr,
+    pub(crate) advertise_address: Option<IpAddr>,
     pub(crate) http_port: Option<u16>,
     pub(crate) data_dir: Option<PathBuf>,
     pub(crate) identity: Option<Identity>,
@@ -86,6 +87,7 @@ impl Default for Builder {
             watch_cache: true,
             watch_cache_history_bytes: CacherOptions::default().history_bytes_max,
             address: (Ipv4Addr::LOCALHOST, 0).into(),
+            advertise_address: None,
             http_port: None,
             data_dir: None,
             identity: None,
@@ -347,7 +349,9 @@ impl Starting {
             None => None,
         };
         let service_ip = IpAddr::V4(first_address(builder.registry.service_range.0));
-        let names = ServerNames::new(address.ip(), service_ip);
+        let advertised = builder.advertise_address.unwrap_or_else(|| pki::advertised_address(address.ip()));
+        let names = ServerNames::new(address.ip(), advertised, service_ip);
+        let advertised = SocketAddr::new(advertised, address.port());
         let pki = match builder.data_dir.clone() {
             Some(directory) => {
                 let made = tokio::task::spawn_blocking(move || Pki::open(&directory, &names)).await;
@@ -364,7 +368,7 @@ impl Starting {
         for cache in caches.iter() {
             cache.until_ready().await;
         }
-        let reachable = (reachable_ip(address.ip()), address.port());
+        let reachable = (advertised.ip(), advertised.port());
         registry.bootstrap(reachable).await.map_err(|status| StartError::Bootstrap(Box::new(status)))?;
 
         let ending = Ending::default();
@@ -384,7 +388,7 @@ impl Starting {
             let backend = Arc::clone(&backend);
             async move { backend.size_bytes().await.ok().flatten() }
         })?;
-        let api = api(builder, registry, tokens, health, metrics, address, &ending)?;
+        let api = api(builder, registry, tokens, health, metrics, advertised, &ending)?;
         let mut listen_on = |listener, tls| {
             let listening =
                 Listening { listener, tls, api: Arc::clone(&api), ending: ending.clone(), limits };
@@ -484,11 +488,6 @@ fn first_address(network: Ipv4Addr) -> Ipv4Addr {
     Ipv4Addr::from(u32::from(network).saturating_add(1))
 }
 
-/// An address that others can use: none can use "all of mine".
-fn reachable_ip(ip: IpAddr) -> IpAddr {
-    if ip.is_unspecified() { IpAddr::V4(Ipv4Addr::LOCALHOST) } else { ip }
-}
-
 fn health(
     registry: &Arc<Registry>,
     caches: &Caches,
@@ -528,7 +527,7 @@ fn api(
     tokens: ServiceAccountTokens,
     health: Health,
     metrics: Gathered,
-    address: SocketAddr,
+    advertised: SocketAddr,
     ending: &Ending,
 ) -> Result<Arc<Api>, StartError> {
     let mut authenticator = Authenticator::default();
@@ -538,7 +537,7 @@ fn api(
     authenticator = authenticator.with_tokens(tokens.clone());
     let limit = |limit: usize| if limit == 0 { UNLIMITED } else { limit };
     let options = ApiOptions {
-        address: address.to_string(),
+        address: advertised.to_string(),
         reads_in_flight_max: limit(builder.api.reads_in_flight_max),
         writes_in_flight_max: limit(builder.api.writes_in_flight_max),
         ..builder.api

@@ -1,7 +1,7 @@
 //! Who a request comes from, and whether that user may do what it asks.
 //!
 //! A request passes through the modules in this order: [`Authenticator`] finds its user by certificate or token
-//! (`authenticate`, `certificate`, `tokens`), [`Impersonation`] may put another one in that place
+//! (`authenticate`, `certificate`, `version1`, `tokens`), [`Impersonation`] may put another one in that place
 //! (`impersonate`), and an [`Authorizer`] says whether the user may (`authorize`).
 //!
 //! Kept true: a credential that is wrong is never taken for one that is missing, so only requests without any
@@ -9,6 +9,7 @@
 
 mod user;
 mod certificate;
+mod version1;
 mod tokens;
 mod authenticate;
 mod authorize;
@@ -24,3 +25,4 @@ pub use user::{
     ALL_AUTHENTICATED, ALL_UNAUTHENTICATED, ANONYMOUS, CREDENTIAL_ID, NODE_NAME, SYSTEM_MASTERS,
     ServiceAccount, User,
 };
+pub use version1::WithVersion1;

@@ -89,6 +89,9 @@ pub struct Listen {
     /// Address to listen on; 0.0.0.0 or :: for all.
     #[arg(long, value_name = "IP", default_value = "127.0.0.1", value_parser = values::address)]
     pub bind_address: IpAddr,
+    /// Address that others reach the server at; by default the one listened on, or this machine's if that is all.
+    #[arg(long, value_name = "IP", value_parser = values::address)]
+    pub advertise_address: Option<IpAddr>,
     /// Port for HTTPS; 0 picks a free one.
     #[arg(long, value_name = "PORT", default_value = "6443", value_parser = values::port)]
     pub secure_port: u16,
@@ -314,6 +317,10 @@ impl Serve {
 
 impl Listen {
     fn check(&self) -> Result<(), Failure> {
+        if self.advertise_address.is_some_and(|address| address.is_unspecified()) {
+            let fault = "is every address of a machine: give the one that others use";
+            return Err(Failure::flag("--advertise-address", fault));
+        }
         if self.http_port != 0 && !self.bind_address.is_loopback() {
             let fault = format!(
                 "plain HTTP is served on loopback addresses only, and --bind-address is {}",
@@ -517,6 +524,10 @@ mod tests {
         for (flags, message) in [
             ("--secure-port=65536", r#"--secure-port: "65536" is not a port: give a number from 0 to 65535"#),
             ("--bind-address=localhost", r#"--bind-address: "localhost" is not an IP address"#),
+            (
+                "--advertise-address=0.0.0.0",
+                "--advertise-address: is every address of a machine: give the one that others use",
+            ),
             (
                 "--request-timeout=60",
                 r#"--request-timeout: "60" is not a duration: write it as 1h30m, 90s or 500ms"#,
