@@ -12,6 +12,7 @@ use crate::{
     discovery,
     handlers::{self, Answer},
     health::{Health, is_probe},
+    large,
     metrics::{ApiMetrics, Gathered},
     negotiation::{self, Answering, Form},
     openapi,
@@ -19,15 +20,16 @@ use crate::{
     query::Query,
     render,
     request_info::RequestInfo,
-    serve::Ending,
+    serve::{Ending, Line, OnLine},
+    shares::{Share, Shares},
     watch::websocket,
 };
 use bytes::Bytes;
 use futures::FutureExt;
-use http::{HeaderMap, HeaderName, HeaderValue, Method, Request, Response, StatusCode, header};
-use http_body_util::{BodyExt, LengthLimitError, Limited};
+use http::{HeaderMap, HeaderName, HeaderValue, Method, Request, Response, StatusCode, Uri, header};
+use http_body_util::BodyExt;
 use hyper::body::Incoming;
-use keepwatch_apimachinery::status::Status;
+use keepwatch_apimachinery::{meta::Qualified, status::Status};
 use keepwatch_cacher::Encodings;
 use keepwatch_registry::{Registry, codec::Media, kinds, rest::is_path_segment, subresource::TokenIssuer};
 use serde_json::json;
@@ -36,7 +38,6 @@ use std::{
     sync::{Arc, LazyLock},
     time::{Duration, Instant},
 };
-use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 /// How the HTTP side behaves.
 pub struct ApiOptions {
@@ -68,8 +69,10 @@ pub struct Api {
     health: Health,
     gathered: Gathered,
     discovery: LazyLock<discovery::Documents, Box<dyn FnOnce() -> discovery::Documents + Send>>,
-    reads: Arc<Semaphore>,
-    writes: Arc<Semaphore>,
+    reads: Arc<Shares>,
+    writes: Arc<Shares>,
+    /// Bytes of bodies, and of answers that wait to be sent.
+    held: Arc<Shares>,
 }
 
 /// What an [`Api`] is made of.
@@ -96,6 +99,10 @@ pub struct Parts {
 
 /// The largest body of a request.
 pub const BODY_BYTES_MAX: usize = 3 << 20;
+/// How many bytes are held for all requests together: of their bodies, and of what their answers are made from.
+const HELD_BYTES_MAX: usize = 256 << 20;
+/// How many bytes a request may have held before they are counted.
+pub(crate) const UNCOUNTED_BYTES_MAX: usize = 16 << 10;
 /// The longest path with its parameters.
 pub const URL_BYTES_MAX: usize = 32 << 10;
 /// When a client that came at a bad time may come again.
@@ -117,17 +124,19 @@ impl Api {
             health: parts.health,
             gathered: parts.metrics,
             discovery: LazyLock::new(Box::new(make)),
-            reads: Arc::new(Semaphore::new(parts.options.reads_in_flight_max)),
-            writes: Arc::new(Semaphore::new(parts.options.writes_in_flight_max)),
+            reads: Shares::new(parts.options.reads_in_flight_max),
+            writes: Shares::new(parts.options.writes_in_flight_max),
+            held: Shares::new(HELD_BYTES_MAX),
             options: parts.options,
         })
     }
 
     /// Answers a request. `certificate` is what the client showed of itself when it connected.
-    pub async fn handle(
+    pub(crate) async fn handle(
         self: Arc<Self>,
         mut request: Request<Incoming>,
         certificate: Option<&ClientCertificate>,
+        line: &Arc<Line>,
     ) -> Response<Body> {
         let began = Instant::now();
         let is_head = request.method() == Method::HEAD;
@@ -148,6 +157,7 @@ impl Api {
                 query,
                 headers: std::mem::take(request.headers_mut()),
                 user: Arc::default(),
+                line: Arc::clone(line),
             };
             let answering = Arc::clone(&self).answer(pass, &mut request, certificate);
             AssertUnwindSafe(answering).catch_unwind().await.unwrap_or_else(|_| {
@@ -160,7 +170,10 @@ impl Api {
             })
         };
         let code = response.status().as_u16();
-        let size = http_body::Body::size_hint(response.body()).exact();
+        let size = http_body::Body::size_hint(response.body()).exact().or_else(|| {
+            let said = response.headers().get(header::CONTENT_LENGTH)?;
+            said.to_str().ok()?.parse().ok()
+        });
         self.metrics.answered(&info, dry_run, code, began.elapsed(), size);
         if response.status() != StatusCode::SWITCHING_PROTOCOLS {
             let headers = response.headers_mut();
@@ -170,8 +183,8 @@ impl Api {
         if let Some(origin) = allowed_origin {
             allow(response.headers_mut(), origin);
         }
-        // A client that waits to be asked for its body has not sent it, and with HTTP/2 others do not suffer from it.
-        if request.version() <= http::Version::HTTP_11 && !waits_to_send && !response.body().is_endless() {
+        // A client that waits to be asked for its body has not sent it.
+        if !waits_to_send && !response.body().is_endless() {
             discard(request.body_mut()).await;
         }
         if is_head { without_body(response, size) } else { response }
@@ -186,14 +199,19 @@ impl Api {
         if request.uri().path_and_query().is_some_and(|uri| uri.as_str().len() > URL_BYTES_MAX) {
             return plain_text(StatusCode::URI_TOO_LONG, "the path and its parameters are too long\n");
         }
-        let found = self
-            .authenticator
-            .authenticate(Credentials { peer_certificate: certificate, headers: &pass.headers })
-            .await;
-        let authenticated = match found {
+        // A browser shows its user's certificate whichever page asks, so it counts only for pages that are allowed.
+        let is_foreign = is_dangerous(request.method(), &pass.headers)
+            && is_cross_origin(&pass.headers, request.uri(), &self.options.allowed_origins);
+        let shown = certificate.filter(|_| !is_foreign);
+        let found =
+            self.authenticator.authenticate(Credentials { peer_certificate: shown, headers: &pass.headers });
+        let authenticated = match found.await {
             Ok(authenticated) => authenticated,
             Err(status) => return pass.refusal(&status),
         };
+        if is_foreign && certificate.is_some() && authenticated.user.is_anonymous() {
+            return pass.refusal(&Status::forbidden(Qualified::core(""), "", FOREIGN_ORIGIN));
+        }
         authenticated.remove_credentials(&mut pass.headers);
         pass.user = Arc::clone(&authenticated.user);
         let mut response = self.answer_user(pass, request).await;
@@ -204,10 +222,6 @@ impl Api {
     }
 
     async fn answer_user(self: Arc<Self>, mut pass: Pass, request: &mut Request<Incoming>) -> Response<Body> {
-        let is_watch = pass.info.is_resource && pass.info.verb == "watch";
-        let is_write = !matches!(*request.method(), Method::GET | Method::HEAD | Method::OPTIONS);
-        let always = is_watch || is_probe(&pass.info.path);
-        let Ok(place) = self.admit(always, is_write) else { return too_many() };
         let attributes = pass.attributes();
         match Impersonation::from_headers(&pass.headers) {
             Ok(None) => {}
@@ -222,23 +236,42 @@ impl Api {
         if let Err(status) = authorized(&*self.authorizer, &pass.user, &pass.attributes()).await {
             return pass.refusal(&status);
         }
-        if !pass.info.is_resource {
-            return self.answer_other(&pass, request.method()).await;
+        if pass.info.is_resource {
+            return self.answer_resource(pass, request).await;
         }
-        self.answer_resource(pass, request, place).await
+        // A server that has much to do is not ill: probes need no place.
+        let place = match is_probe(&pass.info.path) {
+            true => None,
+            false => match self.place(&pass, request.method()) {
+                None => return too_many(),
+                place => place,
+            },
+        };
+        let response = self.answer_other(&pass, request.method()).await;
+        drop(place);
+        response
     }
 
-    /// A place among those that are answered. Watches need none, and probes none either: a server that has much to do is
-    /// not ill.
-    fn admit(&self, always: bool, is_write: bool) -> Result<Option<Place>, ()> {
-        if always {
-            return Ok(None);
-        }
-        let places = if is_write { &self.writes } else { &self.reads };
-        let permit = Arc::clone(places).try_acquire_owned().map_err(drop)?;
+    /// A place among those that are answered, if there is one for the user and for the connection.
+    fn place(&self, pass: &Pass, method: &Method) -> Option<Place> {
+        let is_write = !matches!(*method, Method::GET | Method::HEAD | Method::OPTIONS);
+        let (places, max) = match is_write {
+            true => (&self.writes, self.options.writes_in_flight_max),
+            false => (&self.reads, self.options.reads_in_flight_max),
+        };
+        let on_line = pass.line.place(max.div_ceil(2))?;
+        let share = places.take(&pass.user, 1)?;
         let count = self.metrics.in_flight(is_write);
         count.inc();
-        Ok(Some(Place { _permit: permit, count }))
+        Some(Place { _share: share, _on_line: on_line, count })
+    }
+
+    /// A share of the bytes that are held for requests, if there is one for the user. Few bytes are not counted.
+    pub(crate) fn hold(&self, user: &Arc<User>, bytes: usize) -> Result<Option<Share>, Status> {
+        match bytes.checked_sub(UNCOUNTED_BYTES_MAX) {
+            None | Some(0) => Ok(None),
+            Some(counted) => self.held.take(user, counted).map(Some).ok_or_else(too_much_at_once),
+        }
     }
 
     async fn answer_other(&self, pass: &Pass, method: &Method) -> Response<Body> {
@@ -353,12 +386,7 @@ impl Api {
         answer_document(pass, path, media, bytes, &hash)
     }
 
-    async fn answer_resource(
-        self: Arc<Self>,
-        pass: Pass,
-        request: &mut Request<Incoming>,
-        place: Option<Place>,
-    ) -> Response<Body> {
+    async fn answer_resource(self: Arc<Self>, pass: Pass, request: &mut Request<Incoming>) -> Response<Body> {
         let info = &pass.info;
         let Some(resource) = kinds::find(&info.group, &info.version, &info.resource) else {
             return if is_group(&info.group) {
@@ -372,7 +400,7 @@ impl Api {
             // What is not there is not deprecated either.
             Err(status) if status.code == 404 => return pass.refusal(&status),
             Err(status) => pass.refusal(&status),
-            Ok(route) => self.run(pass, route, request, place).await,
+            Ok(route) => self.run(pass, route, request).await,
         };
         if let Some(warning) = deprecated {
             add_warnings(response.headers_mut(), &[warning.to_owned()]);
@@ -385,7 +413,6 @@ impl Api {
         pass: Pass,
         route: handlers::Route,
         request: &mut Request<Incoming>,
-        place: Option<Place>,
     ) -> Response<Body> {
         if let handlers::Action::Watch = route.action {
             let upgrade = (websocket::is_upgrade(&pass.headers)
@@ -401,30 +428,42 @@ impl Api {
             Err(status) => return pass.refusal(&status),
         };
         let deadline = tokio::time::Instant::now() + timeout;
-        let body = match tokio::time::timeout_at(deadline, read_body(request)).await {
+        let mut share = self.held.share(&pass.user);
+        let body = match tokio::time::timeout_at(deadline, read_body(request, &mut share)).await {
             Ok(Ok(body)) => body,
             Ok(Err(status)) => return pass.refusal(&status),
             Err(_) => return pass.refusal(&too_slow()),
         };
+        // Not before: a client that does not send its body keeps nobody out.
+        let Some(place) = self.place(&pass, request.method()) else { return too_many() };
         let is_write = route.action.writes();
         let pass = Arc::new(pass);
         let (own, its) = (Arc::clone(&self), Arc::clone(&pass));
-        let work = async move { (handlers::handle(&own, &its, &route, body).await, place) };
-        let done = if is_write {
-            // A write that was begun is finished, whether its client still listens or not, and has its place until then.
-            let task = self.ending.finish(work);
-            tokio::time::timeout_at(deadline, task).await.map(|joined| {
-                joined.unwrap_or_else(|error| {
-                    tracing::error!(%error, "a request failed");
-                    (Err(failed().into()), None)
-                })
-            })
-        } else {
-            tokio::time::timeout_at(deadline, work).await
+        let is_large = handlers::is_large(&own, &its, &route, &body).await;
+        let work = async move {
+            let answer = handlers::handle(&own, &its, &route, body, deadline.into_std()).await;
+            drop(share);
+            (answer, Some(place))
         };
-        match done {
-            Ok((Ok(answer), place)) => pass.response(answer).map(|body| body.lent(place, deadline)),
-            Ok((Err(refused), _)) => pass.refusal_of(refused),
+        let done = tokio::time::timeout_at(deadline, async {
+            match (is_large, is_write) {
+                (true, _) => {
+                    let thread = large::thread().await;
+                    self.ending.finish(thread.run(work)).await.and_then(|done| done)
+                }
+                // A write that was begun is finished, whether its client still listens or not, and has its place until
+                // then.
+                (false, true) => self.ending.finish(work).await,
+                (false, false) => Ok(work.await),
+            }
+        });
+        match done.await {
+            Ok(Ok((Ok(answer), place))) => pass.response(answer, place, deadline).await,
+            Ok(Ok((Err(refused), _))) => pass.refusal_of(refused),
+            Ok(Err(error)) => {
+                tracing::error!(%error, "a request failed");
+                pass.refusal(&failed())
+            }
             Err(_) => pass.refusal(&too_slow()),
         }
     }
@@ -434,13 +473,46 @@ fn failed() -> Status {
     Status::internal_error("the request could not be carried out")
 }
 
+const FOREIGN_ORIGIN: &str = "a client certificate does not count for a page of another origin, unless \
+                              --cors-allowed-origins allows it";
+
+/// Whether a page could do harm with a request although it does not see the answer, or sees it in spite of its origin.
+fn is_dangerous(method: &Method, headers: &HeaderMap) -> bool {
+    !matches!(*method, Method::GET | Method::HEAD | Method::OPTIONS) || websocket::is_upgrade(headers)
+}
+
+/// Whether a browser says that a request comes from a page of another origin, which is not allowed.
+fn is_cross_origin(headers: &HeaderMap, uri: &Uri, allowed: &AllowedOrigins) -> bool {
+    let text = |name: HeaderName| headers.get(name).map(|value| value.to_str().unwrap_or_default());
+    let Some(origin) = text(header::ORIGIN) else {
+        return text(HeaderName::from_static("sec-fetch-site")) == Some("cross-site");
+    };
+    let host = uri.authority().map(http::uri::Authority::as_str).or_else(|| text(header::HOST));
+    let is_same = origin
+        .strip_prefix("https://")
+        .zip(host)
+        .is_some_and(|(own, host)| without_port(own).eq_ignore_ascii_case(without_port(host)));
+    !is_same && !allowed.allows(origin)
+}
+
+/// A host without the port that `https` means anyway.
+fn without_port(host: &str) -> &str {
+    host.strip_suffix(":443").unwrap_or(host)
+}
+
 fn too_slow() -> Status {
     Status::timeout("request did not complete within the allotted timeout", 0)
 }
 
+fn too_much_at_once() -> Status {
+    let message = "too much is held for other requests of this user, please try again later";
+    Status::too_many_requests(message, RETRY_AFTER_SECONDS)
+}
+
 /// A place among the requests that are being answered.
 struct Place {
-    _permit: OwnedSemaphorePermit,
+    _share: Share,
+    _on_line: OnLine,
     count: prometheus::IntGauge,
 }
 
@@ -456,6 +528,7 @@ pub(crate) struct Pass {
     pub(crate) query: Query,
     pub(crate) headers: HeaderMap,
     pub(crate) user: Arc<User>,
+    line: Arc<Line>,
 }
 
 impl Pass {
@@ -528,14 +601,26 @@ impl Pass {
         }
     }
 
-    fn response(&self, answer: Answer) -> Response<Body> {
+    /// The answer, which keeps its place until it is sent, or until the deadline.
+    async fn response(
+        &self,
+        answer: Answer,
+        place: Option<Place>,
+        deadline: tokio::time::Instant,
+    ) -> Response<Body> {
         let takes_gzip =
             self.headers.get_all(header::ACCEPT_ENCODING).iter().any(|value| {
                 value.to_str().is_ok_and(|value| value.split(',').any(|own| own.trim() == "gzip"))
             });
-        let (body, compressed) = if takes_gzip { answer.body.compressed() } else { (answer.body, false) };
+        let (body, compressed) =
+            if takes_gzip { answer.body.compressed().await } else { (answer.body, false) };
+        let size = http_body::Body::size_hint(&body).exact();
+        let body = body.lent((place, answer.held), deadline);
         let mut response = typed(answer.code, answer.content_type, body);
         let headers = response.headers_mut();
+        if let Some(size) = size {
+            headers.insert(header::CONTENT_LENGTH, size.into());
+        }
         if compressed {
             headers.insert(header::CONTENT_ENCODING, HeaderValue::from_static("gzip"));
             headers.insert(header::VARY, HeaderValue::from_static("Accept-Encoding"));
@@ -553,17 +638,30 @@ fn selected_name(selector: &str) -> Option<&str> {
     named.filter(|name| is_path_segment(name))
 }
 
-async fn read_body(request: &mut Request<Incoming>) -> Result<Bytes, Status> {
+async fn read_body(request: &mut Request<Incoming>, share: &mut Share) -> Result<Bytes, Status> {
     let too_large = || Status::request_entity_too_large(&format!("limit is {BODY_BYTES_MAX}"));
     let said = http_body::Body::size_hint(request.body()).lower();
     if said > BODY_BYTES_MAX as u64 {
         return Err(too_large());
     }
-    match Limited::new(request.body_mut(), BODY_BYTES_MAX).collect().await {
-        Ok(body) => Ok(body.to_bytes()),
-        Err(error) if error.is::<LengthLimitError>() => Err(too_large()),
-        Err(error) => Err(Status::bad_request(format!("the body of the request could not be read: {error}"))),
+    let unreadable =
+        |error| Status::bad_request(format!("the body of the request could not be read: {error}"));
+    let (mut pieces, mut uncounted) = (Vec::new(), UNCOUNTED_BYTES_MAX);
+    let mut left = BODY_BYTES_MAX;
+    while let Some(frame) = request.body_mut().frame().await {
+        let Ok(piece) = frame.map_err(unreadable)?.into_data() else { continue };
+        left = left.checked_sub(piece.len()).ok_or_else(too_large)?;
+        let counted = piece.len().saturating_sub(uncounted);
+        uncounted -= piece.len() - counted;
+        if counted > 0 && !share.grow(counted) {
+            return Err(too_much_at_once());
+        }
+        pieces.push(piece);
     }
+    Ok(match pieces.len() {
+        1 => pieces.remove(0),
+        _ => pieces.concat().into(),
+    })
 }
 
 /// How much of a body that nobody wants is read, and for how long.

@@ -6,6 +6,7 @@
 
 use crate::{
     indent::{Indenter, indented},
+    large,
     serve::Line,
 };
 use bytes::Bytes;
@@ -20,9 +21,10 @@ use std::{
     pin::Pin,
     sync::Arc,
     task::{Context, Poll, Waker, ready},
+    time::Duration,
 };
 use tokio::{
-    task::{AbortHandle, JoinHandle},
+    task::{AbortHandle, JoinError, JoinHandle},
     time::Instant,
 };
 
@@ -64,11 +66,18 @@ enum Making {
     /// Costly ones, of which none is being made.
     Apart(Pieces),
     /// A costly one is being made.
-    Busy(JoinHandle<(Pieces, Option<Bytes>)>),
+    Busy(JoinHandle<Result<(Pieces, Option<Bytes>), JoinError>>),
     /// Those that a client may fetch for some time only.
     Lent(Lent),
+    /// There are no more, although not all were made.
+    Failed,
     /// All were made.
     Done,
+}
+
+/// Does something where what is costly is done.
+async fn apart<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> Result<T, JoinError> {
+    large::thread().await.run(async move { work() }).await
 }
 
 type Made = Option<Result<Bytes, CutShort>>;
@@ -90,10 +99,10 @@ impl Making {
                     return Poll::Ready(piece.map(Ok));
                 }
                 Making::Apart(mut pieces) => {
-                    *self = Making::Busy(tokio::task::spawn_blocking(move || {
+                    *self = Making::Busy(tokio::spawn(apart(move || {
                         let piece = pieces.next();
                         (pieces, piece)
-                    }));
+                    })));
                 }
                 Making::Busy(mut job) => match Pin::new(&mut job).poll(context) {
                     Poll::Pending => {
@@ -101,9 +110,9 @@ impl Making {
                         return Poll::Pending;
                     }
                     // A job fails only if it panics or the server ends.
-                    Poll::Ready(Err(_)) => return Poll::Ready(Some(Err(CutShort))),
-                    Poll::Ready(Ok((_, None))) => return Poll::Ready(None),
-                    Poll::Ready(Ok((pieces, Some(piece)))) => {
+                    Poll::Ready(Err(_) | Ok(Err(_))) => return Poll::Ready(Some(Err(CutShort))),
+                    Poll::Ready(Ok(Ok((_, None)))) => return Poll::Ready(None),
+                    Poll::Ready(Ok(Ok((pieces, Some(piece))))) => {
                         *self = Making::Apart(pieces);
                         return Poll::Ready(Some(Ok(piece)));
                     }
@@ -113,6 +122,7 @@ impl Making {
                     *self = Making::Lent(lent);
                     return next;
                 }
+                Making::Failed => return Poll::Ready(Some(Err(CutShort))),
                 Making::Done => return Poll::Ready(None),
             }
         }
@@ -132,18 +142,29 @@ struct Loan {
     _held: Box<dyn Any + Send>,
     /// Who waits for the next piece, and has to be told that there is none.
     waiting: Option<Waker>,
+    /// When the client was given something, or waited for it.
+    busy_at: Instant,
     /// Over which it is sent.
     line: Option<Arc<Line>>,
 }
 
 impl Lent {
     fn new(pieces: Making, held: Box<dyn Any + Send>, deadline: Instant) -> Lent {
-        let loan = Loan { pieces, _held: held, waiting: None, line: None };
+        let loan = Loan { pieces, _held: held, waiting: None, busy_at: Instant::now(), line: None };
         let loan = Arc::new(Mutex::new(Some(loan)));
         let lent = Arc::clone(&loan);
         let until = tokio::spawn(async move {
-            tokio::time::sleep_until(deadline).await;
-            let Some(loan) = lent.lock().take() else { return };
+            let loan = loop {
+                let due = match &*lent.lock() {
+                    Some(loan) => loan.due().min(deadline),
+                    None => return,
+                };
+                tokio::time::sleep_until(due).await;
+                let mut lent = lent.lock();
+                if let Some(loan) = lent.take_if(|loan| loan.due().min(deadline) <= Instant::now()) {
+                    break loan;
+                }
+            };
             if let Some(waiting) = loan.waiting {
                 waiting.wake();
             }
@@ -159,7 +180,16 @@ impl Lent {
         let Some(loan) = &mut *loan else { return Poll::Ready(Some(Err(CutShort))) };
         let next = loan.pieces.poll_next(context);
         loan.waiting = next.is_pending().then(|| context.waker().clone());
+        loan.busy_at = Instant::now();
         next
+    }
+}
+
+impl Loan {
+    /// When it is let go of if nothing happens until then. One for whom a piece is being made does read.
+    fn due(&self) -> Instant {
+        let since = if self.waiting.is_some() { Instant::now() } else { self.busy_at };
+        since + STALL_MAX
     }
 }
 
@@ -169,6 +199,10 @@ impl Drop for Lent {
     }
 }
 
+/// How long a client may take to read a piece.
+const STALL_MAX: Duration = Duration::from_secs(10);
+/// From what size on an answer that is there as a whole is sent in pieces, and how large these are.
+const WHOLE_BYTES_MAX: usize = 64 << 10;
 /// How many cheap pieces are made at a time: they take a fraction of a millisecond, and waking a thread is not free.
 const PIECES_A_TURN: usize = 4;
 
@@ -214,6 +248,9 @@ impl Body {
             Content::Pieces(making) => {
                 Content::Pieces(Making::Lent(Lent::new(making, Box::new(held), deadline))).into()
             }
+            Content::Full(Some(bytes)) if bytes.len() > WHOLE_BYTES_MAX => {
+                Body::cheap(Box::new(slices(bytes, WHOLE_BYTES_MAX))).lent(held, deadline)
+            }
             other => other.into(),
         }
     }
@@ -234,30 +271,38 @@ impl Body {
     }
 
     /// The same, compressed if it is large.
-    pub fn compressed(self) -> (Body, bool) {
+    pub async fn compressed(self) -> (Body, bool) {
         match self.content {
             Content::Full(Some(bytes)) if bytes.len() > GZIP_BYTES_MIN => {
-                let parts = bytes.len().div_ceil(GZIP_INPUT_BYTES);
-                let part = move |n: usize| {
-                    let from = n * GZIP_INPUT_BYTES;
-                    bytes.slice(from..bytes.len().min(from + GZIP_INPUT_BYTES))
-                };
-                (Body::costly(Box::new(Gzip::new(Box::new((0..parts).map(part))))), true)
+                (Body::costly(Box::new(Gzip::new(Box::new(slices(bytes, GZIP_INPUT_BYTES))))), true)
             }
-            Content::Pieces(Making::InTurns { mut pieces, .. } | Making::Apart(mut pieces)) => {
-                let mut first = Vec::new();
-                while first.len() <= GZIP_BYTES_MIN {
-                    match pieces.next() {
-                        Some(piece) => first.extend_from_slice(&piece),
-                        None => return (Body::from(first), false),
-                    }
-                }
-                let all = std::iter::once(Bytes::from(first)).chain(pieces);
-                (Body::costly(Box::new(Gzip::new(Box::new(all)))), true)
-            }
+            Content::Pieces(Making::InTurns { pieces, .. }) => compressed(pieces),
+            Content::Pieces(Making::Apart(pieces)) => match apart(move || compressed(pieces)).await {
+                Ok(compressed) => compressed,
+                // It panicked, or the server ends.
+                Err(_) => (Content::Pieces(Making::Failed).into(), false),
+            },
             other => (other.into(), false),
         }
     }
+}
+
+/// Pieces, compressed if they are large together.
+fn compressed(mut pieces: Pieces) -> (Body, bool) {
+    let mut first = Vec::new();
+    while first.len() <= GZIP_BYTES_MIN {
+        match pieces.next() {
+            Some(piece) => first.extend_from_slice(&piece),
+            None => return (Body::from(first), false),
+        }
+    }
+    let all = std::iter::once(Bytes::from(first)).chain(pieces);
+    (Body::costly(Box::new(Gzip::new(Box::new(all)))), true)
+}
+
+/// All bytes, in pieces of a size.
+fn slices(mut bytes: Bytes, size: usize) -> impl Iterator<Item = Bytes> + Send {
+    std::iter::from_fn(move || (!bytes.is_empty()).then(|| bytes.split_to(size.min(bytes.len()))))
 }
 
 impl From<Content> for Body {
@@ -356,7 +401,7 @@ impl Iterator for Gzip {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::{io::Read, time::Duration};
+    use std::io::Read;
 
     fn pieces(count: usize) -> Body {
         Body::cheap(Box::new((0..count).map(|n| Bytes::from(vec![b'a' + (n % 26) as u8; 10_000]))))
@@ -369,7 +414,7 @@ mod tests {
     #[tokio::test]
     async fn what_is_small_is_sent_as_it_is() {
         for body in [pieces(3), Body::from(vec![1; 100_000])] {
-            let (body, compressed) = body.compressed();
+            let (body, compressed) = body.compressed().await;
             assert!(!compressed && !all(body).await.is_empty());
         }
     }
@@ -378,7 +423,7 @@ mod tests {
     async fn what_is_large_is_compressed_and_reads_the_same() {
         let plain = all(pieces(50)).await;
         for body in [pieces(50), Body::from(plain.clone())] {
-            let (body, compressed) = body.compressed();
+            let (body, compressed) = body.compressed().await;
             assert!(compressed);
             let (bytes, mut text) = (all(body).await, Vec::new());
             flate2::read::GzDecoder::new(bytes.as_slice()).read_to_end(&mut text).unwrap();
@@ -396,11 +441,29 @@ mod tests {
     async fn what_is_not_fetched_in_time_is_let_go_of() {
         for body in [pieces(3), Body::costly(Box::new((0..3_u8).map(|n| Bytes::from(vec![n]))))] {
             let held = Arc::new(());
-            let mut body = body.lent(Arc::clone(&held), Instant::now() + Duration::from_secs(60));
+            let mut body = body.lent(Arc::clone(&held), Instant::now() + Duration::from_secs(15));
             let mut next = async || http_body_util::BodyExt::frame(&mut body).await;
             assert!(next().await.unwrap().is_ok());
-            tokio::time::sleep(Duration::from_secs(59)).await;
+            tokio::time::sleep(Duration::from_secs(9)).await;
             assert!(next().await.unwrap().is_ok() && Arc::strong_count(&held) == 2);
+            tokio::time::sleep(Duration::from_secs(7)).await;
+            assert_eq!(Arc::strong_count(&held), 1);
+            assert!(next().await.unwrap().is_err());
+        }
+    }
+
+    /// A client that reads one answer and not another must not keep what that one is made from.
+    #[tokio::test(start_paused = true)]
+    async fn what_is_not_fetched_for_some_time_is_let_go_of() {
+        for body in [pieces(300), Body::from(vec![1; 10 * WHOLE_BYTES_MAX])] {
+            let held = Arc::new(());
+            let mut body = body.lent(Arc::clone(&held), Instant::now() + Duration::from_secs(3600));
+            let mut next = async || http_body_util::BodyExt::frame(&mut body).await;
+            for _ in 0..5 {
+                assert!(next().await.unwrap().is_ok());
+                tokio::time::sleep(STALL_MAX - Duration::from_secs(1)).await;
+            }
+            assert_eq!(Arc::strong_count(&held), 2);
             tokio::time::sleep(Duration::from_secs(2)).await;
             assert_eq!(Arc::strong_count(&held), 1);
             assert!(next().await.unwrap().is_err());

@@ -8,6 +8,8 @@ pub mod negotiation;
 pub mod auth;
 pub mod origins;
 pub mod indent;
+mod large;
+mod shares;
 pub mod body;
 mod gather;
 mod together;

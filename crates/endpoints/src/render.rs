@@ -127,7 +127,7 @@ impl Renderer {
         }
     }
 
-    fn is_plain(&self) -> bool {
+    pub(crate) fn is_plain(&self) -> bool {
         self.form.media == Media::Json && !self.pretty && self.resource.stored_as.is_none()
     }
 

@@ -1,7 +1,7 @@
 //! Connections: from the listening socket to requests, and how they end.
 //!
 //! Kept true: a connection that says nothing, or says it too slowly, is closed; when the server stops no connection takes
-//! a new request, and what was begun is finished, but for clients that do not listen, who are not waited for forever.
+//! a new request, writes that were begun are finished, and no client can delay the end by more than a moment.
 
 use crate::{
     api::Api,
@@ -24,7 +24,7 @@ use std::{
     pin::Pin,
     sync::{
         Arc,
-        atomic::{AtomicBool, Ordering},
+        atomic::{AtomicBool, AtomicUsize, Ordering},
     },
     time::Duration,
 };
@@ -75,6 +75,8 @@ impl Default for Limits {
     }
 }
 
+/// How long a server that stops waits for its clients, unless a write is in progress.
+const LINGER_MAX: Duration = Duration::from_millis(750);
 /// How long what is abandoned may take to say that it ends.
 const FAREWELL_MAX: Duration = Duration::from_secs(1);
 /// After what silence of a connection its other end is asked whether it is there.
@@ -109,14 +111,15 @@ pub struct Tls {
     pub verifier: Option<Arc<dyn ClientCertVerifier>>,
 }
 
-/// How a server ends: it takes nothing new and finishes what was begun; what does not finish is abandoned. Cloning shares
-/// it.
+/// How a server ends: it takes nothing new, gives clients a moment to receive their answers, and finishes the writes that
+/// were begun. Clients that do not read, or do not send what they began, are abandoned. Cloning shares it.
 #[derive(Clone, Default)]
 pub struct Ending {
     /// Told when the server stops.
     pub stopping: Stopping,
     abandoned: Stopping,
     connections: TaskTracker,
+    writes: TaskTracker,
 }
 
 impl Ending {
@@ -140,18 +143,21 @@ impl Ending {
     where
         F: Future<Output: Send + 'static> + Send + 'static,
     {
-        self.connections.spawn(work)
+        self.writes.spawn(work)
     }
 
-    /// Waits until all clients are done, but no longer than `patience` for any of them.
+    /// Waits a moment until all clients are done, and no longer than `patience` until all writes are.
     pub async fn stop(&self, patience: Duration) {
         self.stopping.stop();
         self.connections.close();
-        if tokio::time::timeout(patience, self.connections.wait()).await.is_err() {
-            tracing::warn!("some clients did not finish in time");
-            self.abandoned.stop();
-            self.connections.wait().await;
+        self.writes.close();
+        let _ = tokio::time::timeout(LINGER_MAX, self.connections.wait()).await;
+        // One whose client is gone is finished too.
+        if tokio::time::timeout(patience, self.writes.wait()).await.is_err() {
+            tracing::warn!("some writes did not finish in time");
         }
+        self.abandoned.stop();
+        self.connections.wait().await;
     }
 
     /// Ends without waiting. Clients who listen still hear of it.
@@ -349,6 +355,7 @@ async fn serve_http2<S, A>(
 {
     tokio::select! {
         ended = connection.as_mut() => return report(ended),
+        () = line.is_cut.notified() => return tracing::debug!("a client does not read its answers"),
         () = stopping.wait() => {}
         () = Box::pin(line.no_more(&limits)) => {}
     }
@@ -374,8 +381,15 @@ pub(crate) struct Line {
     shared: bool,
     asked: AtomicBool,
     lately: AtomicBool,
+    /// How many of its requests have a place.
+    places: AtomicUsize,
+    /// How many of its answers were not read in time.
+    stalled: AtomicUsize,
     is_cut: Notify,
 }
+
+/// How many answers of a connection may not be read while others are.
+const STALLED_MAX: usize = 16;
 
 impl Line {
     fn ask(&self) {
@@ -385,9 +399,16 @@ impl Line {
 
     /// Ends the connection, on which an answer is not read, unless others are sent on it too.
     pub(crate) fn cut(&self) {
-        if !self.shared {
+        if !self.shared || self.stalled.fetch_add(1, Ordering::Relaxed) >= STALLED_MAX {
             self.is_cut.notify_one();
         }
+    }
+
+    /// A place for one of its requests, if it has not as many as it may have.
+    pub(crate) fn place(self: &Arc<Line>, max: usize) -> Option<OnLine> {
+        let taken = self.places.fetch_add(1, Ordering::Relaxed);
+        let place = OnLine(Arc::clone(self));
+        (taken < max).then_some(place)
     }
 
     /// Ends when there was no request, or none for a time and none is being answered.
@@ -405,6 +426,15 @@ impl Line {
     }
 }
 
+/// A place for a request of a connection.
+pub(crate) struct OnLine(Arc<Line>);
+
+impl Drop for OnLine {
+    fn drop(&mut self) {
+        self.0.places.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
 type Answering = Pin<Box<dyn Future<Output = Result<Response<Body>, Infallible>> + Send>>;
 
 /// Answers the requests of one connection.
@@ -418,7 +448,7 @@ fn service(
         line.ask();
         // hyper keeps room for an answer under way for as long as the connection lasts: the box is the room.
         Box::pin(async move {
-            let mut response = api.handle(request, certificate.as_deref()).await;
+            let mut response = api.handle(request, certificate.as_deref(), &line).await;
             response.body_mut().sent_on(line);
             Ok(response)
         })

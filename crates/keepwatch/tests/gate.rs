@@ -11,14 +11,17 @@ use keepwatch::Server;
 use keepwatch_endpoints::auth::{Attributes, Authorizer, Decision, User};
 use keepwatch_registry::kinds::{RESOURCES, Resource, groups};
 use rcgen::{CertificateParams, DnType, KeyPair};
-use rustls::pki_types::{CertificateDer, pem::PemObject};
+use rustls::{
+    pki_types::{CertificateDer, pem::PemObject},
+    sign::{CertifiedKey, SingleCertAndKey},
+};
 use serde_json::{Value, json};
 use std::sync::{
     Arc,
     atomic::{AtomicBool, Ordering},
 };
 use tokio::net::TcpStream;
-use tokio_rustls::TlsConnector;
+use tokio_rustls::{TlsConnector, client::TlsStream};
 
 const METHODS: [&str; 7] = ["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"];
 const PUBLIC: [&str; 5] = ["/healthz", "/livez", "/readyz", "/version", "/version/"];
@@ -225,30 +228,194 @@ async fn a_wrong_token_is_refused_everywhere_however_public_the_path() {
     assert_eq!(everything(&server).await, before);
 }
 
+/// A connection on which the client shows a certificate.
+async fn secure(server: &Server, certificate: &[u8], key: &KeyPair, tls: Tls) -> Wire<TlsStream<TcpStream>> {
+    let provider = rustls::crypto::aws_lc_rs::default_provider();
+    let signer = provider.key_provider.load_private_key(key.serialize_der().try_into().unwrap()).unwrap();
+    let shown = CertifiedKey::new(vec![certificate.to_vec().into()], signer);
+    let config = rustls::ClientConfig::builder_with_provider(provider.into())
+        .with_protocol_versions(&[tls])
+        .unwrap()
+        .with_root_certificates(roots(server))
+        .with_client_cert_resolver(Arc::new(SingleCertAndKey::from(shown)));
+    let stream = TcpStream::connect(server.address()).await.unwrap();
+    let connector = TlsConnector::from(Arc::new(config));
+    Wire::over(connector.connect("localhost".try_into().unwrap(), stream).await.unwrap())
+}
+
+type Tls = &'static rustls::SupportedProtocolVersion;
+const TLS_VERSIONS: [Tls; 2] = [&rustls::version::TLS12, &rustls::version::TLS13];
+
 /// As with a wrong token, the client is told and not just cut off.
 #[tokio::test]
 async fn a_certificate_of_a_strange_ca_stands_for_nobody() {
     let server = server().start().await.unwrap();
-    let mut params = CertificateParams::default();
-    params.distinguished_name.push(DnType::CommonName, "admin");
-    params.distinguished_name.push(DnType::OrganizationName, "system:masters");
-    let key = KeyPair::generate().unwrap();
-    let strange = params.self_signed(&key).unwrap();
-    let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
-    let config = rustls::ClientConfig::builder_with_provider(provider)
-        .with_safe_default_protocol_versions()
-        .unwrap()
-        .with_root_certificates(roots(&server))
-        .with_client_auth_cert(vec![strange.der().clone()], key.into())
-        .unwrap();
-    let connector = TlsConnector::from(Arc::new(config));
-    for (headers, code) in [("", 401), (ALICE, 200)] {
-        let stream = TcpStream::connect(server.address()).await.unwrap();
-        let stream = connector.connect("localhost".try_into().unwrap(), stream).await.unwrap();
-        let mut wire = Wire::over(stream);
-        wire.send(format!("GET {CONFIGMAPS} HTTP/1.1\r\nHost: h\r\n{headers}\r\n")).await;
-        assert_eq!(wire.answer().await.unwrap().code, code, "{headers}");
+    let (ca, key) = (Ca::new(), KeyPair::generate().unwrap());
+    let strange = ca.certificate("admin", &key);
+    for certificate in [&strange, &version1(&strange, &ca)] {
+        for tls in TLS_VERSIONS {
+            for (headers, code) in [("", 401), (ALICE, 200)] {
+                let mut wire = secure(&server, certificate, &key, tls).await;
+                wire.send(format!("GET {CONFIGMAPS} HTTP/1.1\r\nHost: h\r\n{headers}\r\n")).await;
+                assert_eq!(wire.answer().await.unwrap().code, code, "{headers}");
+            }
+        }
     }
+}
+
+/// A server that takes the certificates of a CA.
+async fn server_of(ca: &Ca, flags: &[&str]) -> (Server, tempfile::TempDir) {
+    let directory = tempfile::tempdir().unwrap();
+    let file = directory.path().join("clients.pem");
+    std::fs::write(&file, ca.0.pem()).unwrap();
+    let flags = [&["--client-ca-file", file.to_str().unwrap()], flags].concat();
+    (server_with(&directory, &flags).start().await.unwrap(), directory)
+}
+
+/// openssl makes such certificates unless it is asked for extensions, and the real server takes them.
+#[tokio::test]
+async fn a_certificate_of_version_1_stands_for_its_user() {
+    for (algorithm, other) in [
+        (&rcgen::PKCS_ECDSA_P256_SHA256, &rcgen::PKCS_ED25519),
+        (&rcgen::PKCS_ECDSA_P384_SHA384, &rcgen::PKCS_ECDSA_P256_SHA256),
+        (&rcgen::PKCS_ED25519, &rcgen::PKCS_ECDSA_P256_SHA256),
+    ] {
+        let (ca, other_ca) = (Ca::with(algorithm), Ca::with(other));
+        let (server, _directory) = server_of(&ca, &[]).await;
+        let key = KeyPair::generate_for(algorithm).unwrap();
+        let certificate = ca.certificate("olga", &key);
+        let forged = version1(&certificate, &other_ca);
+        for tls in TLS_VERSIONS {
+            for (certificate, code) in [(version1(&certificate, &ca), 201), (forged.clone(), 401)] {
+                let mut wire = secure(&server, &certificate, &key, tls).await;
+                let review = "/apis/authentication.k8s.io/v1/selfsubjectreviews";
+                wire.send(format!("POST {review} HTTP/1.1\r\nHost: h\r\nContent-Length: 2\r\n\r\n{{}}"))
+                    .await;
+                let answer = wire.answer().await.unwrap();
+                assert_eq!(answer.code, code, "{}", answer.text());
+                if code == 201 {
+                    assert_eq!(answer.json()["status"]["userInfo"]["username"], "olga");
+                }
+            }
+        }
+    }
+}
+
+/// A browser shows its user's certificate whatever page asks for something.
+#[tokio::test]
+async fn a_certificate_does_not_count_for_pages_of_other_origins() {
+    let ca = Ca::new();
+    let (server, _directory) = server_of(&ca, &["--cors-allowed-origins", "https://friend.example"]).await;
+    let key = KeyPair::generate().unwrap();
+    let certificate = ca.certificate("olga", &key);
+    let host = server.address();
+    let upgrade = UPGRADE.split("Origin:").next().unwrap();
+    let foreign = "Origin: https://evil.example\r\n";
+    let cases = [
+        ("POST", "", 201),
+        ("POST", foreign, 403),
+        ("POST", "Origin: null\r\n", 403),
+        ("POST", "Sec-Fetch-Site: cross-site\r\n", 403),
+        ("POST", "Sec-Fetch-Site: same-origin\r\n", 201),
+        ("POST", &format!("Origin: https://{host}\r\n"), 201),
+        ("POST", "Origin: https://friend.example\r\nSec-Fetch-Site: cross-site\r\n", 201),
+        ("POST", &format!("{foreign}{ALICE}"), 201),
+        ("POST", &format!("{foreign}Authorization: Bearer wrong\r\n"), 401),
+        ("GET", foreign, 200),
+        ("GET", &format!("{upgrade}{foreign}"), 403),
+        ("GET", &format!("{upgrade}Origin: https://{host}\r\n"), 101),
+    ];
+    for (method, headers, code) in cases {
+        let (query, body) = match method {
+            "GET" => ("?watch=1", String::new()),
+            _ => ("", r#"{"metadata":{"generateName":"a-"}}"#.to_owned()),
+        };
+        let mut wire = secure(&server, &certificate, &key, &rustls::version::TLS13).await;
+        let length = body.len();
+        wire.send(format!(
+            "{method} {CONFIGMAPS}{query} HTTP/1.1\r\nHost: {host}\r\n{headers}Content-Length: {length}\r\n\r\n{body}"
+        ))
+        .await;
+        let answer = wire.head().await.unwrap();
+        assert_eq!(answer.code, code, "{method} {headers}");
+    }
+}
+
+/// Who issues certificates for clients.
+struct Ca(rcgen::Certificate, KeyPair);
+
+impl Ca {
+    fn new() -> Ca {
+        Ca::with(&rcgen::PKCS_ECDSA_P256_SHA256)
+    }
+
+    fn with(algorithm: &'static rcgen::SignatureAlgorithm) -> Ca {
+        let key = KeyPair::generate_for(algorithm).unwrap();
+        Ca(Ca::params().self_signed(&key).unwrap(), key)
+    }
+
+    fn params() -> CertificateParams {
+        let mut params = CertificateParams::default();
+        params.is_ca = rcgen::IsCa::Ca(rcgen::BasicConstraints::Unconstrained);
+        params.distinguished_name.push(DnType::CommonName, "clients");
+        params
+    }
+
+    /// A certificate of version 3, in DER.
+    fn certificate(&self, name: &str, key: &KeyPair) -> Vec<u8> {
+        let mut params = CertificateParams::default();
+        params.distinguished_name.push(DnType::CommonName, name);
+        params.extended_key_usages = vec![rcgen::ExtendedKeyUsagePurpose::ClientAuth];
+        let issuer = rcgen::Issuer::new(Ca::params(), &self.1);
+        params.signed_by(key, &issuer).unwrap().der().to_vec()
+    }
+}
+
+/// What a certificate of version 3 says, as one of version 1: without its version and its extensions.
+fn version1(certificate: &[u8], ca: &Ca) -> Vec<u8> {
+    const SEQUENCE: u8 = 0x30;
+    const BIT_STRING: u8 = 3;
+    const VERSION: u8 = 0xa0;
+    const EXTENSIONS: u8 = 0xa3;
+    let parts = elements(elements(certificate)[0].1);
+    let kept = elements(parts[0].1).into_iter().filter(|(tag, _)| ![VERSION, EXTENSIONS].contains(tag));
+    // The issuer's algorithm may be another one than before.
+    let signed_by = elements(elements(ca.0.der())[0].1)[1].1.to_vec();
+    let kept = kept.enumerate().map(|(at, (tag, content))| match at {
+        1 => element(tag, &signed_by),
+        _ => element(tag, content),
+    });
+    let content = element(SEQUENCE, &kept.collect::<Vec<_>>().concat());
+    let signature = rcgen::SigningKey::sign(&ca.1, &content).unwrap();
+    let signature = element(BIT_STRING, &[&[0], &signature[..]].concat());
+    element(SEQUENCE, &[content, element(SEQUENCE, &signed_by), signature].concat())
+}
+
+/// The elements of DER that stand behind each other: their tags and what is in them.
+fn elements(mut der: &[u8]) -> Vec<(u8, &[u8])> {
+    let mut found = Vec::new();
+    while let [tag, first, rest @ ..] = der {
+        let bytes = usize::from(first.saturating_sub(0x80));
+        let (length, rest) = rest.split_at(bytes);
+        let length = match first {
+            0..0x80 => usize::from(*first),
+            _ => length.iter().fold(0, |sum, byte| sum * 256 + usize::from(*byte)),
+        };
+        found.push((*tag, &rest[..length]));
+        der = &rest[length..];
+    }
+    found
+}
+
+fn element(tag: u8, content: &[u8]) -> Vec<u8> {
+    let length = u16::try_from(content.len()).unwrap().to_be_bytes();
+    let mut der = vec![tag];
+    match length {
+        [0, short @ 0..0x80] => der.push(short),
+        [high, low] => der.extend([0x82, high, low]),
+    }
+    der.extend_from_slice(content);
+    der
 }
 
 /// The CA that the kubeconfig names.

@@ -7,7 +7,7 @@ mod common;
 
 use common::*;
 use keepwatch::Server;
-use keepwatch_endpoints::serve::Limits;
+use keepwatch_endpoints::{auth::StaticTokens, serve::Limits};
 use serde_json::json;
 use std::time::{Duration, Instant};
 use tokio::{io::AsyncWriteExt, net::TcpStream};
@@ -556,14 +556,8 @@ async fn a_body_that_does_not_come_is_not_waited_for() {
 async fn a_list_that_is_not_read_is_let_go_of() {
     let directory = tempfile::tempdir().unwrap();
     let server = server_with(&directory, &["--request-timeout", "2s"]).start().await.unwrap();
-    let megabyte = "x".repeat(1_000_000);
-    for n in 0..12 {
-        let body = json!({"metadata": {"name": format!("m{n}")}, "data": {"text": megabyte}});
-        assert_eq!(post(&server, CONFIGMAPS, &body.to_string()).await.code, 201);
-    }
-    let mut wire = Wire::open(&server).await;
-    wire.request("GET", CONFIGMAPS, "", b"").await;
-    assert_eq!(wire.head().await.unwrap().code, 200);
+    make_large(&server).await;
+    let mut wire = unread_list(&server).await;
     // The request for this number is one itself.
     until("it has its place", || async { in_flight(&server, "readOnly").await == 2.0 }).await;
     until("it has lost its place", || async { in_flight(&server, "readOnly").await == 1.0 }).await;
@@ -624,22 +618,48 @@ async fn a_watch_ends_when_its_client_is_gone_or_says_no_more() {
 
 #[tokio::test]
 async fn a_request_whose_client_says_no_more_is_let_go() {
-    let directory = tempfile::tempdir().unwrap();
-    let server = server_with(&directory, &["--max-mutating-requests-inflight", "1"]).start().await.unwrap();
+    let server = started().await;
+    make_large(&server).await;
     for shut in [true, false] {
-        let mut wire = Wire::open(&server).await;
-        wire.send(format!("POST {CONFIGMAPS} HTTP/1.1\r\nHost: h\r\n{ALICE}Content-Length: 100\r\n\r\n{{"))
-            .await;
-        until("it is in flight", || async { in_flight(&server, "mutating").await == 1.0 }).await;
+        let mut wire = unread_list(&server).await;
+        // The request for this number is one itself.
+        until("it is in flight", || async { in_flight(&server, "readOnly").await == 2.0 }).await;
         if shut {
             wire.io.shutdown().await.unwrap();
             wire.rest().await;
         } else {
             drop(wire);
         }
-        until("it is let go", || async { in_flight(&server, "mutating").await == 0.0 }).await;
+        until("it is let go", || async { in_flight(&server, "readOnly").await == 1.0 }).await;
     }
+    let mut wire = stalled_write(&server).await;
+    wire.io.shutdown().await.unwrap();
+    wire.rest().await;
     create(&server, "a").await;
+}
+
+/// A write whose body does not come.
+async fn stalled_write(server: &Server) -> Wire<TcpStream> {
+    let mut wire = Wire::open(server).await;
+    wire.send(format!("POST {CONFIGMAPS} HTTP/1.1\r\nHost: h\r\n{ALICE}Content-Length: 100\r\n\r\n{{")).await;
+    wire
+}
+
+/// Makes ConfigMaps of 12 MB.
+async fn make_large(server: &Server) {
+    let megabyte = "x".repeat(1_000_000);
+    for n in 0..12 {
+        let body = json!({"metadata": {"name": format!("m{n}")}, "data": {"text": megabyte}});
+        assert_eq!(post(server, CONFIGMAPS, &body.to_string()).await.code, 201);
+    }
+}
+
+/// A list of which only the beginning is read.
+async fn unread_list(server: &Server) -> Wire<TcpStream> {
+    let mut wire = Wire::open(server).await;
+    wire.request("GET", CONFIGMAPS, "", b"").await;
+    assert_eq!(wire.head().await.unwrap().code, 200);
+    wire
 }
 
 async fn in_flight(server: &Server, kind: &str) -> f64 {
@@ -674,45 +694,79 @@ async fn a_write_that_was_begun_is_finished_without_its_client() {
 
 // Load
 
+/// The header of an administrator.
+const ROOT: &str = "Authorization: Bearer root\r\n";
+
+async fn code_for(server: &Server, user: &str, path: &str) -> u16 {
+    let mut wire = Wire::open(server).await;
+    wire.send(format!("GET {path} HTTP/1.1\r\nHost: h\r\n{user}\r\n")).await;
+    wire.answer().await.unwrap().code
+}
+
 #[tokio::test]
-async fn past_the_limit_clients_are_told_to_come_back() {
+async fn a_user_past_the_limit_is_told_to_come_back_and_the_others_are_not() {
     let directory = tempfile::tempdir().unwrap();
-    let flags = ["--max-requests-inflight", "2", "--max-mutating-requests-inflight", "1"];
-    let server = server_with(&directory, &flags).start().await.unwrap();
+    let flags = ["--max-requests-inflight", "4", "--max-mutating-requests-inflight", "1"];
+    let tokens = StaticTokens::parse("root,root,u-2,system:masters\nbob,bob,u-3").unwrap();
+    let server = server_with(&directory, &flags).tokens(tokens).start().await.unwrap();
+    make_large(&server).await;
     // Watches have no part in it.
     let mut watches = Vec::new();
     for _ in 0..5 {
         watches.push(watching(&server).await);
     }
-    let stalled = async |method: &str| {
-        let mut wire = Wire::open(&server).await;
-        wire.send(format!(
-            "{method} {CONFIGMAPS} HTTP/1.1\r\nHost: h\r\n{ALICE}Content-Length: 100\r\n\r\n{{"
-        ))
-        .await;
-        wire
-    };
-    let write = stalled("POST").await;
-    until("writes are full", || async { post(&server, CONFIGMAPS, &config_map("w")).await.code == 429 })
-        .await;
-    let refused = post(&server, CONFIGMAPS, &config_map("w")).await;
+    let lists = [unread_list(&server).await, unread_list(&server).await];
+    let refused = get(&server, CONFIGMAPS).await;
     assert_eq!(
-        (refused.header("retry-after"), refused.text().trim_end()),
-        (Some("1"), "Too many requests, please try again later.")
+        (refused.code, refused.header("retry-after"), refused.text().trim_end()),
+        (429, Some("1"), "Too many requests, please try again later.")
     );
-    assert_eq!(get(&server, CONFIGMAPS).await.code, 200, "reads are counted for themselves");
-
-    let (one, two) = (stalled("GET").await, stalled("GET").await);
-    until("reads are full", || async { get(&server, CONFIGMAPS).await.code == 429 }).await;
+    create(&server, "x").await;
     watching(&server).await;
-    drop(write);
-    until("a write has a place", || async { post(&server, CONFIGMAPS, &config_map("x")).await.code == 201 })
-        .await;
-    assert_eq!(get(&server, CONFIGMAPS).await.code, 429);
-    drop((one, two));
+    is_well(&server).await;
+    let bob = "Authorization: Bearer bob\r\n";
+    assert_eq!(code_for(&server, bob, "/api/v1/namespaces/default").await, 200);
+    assert_eq!(code_for(&server, ROOT, CONFIGMAPS).await, 200);
+    drop(lists);
     until("a read has a place", || async { get(&server, CONFIGMAPS).await.code == 200 }).await;
     for watch in &mut watches {
         assert!(watch.event("x").await);
+    }
+}
+
+/// 210 of them once kept every other write out for a minute.
+#[tokio::test]
+async fn writes_whose_bodies_do_not_come_keep_nobody_out() {
+    let directory = tempfile::tempdir().unwrap();
+    let server = server_with(&directory, &["--max-mutating-requests-inflight", "1"]).start().await.unwrap();
+    let mut stalled = Vec::new();
+    for _ in 0..210 {
+        stalled.push(stalled_write(&server).await);
+    }
+    create(&server, "a").await;
+}
+
+/// Large documents are worked on by threads of their own: nobody else waits for them.
+#[tokio::test]
+async fn what_takes_long_to_patch_delays_nobody_and_is_refused_if_it_takes_too_long() {
+    let server = started().await;
+    create(&server, "a").await;
+    let numbers = vec!["1"; 380_000].join(",");
+    let moves = vec![r#"{"op":"move","from":"/x/0","path":"/x/-"}"#; 9_000].join(",");
+    let patch = format!(r#"[{{"op":"add","path":"/x","value":[{numbers}]}},{moves}]"#);
+    let path = format!("{CONFIGMAPS}/a?dryRun=All");
+    let mut patches = Vec::new();
+    for _ in 0..8 {
+        let mut wire = Wire::open(&server).await;
+        wire.request("PATCH", &path, "Content-Type: application/json-patch+json\r\n", patch.as_bytes()).await;
+        patches.push(wire);
+    }
+    for _ in 0..20 {
+        assert_eq!(get(&server, CONFIGMAPS).await.code, 200);
+    }
+    for wire in &mut patches {
+        let answer = wire.answer().await.unwrap();
+        assert_eq!(answer.code, 422, "{}", answer.text());
     }
 }
 
@@ -753,15 +807,11 @@ mod http2 {
         more: &[(&str, &str)],
         ends: bool,
     ) -> Vec<u8> {
-        let fixed = [
-            (":method", method),
-            (":path", path),
-            (":scheme", "http"),
-            (":authority", "h"),
-            ("authorization", "Bearer s3cret"),
-        ];
+        let alice = [("authorization", "Bearer s3cret")];
+        let alice = if more.iter().any(|(name, _)| *name == "authorization") { &[][..] } else { &alice };
+        let fixed = [(":method", method), (":path", path), (":scheme", "http"), (":authority", "h")];
         let mut block = Vec::new();
-        for (name, value) in fixed.iter().chain(more) {
+        for (name, value) in fixed.iter().chain(alice).chain(more) {
             block.push(0);
             for text in [name, value] {
                 length(&mut block, text.len());
@@ -784,6 +834,52 @@ mod http2 {
         }
         out.push(rest as u8);
     }
+}
+
+/// Whoever sends a body that nobody wants, as curl does, has to be able to read why. HTTP/2 is cut off in the middle if the
+/// body is not read.
+#[tokio::test]
+async fn early_refusals_are_read_over_http2_too() {
+    let server = started().await;
+    for (method, path, token) in [("POST", CONFIGMAPS, "wrong"), ("POST", "/nowhere", "s3cret")] {
+        let mut wire = http2(&server).await;
+        let head = http2::request(1, method, path, &[("authorization", &format!("Bearer {token}"))], false);
+        wire.send(head).await;
+        for part in 0..4 {
+            let ends = u8::from(part == 3);
+            wire.send(http2::frame(http2::DATA, ends, 1, &[b' '; 15_000])).await;
+        }
+        let mut ended = false;
+        while !ended {
+            let (kind, flags, stream) = next_frame(&mut wire).await.expect("an answer");
+            assert!(stream != 1 || kind != http2::RESET, "{path}: the answer is cut off");
+            ended = stream == 1 && flags & 1 == 1;
+        }
+    }
+}
+
+/// A client that reads one stream of a connection and not another is not seen to stall by TCP.
+#[tokio::test]
+async fn lists_that_are_not_read_over_http2_are_let_go_of() {
+    let server = started().await;
+    make_large(&server).await;
+    let mut wire = Wire::open(&server).await;
+    let window_of_one = http2::frame(http2::SETTINGS, 0, 0, &[0, 4, 0, 0, 0, 1]);
+    wire.send([http2::PREFACE, &window_of_one].concat()).await;
+    for n in 0..20 {
+        wire.send(http2::request(2 * n + 1, "GET", CONFIGMAPS, &[], true)).await;
+    }
+    until("they have places", || async { in_flight(&server, "readOnly").await == 21.0 }).await;
+    until("they have none any more", || async { in_flight(&server, "readOnly").await == 1.0 }).await;
+    wire.rest().await;
+}
+
+/// Reads a frame: its kind, flags and stream.
+async fn next_frame(wire: &mut Wire<TcpStream>) -> Option<(u8, u8, u32)> {
+    let head = wire.bytes(9).await?;
+    let length = u32::from_be_bytes([0, head[0], head[1], head[2]]) as usize;
+    wire.bytes(length).await?;
+    Some((head[3], head[4], u32::from_be_bytes([head[5], head[6], head[7], head[8]])))
 }
 
 /// Reads frames until one of a kind is there for a stream; none if the connection ends first.

@@ -144,6 +144,32 @@ async fn told_to_stop_it_finishes_what_was_begun_and_takes_nothing_new() {
     }
 }
 
+/// Each of these once delayed the end by most of a minute.
+#[tokio::test]
+async fn clients_that_do_not_listen_or_do_not_go_on_do_not_delay_the_end() {
+    let mut program = Program::start();
+    let mut maps = Wire::to(program.address).await;
+    let large =
+        format!(r#"{{"metadata":{{"generateName":"m"}},"data":{{"text":"{}"}}}}"#, "x".repeat(1_000_000));
+    for _ in 0..12 {
+        maps.request("POST", CONFIGMAPS, "", large.as_bytes()).await;
+        assert_eq!(maps.answer().await.unwrap().code, 201);
+    }
+    let mut unread = Wire::to(program.address).await;
+    unread.request("GET", CONFIGMAPS, "", b"").await;
+    assert_eq!(unread.head().await.unwrap().code, 200);
+    let _stalled = slow_write(&program, &config_map("never")).await;
+    // It takes part in HTTP/2 and answers no PING.
+    let mut deaf = Wire::to(program.address).await;
+    deaf.send(b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\0\x04\0\0\0\0\0").await;
+    assert!(deaf.bytes(9).await.is_some());
+    let began = Instant::now();
+    program.signal("TERM");
+    assert_eq!(program.ended().await.code(), Some(0));
+    // About two seconds; on a busy machine more, but not the forty and more that it once was.
+    assert!(began.elapsed() < Duration::from_secs(20), "{:?}", began.elapsed());
+}
+
 /// Nobody waits for a connection that has become a WebSocket, unless the server sees to it.
 #[tokio::test]
 async fn a_browser_is_told_even_if_nothing_else_is_under_way() {

@@ -10,6 +10,7 @@ use keepwatch_apimachinery::{
     status::{Cause, Status},
 };
 use serde_json::Value;
+use std::time::Instant;
 
 /// What to do about fields that a kind does not have, or that come twice.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -32,6 +33,8 @@ pub struct WriteOptions {
     pub field_manager: String,
     /// What to do about unknown fields.
     pub field_validation: FieldValidation,
+    /// After this time nobody waits for the write any more, and it is not begun.
+    pub deadline: Option<Instant>,
 }
 
 /// Whose options they are: the name that errors carry.
@@ -94,7 +97,16 @@ impl WriteOptions {
         };
         refuse(writing.name(), causes)?;
         let dry_run = !dry_runs.is_empty();
-        Ok(WriteOptions { dry_run, field_manager: field_manager.to_owned(), field_validation })
+        let field_manager = field_manager.to_owned();
+        Ok(WriteOptions { dry_run, field_manager, field_validation, deadline: None })
+    }
+
+    /// Refuses to begin a write for which nobody waits any more.
+    pub(crate) fn must_be_in_time(&self) -> Result<(), Status> {
+        match self.deadline.is_some_and(|deadline| deadline <= Instant::now()) {
+            true => Err(Status::timeout("request did not complete within the allotted timeout", 0)),
+            false => Ok(()),
+        }
     }
 }
 

@@ -226,6 +226,12 @@ impl Registry {
         list.map_err(|error| target.failure("list", error))
     }
 
+    /// How many bytes an object has, as far as is known without asking storage; 0 if there is none.
+    pub async fn stored_bytes(&self, target: Target<'_>) -> usize {
+        let found = self.get(target, Position::Any).await;
+        found.map_or(0, |object| object.value.len())
+    }
+
     /// Follows objects.
     pub async fn watch(
         &self,
@@ -281,6 +287,7 @@ impl Registry {
                 self.rename(resource, &mut document);
             }
             refuse_invalid(resource, &document, validation::create(resource, &document))?;
+            options.must_be_in_time()?;
             let own = name(&document).to_owned();
             let target = Target { name: &own, ..target };
             match self.store_new(target, &mut document, unchanged.clone(), options.dry_run).await {
@@ -417,6 +424,7 @@ impl Registry {
                 return self.create(target, decoded, options, who).await;
             };
             let revised = self.revise(target, part, &change, &current, &mut warnings)?;
+            options.must_be_in_time()?;
             match self.store_revised(target, revised, &current, options.dry_run).await {
                 Err(Lost::Race) => continue,
                 Err(Lost::Refused(status)) => return Err(*status),

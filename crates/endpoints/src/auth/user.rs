@@ -40,9 +40,14 @@ impl User {
         User { name: ANONYMOUS.to_owned(), groups, ..User::default() }
     }
 
+    /// Whether nothing is known of the user.
+    pub fn is_anonymous(&self) -> bool {
+        self.name == ANONYMOUS
+    }
+
     /// This user, in the group that says whether it has shown who it is.
     pub fn in_its_group(mut self) -> User {
-        if self.name == ANONYMOUS {
+        if self.is_anonymous() {
             self.join(ALL_UNAUTHENTICATED);
         } else if !self.is_in(ALL_UNAUTHENTICATED) {
             self.join(ALL_AUTHENTICATED);

@@ -10,8 +10,10 @@ pub(crate) use read::watch;
 use crate::{
     api::{Api, Pass},
     body::Body,
-    negotiation::{self, Answering},
+    large::LARGE_BYTES_MIN,
+    negotiation::{self, Answering, ShownAs},
     render::{IncludeObject, Renderer},
+    shares::Share,
 };
 use bytes::Bytes;
 use http::{Method, Response, StatusCode, header};
@@ -22,6 +24,7 @@ use keepwatch_registry::{
     rest::Target,
     strategy::{Part, Requester},
 };
+use std::time::Instant;
 
 /// An answer that is no failure.
 pub(crate) struct Answer {
@@ -29,6 +32,15 @@ pub(crate) struct Answer {
     pub(crate) content_type: &'static str,
     pub(crate) body: Body,
     pub(crate) warnings: Vec<String>,
+    /// What is held until it is sent.
+    pub(crate) held: Option<Share>,
+}
+
+impl Answer {
+    /// The same, with something that is held until it is sent.
+    fn holding(self, held: Option<Share>) -> Answer {
+        Answer { held, ..self }
+    }
 }
 
 /// An answer that is one.
@@ -169,8 +181,14 @@ fn subresource_action(resource: &Resource, name: &str, verb: &str) -> Result<Act
 }
 
 /// Does what a route says. Watches have a way of their own.
-pub(crate) async fn handle(api: &Api, pass: &Pass, route: &Route, body: Bytes) -> Result<Answer, Refused> {
-    let call = Call { api, pass, route };
+pub(crate) async fn handle(
+    api: &Api,
+    pass: &Pass,
+    route: &Route,
+    body: Bytes,
+    deadline: Instant,
+) -> Result<Answer, Refused> {
+    let call = Call { api, pass, route, deadline: Some(deadline) };
     let answer = match route.action {
         Action::Get => call.get().await,
         Action::List => call.list().await,
@@ -192,11 +210,35 @@ pub(crate) async fn handle(api: &Api, pass: &Pass, route: &Route, body: Bytes) -
     answer.map_err(Refused::from)
 }
 
+/// Whether a request takes long because of what it sends, or what it is about.
+pub(crate) async fn is_large(api: &Api, pass: &Pass, route: &Route, body: &[u8]) -> bool {
+    if body.len() >= LARGE_BYTES_MIN {
+        return true;
+    }
+    let call = Call { api, pass, route, deadline: None };
+    match route.action {
+        Action::Patch(_) | Action::PatchScale if call.may_copy(body) => true,
+        // As it is stored it is only copied.
+        Action::Get if call.shows_what_is_stored() => false,
+        Action::Get
+        | Action::Update(_)
+        | Action::Patch(_)
+        | Action::Delete
+        | Action::UpdateScale
+        | Action::PatchScale
+        | Action::Bind
+        | Action::Evict => api.registry.stored_bytes(call.target()).await >= LARGE_BYTES_MIN,
+        _ => false,
+    }
+}
+
 /// One request on its way through its handler.
 struct Call<'a> {
     api: &'a Api,
     pass: &'a Pass,
     route: &'a Route,
+    /// Until when its client waits.
+    deadline: Option<Instant>,
 }
 
 impl Call<'_> {
@@ -221,6 +263,20 @@ impl Call<'_> {
         Ok(Renderer { resource: self.route.resource, form, pretty: self.pass.pretty(), include_object })
     }
 
+    /// Whether a body is a JSON patch that copies: such a one can make a large document of a small one. The word may be
+    /// written with escapes.
+    fn may_copy(&self, body: &[u8]) -> bool {
+        let kind = self.pass.header(header::CONTENT_TYPE).unwrap_or_default();
+        kind.split(';').next().is_some_and(|kind| kind.trim() == "application/json-patch+json")
+            && (memchr::memmem::find(body, b"copy").is_some() || memchr::memchr(b'\\', body).is_some())
+    }
+
+    /// Whether an object is answered as it is stored.
+    fn shows_what_is_stored(&self) -> bool {
+        let is_itself = |renderer: &Renderer| renderer.form.shown_as == ShownAs::Itself;
+        self.renderer(Answering::One).is_ok_and(|renderer| is_itself(&renderer) && renderer.is_plain())
+    }
+
     /// The body as it was sent.
     fn sent<'b>(&self, bytes: &'b [u8]) -> Result<Sent<'b>, Status> {
         let media = negotiation::body_media(self.pass.header(header::CONTENT_TYPE))?;
@@ -239,5 +295,5 @@ impl Call<'_> {
 }
 
 fn answer(code: StatusCode, renderer: &Renderer, body: impl Into<Body>, warnings: Vec<String>) -> Answer {
-    Answer { code, content_type: renderer.form.content_type(), body: body.into(), warnings }
+    Answer { code, content_type: renderer.form.content_type(), body: body.into(), warnings, held: None }
 }

@@ -4,7 +4,9 @@ use super::{Answer, Call, Refused, Route, answer};
 use crate::{
     api::{Api, Pass, typed},
     body::Body,
+    large::{self, LARGE_BYTES_MIN},
     negotiation::{Answering, ShownAs},
+    render::Renderer,
     watch::{Events, websocket},
 };
 use futures::StreamExt;
@@ -17,7 +19,7 @@ use keepwatch_apimachinery::{
     status::Status,
 };
 use keepwatch_registry::{Shown, codec::Media};
-use keepwatch_storage::List;
+use keepwatch_storage::{List, Object};
 use std::time::Duration;
 
 /// How many items are made as a whole on a thread that has other things to do.
@@ -37,8 +39,9 @@ impl Call<'_> {
                 .map_or(Position::Any, Position::At),
         };
         let object = self.api.registry.get(self.target(), position).await?;
+        let held = self.api.hold(&self.pass.user, object.value.len())?;
         let bytes = renderer.object(&Shown::from(&object))?;
-        Ok(answer(StatusCode::OK, &renderer, bytes, Vec::new()))
+        Ok(answer(StatusCode::OK, &renderer, bytes, Vec::new()).holding(held))
     }
 
     pub(super) async fn list(&self) -> Result<Answer, Status> {
@@ -50,13 +53,15 @@ impl Call<'_> {
         }
         let list = self.api.registry.list(self.target(), options).await?;
         let meta = list_meta(&list);
-        let body = if renderer.lists_at_once() && list.items.len() > ITEMS_AT_ONCE_MAX {
-            let made = tokio::task::spawn_blocking(move || renderer.list(list.items, meta)).await;
+        let (is_many, bytes) = (list.items.len() > ITEMS_AT_ONCE_MAX, held_bytes(&renderer, &list));
+        let held = self.api.hold(&self.pass.user, bytes)?;
+        let body = if renderer.lists_at_once() && (is_many || bytes >= LARGE_BYTES_MIN) {
+            let made = large::thread().await.run(async move { renderer.list(list.items, meta) }).await;
             made.unwrap_or_else(|error| Err(Status::internal_error(&error.to_string())))?
         } else {
             renderer.list(list.items, meta)?
         };
-        Ok(answer(StatusCode::OK, &renderer, body, Vec::new()))
+        Ok(answer(StatusCode::OK, &renderer, body, Vec::new()).holding(held))
     }
 
     /// The options of a list or watch. A path that names an object is a selector for it.
@@ -71,6 +76,14 @@ impl Call<'_> {
             options.field_selector = FieldSelector::from_iter([FieldTerm::equal("metadata.name", name)]);
         }
         Ok(options)
+    }
+}
+
+/// What is held while a list is sent: all of it if it is made at once, else where its objects are.
+fn held_bytes(renderer: &Renderer, list: &List) -> usize {
+    match renderer.lists_at_once() {
+        true => list.items.iter().map(|object| object.value.len()).sum(),
+        false => list.items.len() * size_of::<Object>(),
     }
 }
 
@@ -89,7 +102,7 @@ pub(crate) async fn watch(
     route: &Route,
     upgrade: Option<hyper::upgrade::OnUpgrade>,
 ) -> Result<Response<Body>, Refused> {
-    let call = Call { api, pass, route };
+    let call = Call { api, pass, route, deadline: None };
     let renderer = call.renderer(Answering::Watch)?;
     let options = call.list_options()?.check()?;
     let timeout = duration(&options, api.options.min_watch);

@@ -52,7 +52,8 @@ impl Call<'_> {
     }
 
     fn write_options(&self, writing: Writing) -> Result<WriteOptions, Status> {
-        WriteOptions::from_query(&self.pass.query.pairs(), writing)
+        let options = WriteOptions::from_query(&self.pass.query.pairs(), writing)?;
+        Ok(WriteOptions { deadline: self.deadline, ..options })
     }
 
     fn written(&self, renderer: &Renderer, written: Written) -> Result<Answer, Status> {
