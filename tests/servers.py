@@ -18,6 +18,8 @@ import urllib.request
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 TARGET = os.path.join(ROOT, os.environ.get("CARGO_TARGET_DIR") or "target")
 ADMIN_TOKEN = "the-admins-token"
+# Of users who are in no special group.
+ALICE_TOKEN, MALLORY_TOKEN = "alices-token", "mallorys-token"
 
 START_SECONDS = 30
 STOP_SECONDS = 30
@@ -45,7 +47,7 @@ class Server:
         self.log = os.path.join(self.data, "log")
         tokens = os.path.join(self.data, "tokens.csv")
         with open(tokens, "w") as file:
-            file.write(f'{ADMIN_TOKEN},admin,1,"system:masters"\n')
+            file.write(f'{ADMIN_TOKEN},admin,1,"system:masters"\n{ALICE_TOKEN},alice,2\n{MALLORY_TOKEN},mallory,3\n')
         command = [keepwatch(), "serve", "--secure-port=0", f"--data-dir={self.data}", f"--token-auth-file={tokens}", *flags]
         with open(self.log, "w") as log:
             self.process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=log, stderr=subprocess.STDOUT)

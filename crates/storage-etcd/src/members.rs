@@ -213,9 +213,8 @@ impl Members {
                         }
                     }
                 }
-                () = sleep_until(deadline) => {
-                    return Err(if running.is_empty() { last } else { Fault::Timeout });
-                }
+                // Why members failed before tells more than that the last attempt came too late.
+                () = sleep_until(deadline) => return Err(last),
                 () = sleep_until(next_start), if running.len() < self.members.len() => {
                     asked.iter().for_each(|(slow, _)| self.leave(*slow));
                     while asked.iter().any(|(other, _)| *other == next) {

@@ -106,7 +106,7 @@ async fn tls_with_client_certificates_works_and_its_faults_are_told() {
     let tls = Some(certificates.server.clone());
     let etcd = EtcdServer::with(ServerOptions { tls, ..ServerOptions::default() }).await;
     let options =
-        |tls| EtcdOptions { tls, request_timeout: Duration::from_secs(3), ..EtcdOptions::new([etcd.url()]) };
+        |tls| EtcdOptions { tls, request_timeout: Duration::from_secs(6), ..EtcdOptions::new([etcd.url()]) };
     let identity = Some((bytes(&certificates.client.0), bytes(&certificates.client.1)));
 
     let dir = tempfile::tempdir().unwrap();

@@ -1,0 +1,377 @@
+#!/usr/bin/env python3
+"""Clients that mean harm: what they do to others, and whether the server gets over it.
+
+  tests/abuse/run.py                                      everything, for a few seconds each
+  tests/abuse/run.py patches lists --seconds 30           some of it, for longer
+  tests/abuse/run.py --p99-ms 100 --seconds 20            with a limit for what others may wait (for a release build)
+  tests/abuse/run.py namespaces --rounds 500              many namespaces deleted while they are filled
+
+Mallory attacks; Alice reads and writes small objects all the while, each request on a fresh or a kept connection, and an
+administrator asks how the server is. Alice must never be refused or wait long, and when the attack is over nothing may be
+left of it. Needs KEEPWATCH_BIN (or a debug build) and, for namespaces, ETCD_BIN. Ends with "N passed, N failed".
+"""
+
+import argparse
+import contextlib
+import http.client
+import json
+import multiprocessing
+import os
+import signal
+import socket
+import sys
+import threading
+import time
+from collections import Counter
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+sys.path.insert(0, os.path.dirname(HERE))
+import servers
+
+MAPS = "/api/v1/namespaces/default/configmaps"
+JSON_PATCH = "application/json-patch+json"
+TABLE = "application/json;as=Table;v=v1;g=meta.k8s.io"
+# How long Alice may wait at all: a build without optimisation on a busy machine takes its time.
+WAIT_SECONDS_MAX = 15
+# How long Alice and the server may take to be as before.
+RECOVERY_SECONDS_MAX = 30
+# How much memory a server may take under any attack.
+RESIDENT_MB_MAX = 600
+
+
+class Target:
+    """A server with a port for plain HTTP."""
+
+    def __init__(self, *flags: str):
+        self.port = servers.free_ports(1)[0]
+        self.server = servers.Server("--storage=memory", f"--http-port={self.port}", "--v=0", *flags)
+
+    def __enter__(self) -> "Target":
+        return self
+
+    def __exit__(self, *_) -> None:
+        self.server.__exit__()
+
+    def connect(self, timeout: float = 60) -> http.client.HTTPConnection:
+        return http.client.HTTPConnection("127.0.0.1", self.port, timeout=timeout)
+
+    def ask(self, method: str, path: str, body=None, token=servers.MALLORY_TOKEN, kind="application/json",
+            connection=None, accept="application/json", **headers) -> tuple:
+        connection = connection or self.connect()
+        body = body if body is None or isinstance(body, (bytes, str)) else json.dumps(body)
+        headers = {"Authorization": f"Bearer {token}", "Content-Type": kind, "Accept": accept, **headers}
+        connection.request(method, path, body, headers)
+        answer = connection.getresponse()
+        return answer.status, answer.read()
+
+    def raw(self, data: bytes) -> socket.socket:
+        connection = socket.create_connection(("127.0.0.1", self.port), timeout=60)
+        connection.sendall(data)
+        return connection
+
+    def resident_mb(self) -> float:
+        with open(f"/proc/{self.server.process.pid}/status") as status:
+            line = next(line for line in status if line.startswith("VmHWM"))
+        return int(line.split()[1]) / 1024
+
+    def in_flight(self) -> float:
+        text = self.ask("GET", "/metrics", token=servers.ADMIN_TOKEN)[1].decode()
+        own = (line for line in text.splitlines() if line.startswith("apiserver_current_inflight_requests{"))
+        return sum(float(line.rsplit(" ", 1)[1]) for line in own)
+
+
+class Alice:
+    """Reads and writes small objects, one request after another, and notes how long each took.
+
+    In a process of her own, so that she does not wait for Mallory's threads.
+    """
+
+    def __init__(self, target: Target):
+        self.target, self.waits, self.faults = target, [], []
+
+    def start(self) -> None:
+        self.results, results = multiprocessing.Pipe(duplex=False)
+        self.over = multiprocessing.Event()
+        self.process = multiprocessing.Process(target=self.run, args=(results,), daemon=True)
+        self.process.start()
+
+    def end(self) -> None:
+        self.over.set()
+        assert self.results.poll(60), "Alice still waits"
+        self.waits, self.faults = self.results.recv()
+        self.process.join()
+
+    def run(self, results) -> None:
+        signal.signal(signal.SIGINT, signal.SIG_IGN)
+        number, kept = 0, self.target.connect()
+        while not self.over.is_set():
+            number += 1
+            name = f"alice-{number}"
+            self.request("POST", MAPS, {"metadata": {"name": name}, "data": {"n": str(number)}}, connection=kept)
+            self.request("GET", f"{MAPS}/{name}")
+            patch = json.dumps([{"op": "add", "path": "/data/m", "value": "x"}])
+            self.request("PATCH", f"{MAPS}/{name}", patch, kind=JSON_PATCH, connection=kept)
+            self.request("DELETE", f"{MAPS}/{name}", connection=kept)
+            self.request("GET", "/readyz", token=servers.ADMIN_TOKEN)
+            time.sleep(0.01)
+        results.send((self.waits, self.faults))
+
+    def request(self, method: str, path: str, *rest, token=servers.ALICE_TOKEN, **how) -> None:
+        began = time.monotonic()
+        try:
+            code, text = self.target.ask(method, path, *rest, token=token, **how)
+            if code >= 300:
+                self.faults.append(f"{method} {path}: {code} {text[:150]}")
+        except OSError as error:
+            self.faults.append(f"{method} {path}: {error!r}")
+            if "connection" in how:
+                how["connection"].close()
+        self.waits.append(time.monotonic() - began)
+
+    def waited(self, share: float) -> float:
+        return sorted(self.waits)[min(int(len(self.waits) * share), len(self.waits) - 1)]
+
+
+# How Mallory's requests were answered.
+answers = Counter()
+
+
+@contextlib.contextmanager
+def threads(count: int, work):
+    """Does `work` again and again in so many threads, until the end."""
+    over = threading.Event()
+
+    def go_on():
+        while not over.is_set():
+            try:
+                answers[(work() or [None])[0]] += 1
+            except (OSError, http.client.HTTPException):
+                answers["cut off"] += 1
+                time.sleep(0.01)
+
+    running = [threading.Thread(target=go_on, daemon=True) for _ in range(count)]
+    for one in running:
+        one.start()
+    try:
+        yield
+    finally:
+        over.set()
+        for one in running:
+            one.join(60)
+
+
+def attack(name: str, options, prepare, *flags: str) -> None:
+    """Runs an attack, which `prepare` begins, while Alice works."""
+    with Target(*flags) as target, contextlib.ExitStack() as parts:
+        target.ask("POST", MAPS, {"metadata": {"name": "victim"}}, token=servers.ADMIN_TOKEN)
+        answers.clear()
+        alice = Alice(target)
+        alice.start()
+        prepare(target, parts)
+        time.sleep(options.seconds)
+        alice.end()
+        p99, longest = alice.waited(0.99), alice.waited(1)
+        print(f"  {name}: Alice waited {p99 * 1000:.0f} ms (p99 of {len(alice.waits)}), {longest * 1000:.0f} ms at most; "
+              f"{target.resident_mb():.0f} MB; Mallory's answers: {dict(answers)}", flush=True)
+        assert not alice.faults, f"{len(alice.faults)} of {len(alice.waits)} failed: {alice.faults[:3]}"
+        assert longest < WAIT_SECONDS_MAX, f"{longest:.1f} s"
+        if options.p99_ms:
+            assert p99 * 1000 <= options.p99_ms, f"p99 {p99 * 1000:.0f} ms"
+        assert target.resident_mb() < RESIDENT_MB_MAX, f"{target.resident_mb():.0f} MB"
+        parts.close()
+        end = time.monotonic() + RECOVERY_SECONDS_MAX
+        # The request for this number is one itself.
+        while target.in_flight() > 1:
+            assert time.monotonic() < end, "requests are still in flight"
+            time.sleep(0.1)
+        fault = target.server.stop()
+        assert not fault, fault
+
+
+def many_keys(count: int) -> dict:
+    return {"metadata": {"generateName": "m-"}, "data": {f"k{n}": "" for n in range(count)}}
+
+
+def patches(options) -> None:
+    """JSON patches that move the elements of a long list, and others that copy until nothing more fits."""
+    numbers = [1] * 380_000
+    move = [{"op": "move", "from": "/x/0", "path": "/x/-"}]
+    moving = json.dumps([{"op": "add", "path": "/x", "value": numbers}, *move * 9_999], separators=(",", ":"))
+    double = [{"op": "copy", "from": "/data", "path": "/data/a"}]
+    copying = json.dumps([{"op": "add", "path": "/data", "value": {"k": "x" * 1000}}, *double * 40])
+    bodies = [moving, copying]
+
+    def prepare(target, parts):
+        for body in bodies:
+            work = lambda body=body: target.ask("PATCH", f"{MAPS}/victim?dryRun=All", body, kind=JSON_PATCH)
+            parts.enter_context(threads(8, work))
+
+    attack("patches", options, prepare)
+
+
+def documents(options) -> None:
+    """Documents as large as they may be: of many keys, as JSON and YAML, in merge patches, and of many containers."""
+    keys = json.dumps(many_keys(230_000), separators=(",", ":"))
+    yaml = "metadata: {generateName: y-}\ndata:\n" + "".join(f"  k{n}: ''\n" for n in range(90_000))
+    merge = json.dumps({"data": {f"p{n}": "" for n in range(60_000)}})
+    container = {"name": "a", "image": "b", "env": [{"name": f"E{n}", "value": "x"} for n in range(20)]}
+    pod = json.dumps({"metadata": {"generateName": "p-"}, "spec": {"containers": [container] * 1500}})
+
+    def prepare(target, parts):
+        for kind, method, path, body in [
+            ("application/json", "POST", f"{MAPS}?dryRun=All", keys),
+            ("application/yaml", "POST", f"{MAPS}?dryRun=All", yaml),
+            ("application/merge-patch+json", "PATCH", f"{MAPS}/victim?dryRun=All", merge),
+            ("application/json", "POST", "/api/v1/namespaces/default/pods?dryRun=All", pod),
+        ]:
+            work = lambda kind=kind, method=method, path=path, body=body: target.ask(method, path, body, kind=kind)
+            parts.enter_context(threads(2, work))
+
+    attack("documents", options, prepare)
+
+
+def lists(options) -> None:
+    """Long lists in costly forms, compressed, and lists that nobody reads, over HTTP/1.1 and HTTP/2."""
+
+    def prepare(target, parts):
+        for n in range(1000):
+            target.ask("POST", MAPS, {"metadata": {"generateName": f"l{n}-"}, "data": {"text": f"{n} " * 2500}})
+        for accept in [TABLE, "application/yaml", "application/json"]:
+            work = lambda accept=accept: target.ask("GET", MAPS, accept=accept, **{"Accept-Encoding": "gzip"})
+            parts.enter_context(threads(2, work))
+        head = f"GET {MAPS} HTTP/1.1\r\nHost: h\r\nAuthorization: Bearer {servers.MALLORY_TOKEN}\r\n\r\n".encode()
+        for _ in range(100):
+            parts.enter_context(contextlib.closing(target.raw(head)))
+        for _ in range(4):
+            opened = target.raw(http2_lists(100))
+            parts.enter_context(contextlib.closing(opened))
+
+    attack("lists", options, prepare)
+
+
+def http2_lists(count: int) -> bytes:
+    """The beginning of an HTTP/2 connection with a window of one byte, and requests for lists on it."""
+
+    def frame(kind: int, flags: int, stream: int, payload: bytes) -> bytes:
+        return len(payload).to_bytes(3, "big") + bytes([kind, flags]) + stream.to_bytes(4, "big") + payload
+
+    def literal(text: str) -> bytes:
+        return bytes([len(text)]) + text.encode()
+
+    block = b""
+    for name, value in [(":method", "GET"), (":path", MAPS), (":scheme", "http"), (":authority", "h"),
+                        ("authorization", f"Bearer {servers.MALLORY_TOKEN}")]:
+        block += b"\0" + literal(name) + literal(value)
+    settings = frame(4, 0, 0, b"\0\4\0\0\0\1")
+    requests = b"".join(frame(1, 5, 2 * n + 1, block) for n in range(count))
+    return b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + settings + requests
+
+
+def bodies(options) -> None:
+    """Writes whose bodies stop after one byte, and many that are almost as large as they may be and stop then."""
+    head = f"POST {MAPS} HTTP/1.1\r\nHost: h\r\nAuthorization: Bearer {servers.MALLORY_TOKEN}\r\n"
+
+    def prepare(target, parts):
+        for _ in range(300):
+            parts.enter_context(contextlib.closing(target.raw(f"{head}Content-Length: 100\r\n\r\n{{".encode())))
+        for _ in range(120):
+            with contextlib.suppress(OSError):  # one that may not hold any more is refused
+                data = f"{head}Content-Length: 3000000\r\n\r\n".encode() + b" " * 2_900_000
+                parts.enter_context(contextlib.closing(target.raw(data)))
+
+    attack("bodies", options, prepare)
+
+
+def connections(options) -> None:
+    """Connections that say nothing, nonsense, or go away at once; requests that are sent without reading the answers."""
+    request = f"GET /version HTTP/1.1\r\nHost: h\r\nAuthorization: Bearer {servers.MALLORY_TOKEN}\r\n\r\n".encode()
+
+    def prepare(target, parts):
+        for _ in range(300):
+            parts.enter_context(contextlib.closing(target.raw(b"")))
+        for data in [b"", b"\x16\x03\x01" + os.urandom(300), b"GET / HTTP/9\r\n" + os.urandom(3000), request * 200]:
+            parts.enter_context(threads(1, lambda data=data: target.raw(data).close()))
+
+    attack("connections", options, prepare)
+
+
+def namespaces(options) -> None:
+    """Namespaces deleted together, through another server, while large objects are made in them: nothing may be left."""
+    with servers.etcd() as url, contextlib.ExitStack() as parts:
+        flags = ["--storage=etcd", f"--etcd-servers={url}"]
+        one, other = (parts.enter_context(Target(*flags)) for _ in range(2))
+        deadline = time.monotonic() + options.seconds
+        done = 0
+        while done < options.rounds if options.rounds else time.monotonic() < deadline:
+            done += 1
+            names = [f"n{done}a", f"n{done}b"]
+            for name in names:
+                target = [one, other][done % 2]
+                code, text = target.ask("POST", "/api/v1/namespaces", {"metadata": {"name": name}})
+                assert code == 201, text
+            made = fill_while_deleting(one, other, names)
+            for name in names:
+                until_gone(one, name)
+            for name in names:
+                # A list of a namespace that is not there shows what is left in it.
+                left = json.loads(one.ask("GET", f"/api/v1/namespaces/{name}/configmaps")[1])["items"]
+                assert not left, f"round {done}: {len(left)} of {made} objects are left in {name}"
+        print(f"  namespaces: {done} rounds", flush=True)
+
+
+def fill_while_deleting(one: Target, other: Target, names: list) -> int:
+    body = json.dumps({"metadata": {"generateName": "o-"}, "data": {"text": "x" * 100_000}})
+    made = []
+
+    def fill(name: str) -> None:
+        connection = one.connect()
+        while True:
+            code, _ = one.ask("POST", f"/api/v1/namespaces/{name}/configmaps", body, connection=connection)
+            if code != 201:
+                return
+            made.append(name)
+
+    filling = [threading.Thread(target=fill, args=(name,)) for name in names for _ in range(2)]
+    for thread in filling:
+        thread.start()
+    time.sleep(0.02)
+    for name in names:
+        other.ask("DELETE", f"/api/v1/namespaces/{name}")
+    for thread in filling:
+        thread.join()
+    return len(made)
+
+
+def until_gone(target: Target, name: str) -> None:
+    end = time.monotonic() + RECOVERY_SECONDS_MAX
+    while target.ask("GET", f"/api/v1/namespaces/{name}")[0] != 404:
+        assert time.monotonic() < end, f"{name} does not go"
+        time.sleep(0.01)
+
+
+ATTACKS = {work.__name__: work for work in [patches, documents, lists, bodies, connections, namespaces]}
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("attacks", nargs="*", metavar="ATTACK", help=f"of {', '.join(ATTACKS)}; default: all")
+    parser.add_argument("--seconds", type=float, default=6, help="how long each attack lasts")
+    parser.add_argument("--p99-ms", type=float, default=0, help="what Alice may wait; no limit by default")
+    parser.add_argument("--rounds", type=int, default=0, help="how many rounds of namespaces, instead of a time")
+    options = parser.parse_args()
+    if unknown := set(options.attacks) - set(ATTACKS):
+        parser.error(f"there is no {', '.join(unknown)}: choose from {', '.join(ATTACKS)}")
+    passed = failed = 0
+    for name in options.attacks or ATTACKS:
+        try:
+            ATTACKS[name](options)
+            passed += 1
+        except Exception as error:  # noqa: BLE001: told, and the others go on
+            failed += 1
+            print(f"FAIL {name}: {error!r}", flush=True)
+    print(f"{passed} passed, {failed} failed")
+    return 1 if failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
