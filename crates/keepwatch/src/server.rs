@@ -441,9 +441,12 @@ fn registry(
         (CacheMetrics::register(metrics)?, StorageMetrics::register(metrics)?);
     let options =
         CacherOptions { history_bytes_max: builder.watch_cache_history_bytes, ..CacherOptions::default() };
+    // A data directory is locked, and memory is ours alone. An etcd may have other servers.
+    let owns_storage = !matches!(builder.storage, StorageChoice::Etcd(_));
+    let registry_options = RegistryOptions { owns_storage, ..builder.registry.clone() };
     let mut caches = Vec::new();
     let mut fault = None;
-    let registry = Registry::new(builder.registry.clone(), |resource: &'static Resource, inspector| {
+    let registry = Registry::new(registry_options, |resource: &'static Resource, inspector| {
         let what = Qualified::new(resource.group, resource.plural);
         let prefix = ResourcePrefix::new(&builder.prefix, resource.storage.unwrap_or(resource.plural));
         let prefix = prefix.unwrap_or_else(|error| {

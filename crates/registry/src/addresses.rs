@@ -8,8 +8,9 @@
 //! Within one service a port of the nodes serves each protocol at most once, and the one for health checks nothing else.
 //!
 //! What a server took and then stopped before it stored the service is found to be nobody's when somebody else wants it,
-//! when there is nothing else left, or when a server starts. Only the server's own service takes over at once what was
-//! taken for it.
+//! when there is nothing else left, or when a server starts. Another server may be about to store the service, so this
+//! takes a while; a server that starts and has its storage for itself does not wait. Only the server's own service takes
+//! over at once what was taken for it.
 
 use crate::{
     admission::known,
@@ -650,11 +651,21 @@ impl Registry {
 
     /// Frees what was taken for a service that does not have it and, after so long, will not. Returns whether it is free.
     async fn reclaim(&self, claim: Claim) -> Result<bool, StorageError> {
+        let is_old = |made| Timestamp::now().duration_since(made) > CLAIM_GRACE;
+        self.reclaim_if(claim, |document| made(document).is_some_and(is_old)).await
+    }
+
+    /// Frees what was taken for a service that does not have it, if nobody can be about to store the service. Returns
+    /// whether it is free.
+    async fn reclaim_if(
+        &self,
+        claim: Claim,
+        is_left_behind: impl Fn(&Value) -> bool + Send,
+    ) -> Result<bool, StorageError> {
         let storage = self.claims(claim.resource());
         let Some(object) = storage.get(&claim.key(), Position::MostRecent).await? else { return Ok(true) };
         let document = document_of(&object.value, None);
-        let is_old = made(&document).is_some_and(|made| Timestamp::now().duration_since(made) > CLAIM_GRACE);
-        if !is_old || !is_ours(&document) || self.is_had(claim, &document).await? {
+        if !is_left_behind(&document) || !is_ours(&document) || self.is_had(claim, &document).await? {
             return Ok(false);
         }
         self.remove(claim, Preconditions { uid: None, revision: Some(object.revision) }, None).await
@@ -772,7 +783,8 @@ impl Registry {
         }
     }
 
-    /// Takes what the stored services have and is not taken, and frees what is taken and nobody has.
+    /// Takes what the stored services have and is not taken, and frees what is taken and nobody has. To be called before
+    /// any service is created.
     pub(crate) async fn settle_claims(&self) -> Result<(), Status> {
         let all = Target { resource: known("", "services"), namespace: "", name: "" };
         self.settle().await.map_err(|error| all.failure("list", error))
@@ -796,7 +808,11 @@ impl Registry {
             }
         }
         for claim in claimed.difference(&had) {
-            self.reclaim(*claim).await?;
+            if self.options.owns_storage {
+                self.reclaim_if(*claim, |_| true).await?;
+            } else {
+                self.reclaim(*claim).await?;
+            }
         }
         Ok(())
     }

@@ -47,6 +47,9 @@ pub struct RegistryOptions {
     pub node_ports: RangeInclusive<u16>,
     /// Whether deleted namespaces are emptied by the server itself.
     pub empties_namespaces: bool,
+    /// Whether no other server can use the same storage while this one does. Then nobody else is in the middle of
+    /// anything when it starts.
+    pub owns_storage: bool,
 }
 
 impl Default for RegistryOptions {
@@ -56,6 +59,7 @@ impl Default for RegistryOptions {
             service_range: (Ipv4Addr::new(10, 0, 0, 0), 24),
             node_ports: 30000..=32767,
             empties_namespaces: true,
+            owns_storage: false,
         }
     }
 }
