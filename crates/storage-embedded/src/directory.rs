@@ -45,6 +45,13 @@ pub enum OpenError {
         /// What its format file says.
         found: String,
     },
+    /// It has a journal that is in none of our formats. Nothing was changed.
+    UnknownJournal {
+        /// The directory.
+        path: PathBuf,
+        /// The journal.
+        journal: PathBuf,
+    },
     /// It cannot be read or written.
     Io {
         /// What was being done.
@@ -81,6 +88,14 @@ impl fmt::Display for OpenError {
                 "data directory {} has format {found:?}, but this program reads and writes format {FORMAT}: use \
                  the version that wrote it, or choose another directory",
                 path.display()
+            ),
+            Self::UnknownJournal { path, journal } => write!(
+                f,
+                "data directory {} holds a journal in an unknown format, {}, which was left as it is: use the \
+                 version of this program that wrote it, restore the directory from a backup, or choose another \
+                 directory",
+                path.display(),
+                journal.display()
             ),
             Self::Io { doing, path, .. } => write!(f, "cannot {doing} in data directory {}", path.display()),
             Self::Damaged { path, .. } => {

@@ -6,11 +6,16 @@
 //! acknowledged. fjall would drop it and everything behind
 //! it without a word, or refuse some forms of a torn end; here the one is an error and the other is not.
 //!
+//! A torn first batch has a beginning that we know, as far as it was written. A journal that begins otherwise and has no
+//! batch that we can read was not written by us, or by another version: it is left alone, and that is an error too.
+//!
 //! A batch is a start (tag, number of items, sequence number), its items (tag, type, compression, keyspace, lengths of
 //! key and value, key, value) and an end (tag, checksum of the items, magic). All keys are revisions: see `log`.
 
 use rustix::{fs::SeekFrom, io::Errno};
 use std::{
+    error::Error,
+    fmt,
     fs::{self, File},
     io::{self, BufReader, Read, Seek, Write},
     path::{Path, PathBuf},
@@ -36,6 +41,37 @@ pub(crate) enum JournalError {
         journal: PathBuf,
         at: u64,
     },
+    /// Nothing in it can be read, and it is not what is left of a batch of ours.
+    Unrecognised {
+        journal: PathBuf,
+    },
+}
+
+impl fmt::Display for JournalError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Io(error) => error.fmt(f),
+            Self::Damaged { journal, at } => {
+                write!(
+                    f,
+                    "{} cannot be read from byte {at} on, though it goes on behind that",
+                    journal.display()
+                )
+            }
+            Self::Unrecognised { journal } => {
+                write!(f, "{} is not in the format of this program", journal.display())
+            }
+        }
+    }
+}
+
+impl Error for JournalError {
+    fn source(&self) -> Option<&(dyn Error + 'static)> {
+        match self {
+            Self::Io(error) => Some(error),
+            _ => None,
+        }
+    }
 }
 
 impl From<io::Error> for JournalError {
@@ -57,8 +93,11 @@ pub(crate) fn trim(log: &Path, last: Option<u64>) -> Result<(), JournalError> {
         if !has_data_from(&file, end)? {
             continue;
         }
-        if !is_last || (why == Stop::NotWhole && has_whole_batch_after(&journal, end)?) {
+        if !is_last || (why != Stop::TooLate && has_whole_batch_after(&journal, end)?) {
             return Err(JournalError::Damaged { journal, at: end });
+        }
+        if why == Stop::Unknown || (end == 0 && why == Stop::NotWhole && !may_begin_with_batch(&file)?) {
+            return Err(JournalError::Unrecognised { journal });
         }
         tracing::warn!(journal = %journal.display(), at = end, "cut off a batch that was never acknowledged");
         file.set_len(end)?;
@@ -123,6 +162,8 @@ fn journals(log: &Path) -> io::Result<Vec<PathBuf>> {
 enum Stop {
     NotWhole,
     TooLate,
+    /// There is a whole batch in another version of the format.
+    Unknown,
 }
 
 /// Where the last batch ends that is whole and holds no revision above `last`, all before it being so too.
@@ -131,6 +172,9 @@ fn acknowledged_end(mut file: &File, last: Option<u64>) -> io::Result<(u64, Stop
     let mut reader = BufReader::with_capacity(256 << 10, file);
     let mut end = 0;
     while let Some(batch) = read_batch(&mut reader)? {
+        if batch.magic != MAGIC {
+            return Ok((end, Stop::Unknown));
+        }
         if last.is_some_and(|last| batch.greatest_revision > last) {
             return Ok((end, Stop::TooLate));
         }
@@ -142,15 +186,16 @@ fn acknowledged_end(mut file: &File, last: Option<u64>) -> io::Result<(u64, Stop
 struct Batch {
     bytes: u64,
     greatest_revision: u64,
+    magic: [u8; 4],
 }
 
-/// Reads a batch; nothing if what comes is not a whole one.
+/// Reads a batch; nothing if what comes is not a whole one. One of another version has another magic.
 fn read_batch(reader: &mut impl Read) -> io::Result<Option<Batch>> {
     let Some(start) = read_array::<START_BYTES>(reader)?.filter(|start| start[0] == START_TAG) else {
         return Ok(None);
     };
     let items = u32::from_le_bytes([start[1], start[2], start[3], start[4]]);
-    let mut batch = Batch { bytes: (START_BYTES + END_BYTES) as u64, greatest_revision: 0 };
+    let mut batch = Batch { bytes: (START_BYTES + END_BYTES) as u64, greatest_revision: 0, magic: MAGIC };
     let mut checksum = Xxh3::new();
     let mut value = Vec::new();
     for _ in 0..items {
@@ -173,8 +218,31 @@ fn read_batch(reader: &mut impl Read) -> io::Result<Option<Batch>> {
         batch.greatest_revision = batch.greatest_revision.max(u64::from_be_bytes(key));
     }
     let Some(end) = read_array::<END_BYTES>(reader)? else { return Ok(None) };
-    let whole = end[0] == END_TAG && end[1..9] == checksum.digest().to_le_bytes() && end[9..] == MAGIC;
-    Ok(whole.then_some(batch))
+    batch.magic = [end[9], end[10], end[11], end[12]];
+    let is_whole = end[0] == END_TAG && end[1..9] == checksum.digest().to_le_bytes();
+    let is_torn = batch.magic != MAGIC && is_written_or_hole(&batch.magic, &MAGIC);
+    Ok((is_whole && !is_torn).then_some(batch))
+}
+
+/// Whether a file begins as a batch does, as far as it was written.
+fn may_begin_with_batch(mut file: &File) -> io::Result<bool> {
+    const KEY_LENGTH: [u8; 2] = (KEY_BYTES as u16).to_le_bytes();
+    file.rewind()?;
+    let mut begin = Vec::new();
+    file.take((START_BYTES + ITEM_BYTES) as u64).read_to_end(&mut begin)?;
+    begin.resize(START_BYTES + ITEM_BYTES, 0);
+    let (start, item) = begin.split_at(START_BYTES);
+    let (length, again) = (&item[13..17], &item[17..21]);
+    Ok(is_written_or_hole(&start[..1], &[START_TAG])
+        && is_written_or_hole(&item[..1], &[ITEM_TAG])
+        && item[2] == UNCOMPRESSED
+        && is_written_or_hole(&item[11..13], &KEY_LENGTH)
+        && (is_written_or_hole(length, again) || is_written_or_hole(again, length)))
+}
+
+/// Whether these are the bytes that are expected, but for those that were not written.
+fn is_written_or_hole(found: &[u8], expected: &[u8]) -> bool {
+    found.iter().zip(expected).all(|(found, expected)| found == expected || *found == 0)
 }
 
 /// The next bytes; nothing if there are fewer.
@@ -214,7 +282,7 @@ fn has_whole_batch_after(journal: &Path, position: u64) -> io::Result<bool> {
     let bytes = fs::read(journal)?;
     let rest = bytes.get(position as usize + 1..).unwrap_or_default();
     for (begin, _) in rest.iter().enumerate().filter(|(_, byte)| **byte == START_TAG) {
-        if read_batch(&mut &rest[begin..])?.is_some() {
+        if read_batch(&mut &rest[begin..])?.is_some_and(|batch| batch.magic == MAGIC) {
             return Ok(true);
         }
     }

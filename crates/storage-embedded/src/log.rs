@@ -79,13 +79,7 @@ impl OpenLog {
         if !path.exists() || unfinished_path(directory).exists() {
             return Self::make(directory);
         }
-        journal::trim(&path, last.map(ResourceVersion::get)).map_err(|error| match error {
-            JournalError::Io(error) => error.into(),
-            JournalError::Damaged { journal, at } => Rejection::from(format!(
-                "{} cannot be read from byte {at} on, though it goes on behind that",
-                journal.display()
-            )),
-        })?;
+        journal::trim(&path, last.map(ResourceVersion::get))?;
         Ok(Self::open_database(&path)?)
     }
 
@@ -366,6 +360,9 @@ fn decode_revision(bytes: &[u8]) -> Option<ResourceVersion> {
 
 fn open_error(directory: &Directory, error: Rejection) -> OpenError {
     let path = directory.path().to_owned();
+    if let Some(JournalError::Unrecognised { journal }) = error.downcast_ref() {
+        return OpenError::UnknownJournal { path, journal: journal.clone() };
+    }
     match io_cause(error.as_ref()) {
         Some(cause) => {
             let source = io::Error::new(cause.kind(), cause.to_string());
@@ -487,12 +484,18 @@ mod tests {
             Self { root, journal: bytes, last_batch: before..after }
         }
 
-        /// Opens a copy with another journal; then it must also take writes and keep them.
-        fn open_with(&self, bytes: &[u8]) -> Result<Vec<u64>, OpenError> {
+        /// A copy with another journal.
+        fn copy_with(&self, bytes: &[u8]) -> PathBuf {
             let (whole, copied) = (self.root.path().join("whole"), self.root.path().join("copy"));
             let _ = fs::remove_dir_all(&copied);
             copy(&whole, &copied);
             fs::write(copied.join("log").join(journal(&whole).file_name().unwrap()), bytes).unwrap();
+            copied
+        }
+
+        /// Opens a copy with another journal; then it must also take writes and keep them.
+        fn open_with(&self, bytes: &[u8]) -> Result<Vec<u64>, OpenError> {
+            let copied = self.copy_with(bytes);
             let mut recovered = Recovered::default();
             let mut log = Log::open(Directory::take(&copied).unwrap(), &mut recovered)?;
             let last = *recovered.revisions.last().unwrap();
@@ -557,6 +560,50 @@ mod tests {
             }
         }
         assert!(refused > 100, "only {refused} were noticed");
+    }
+
+    /// It was taken for a torn batch, cut off, and the store began anew.
+    #[test]
+    fn a_journal_that_is_not_ours_is_refused_and_left_alone() {
+        let log = Damageable::new();
+        let mut other_version = log.journal[..log.last_batch.end].to_vec();
+        while let Some(at) = other_version.windows(4).position(|bytes| bytes == b"FJL\x03") {
+            other_version[at + 3] = 4;
+        }
+        let mut compressed = log.journal[..log.last_batch.end].to_vec();
+        // The first item of the only batch that there is.
+        compressed.drain(..log.last_batch.start);
+        compressed[13 + 2] = 1;
+        for bytes in [b"SQLite format 3\0".repeat(40), vec![b'x'; 5], other_version, compressed] {
+            let refused = log.open_with(&bytes).unwrap_err();
+            assert!(matches!(refused, OpenError::UnknownJournal { .. }), "{refused:?}");
+            let text = refused.to_string();
+            assert!(text.contains("use the version of this program that wrote it"), "{text}");
+            let copied = log.root.path().join("copy");
+            assert_eq!(fs::read(journal(&copied)).unwrap(), bytes, "left as it was");
+        }
+    }
+
+    /// A first batch that was never acknowledged leaves its beginning, in whatever state.
+    #[test]
+    fn fault_a_torn_first_batch_leaves_an_empty_log() {
+        let log = Damageable::new();
+        let whole = log.journal[..written_batch_end(&log.journal)].to_vec();
+        for end in 0..whole.len() {
+            let mut hole = whole.clone();
+            hole[end.saturating_sub(30)..end].fill(0);
+            for bytes in [&whole[..end], &hole] {
+                let (mut recovered, copied) = (Recovered::default(), log.copy_with(bytes));
+                let opened = Log::open(Directory::take(&copied).unwrap(), &mut recovered);
+                assert!(opened.is_ok(), "{end} of {}: {:?}", whole.len(), opened.err());
+                assert!(recovered.revisions.is_empty() || bytes == &whole);
+            }
+        }
+    }
+
+    /// Where the first batch of a journal ends.
+    fn written_batch_end(journal: &[u8]) -> usize {
+        journal.windows(4).position(|bytes| bytes == b"FJL\x03").unwrap() + 4
     }
 
     /// Values are any bytes. One that looks like the end of a batch, or like a hole, was taken for one.
