@@ -82,7 +82,7 @@ use keepwatch_apimachinery::{
     meta::Qualified,
 };
 use keepwatch_storage::{
-    DeleteOptions, ExpiredRead, Frontier, HistoryReader, List, ListRequest, Object, PastChanges,
+    DeleteOptions, Existing, ExpiredRead, Frontier, HistoryReader, List, ListRequest, Object, PastChanges,
     ResourcePrefix, Scope, Storage, StorageError, TryUpdate, Unchanged, UpdateOptions, Validate, Watch,
     WatchRequest,
 };
@@ -378,6 +378,26 @@ impl Storage for Cacher {
         match found {
             Some(object) => Ok(object),
             None => shared.storage.get(key, position).await,
+        }
+    }
+
+    async fn get_existing(&self, key: &str) -> Result<Existing, StorageError> {
+        let shared = &self.shared;
+        let full = shared.keys.object(key)?;
+        let frontier = shared.storage.frontier();
+        let cached = {
+            let state = shared.state.read();
+            let is_usable = state.ready.is_ready()
+                && frontier.is_none_or(|frontier| state.revision >= frontier.last_change);
+            is_usable.then(|| state.store.get(&full).cloned())
+        };
+        match (cached, frontier) {
+            (Some(object), Some(_)) => Ok(Existing { object, is_current: true }),
+            (Some(object @ Some(_)), None) => Ok(Existing { object, is_current: false }),
+            _ => {
+                let object = shared.storage.get(key, Position::MostRecent).await?;
+                Ok(Existing { object, is_current: true })
+            }
         }
     }
 

@@ -45,6 +45,13 @@ pub(crate) struct Deletion {
     pub(crate) removes: bool,
 }
 
+impl Deletion {
+    /// Whether anything is to be done at all.
+    pub(crate) fn writes(&self) -> bool {
+        self.marked.is_some() || self.removes
+    }
+}
+
 pub(crate) fn plan_deletion(
     resource: &Resource,
     options: &DeleteOptions,

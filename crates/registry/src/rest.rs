@@ -2,6 +2,9 @@
 //!
 //! Kept true: nothing is stored that was not normalised, defaulted, prepared and validated; a refused request changes
 //! nothing; a write that lost a race is made anew from what won it, unless the client said which version it meant.
+//!
+//! A change begins with the object that is known here, which may be out of date. That is found out when it is written,
+//! as the write names the version that it is based on; what is refused without a write is looked at again with the newest.
 
 pub use crate::target::{Target, failure, is_path_segment};
 use crate::{
@@ -28,7 +31,7 @@ use keepwatch_apimachinery::{
     status::{Cause, Status},
 };
 use keepwatch_storage::{
-    List, ListRequest, Object, Preconditions, Predicate, Storage, StorageError, Unchanged, Update,
+    Existing, List, ListRequest, Object, Preconditions, Predicate, Storage, StorageError, Unchanged, Update,
     UpdateOptions, Watch, WatchRequest,
 };
 use serde_json::{Value, json};
@@ -410,9 +413,10 @@ impl Registry {
         let creates =
             target.resource.create_on_update && part == Part::Main && matches!(change, Change::Replace(_));
         let mut warnings = Vec::new();
-        for _ in 0..RACES_LOST_MAX {
-            let current = shelf.storage.get(&key, Position::MostRecent).await;
-            let Some(current) = current.map_err(|error| target.failure("update", error))? else {
+        let mut attempts = Attempts::new(options.dry_run);
+        while let Some(existing) = attempts.next(shelf.storage.as_ref(), &key).await {
+            let existing = existing.map_err(|error| target.failure("update", error))?;
+            let Some(current) = existing.object else {
                 let Change::Replace(document) = &change else { return Err(target.not_found()) };
                 let document = document.clone();
                 let uid = text(&document, &["metadata", "uid"]);
@@ -427,11 +431,16 @@ impl Registry {
                 let decoded = Decoded { document: without_version(document), warnings };
                 return self.create(target, decoded, options, who).await;
             };
-            let revised = self.revise(target, part, &change, &current, &mut warnings)?;
+            let revised = self.revise(target, part, &change, &current, &mut warnings);
             options.must_be_in_time()?;
-            match self.store_revised(target, revised, &current, options.dry_run).await {
+            let stored = match revised {
+                Ok(revised) => self.store_revised(target, revised, &current, options.dry_run).await,
+                Err(refusal) => Err(refusal.into()),
+            };
+            match stored {
                 Err(Lost::Race) => continue,
-                Err(Lost::Refused(status)) => return Err(*status),
+                Err(Lost::Refused(_)) if !existing.is_current => continue,
+                Err(Lost::Refused(status) | Lost::Failed(status)) => return Err(*status),
                 Ok(shown) => return Ok(Written { shown, created: false, warnings }),
             }
         }
@@ -548,14 +557,25 @@ impl Registry {
         self.admit_delete(target)?;
         let shelf = self.shelf(target.resource)?;
         let key = target.key();
-        for _ in 0..RACES_LOST_MAX {
-            let current = self.get(target, Position::MostRecent).await?;
+        let mut attempts = Attempts::new(options.dry_run);
+        while let Some(existing) = attempts.next(shelf.storage.as_ref(), &key).await {
+            let Existing { object, is_current } = existing.map_err(|error| target.failure("get", error))?;
+            let current = object.ok_or_else(|| target.not_found())?;
             let document = document_of(&current.value, Some(current.revision));
-            must_meet(target, options, &document)?;
-            let plan = plan_deletion(shelf.resource, options, &document, Timestamp::now());
-            match self.carry_out(target, shelf, &key, plan, current, options.dry_run).await {
+            let deleted = match must_meet(target, options, &document) {
+                Ok(()) => {
+                    let plan = plan_deletion(shelf.resource, options, &document, Timestamp::now());
+                    if !plan.writes() && !is_current {
+                        continue;
+                    }
+                    self.carry_out(target, shelf, &key, plan, current, options.dry_run).await
+                }
+                Err(refusal) => Err(refusal.into()),
+            };
+            match deleted {
                 Err(Lost::Race) => continue,
-                Err(Lost::Refused(status)) => return Err(*status),
+                Err(Lost::Refused(_)) if !is_current => continue,
+                Err(Lost::Refused(status) | Lost::Failed(status)) => return Err(*status),
                 Ok(deleted) => return Ok(deleted),
             }
         }
@@ -622,6 +642,33 @@ impl Registry {
             }
         }
         Ok(list)
+    }
+}
+
+/// The objects that one change begins with, one after the other: the first may be out of date, so that most changes read
+/// nothing, and those after it are the newest. There is an end to them: each time somebody else got through.
+pub(crate) struct Attempts {
+    left: usize,
+    must_be_current: bool,
+}
+
+impl Attempts {
+    /// Nothing is written in a dry run, so nothing would tell that an object is out of date.
+    pub(crate) fn new(dry_run: bool) -> Attempts {
+        Attempts { left: RACES_LOST_MAX, must_be_current: dry_run }
+    }
+
+    pub(crate) async fn next(
+        &mut self,
+        storage: &dyn Storage,
+        key: &str,
+    ) -> Option<Result<Existing, StorageError>> {
+        self.left = self.left.checked_sub(1)?;
+        if !std::mem::replace(&mut self.must_be_current, true) {
+            return Some(storage.get_existing(key).await);
+        }
+        let object = storage.get(key, Position::MostRecent).await;
+        Some(object.map(|object| Existing { object, is_current: true }))
     }
 }
 

@@ -7,7 +7,7 @@ use crate::{
     kinds::Resource,
     options::{DeleteOptions, FieldValidation, WriteOptions},
     rest::{
-        Change, Handled, Patch, Registry, Target, apply_patch, convert_from_stored, document_of,
+        Attempts, Change, Handled, Patch, Registry, Target, apply_patch, convert_from_stored, document_of,
         must_be_based_on, must_have_uid,
     },
     schema::{self, Timestamp},
@@ -20,7 +20,7 @@ use keepwatch_apimachinery::{
     selector::{Operator, Requirement},
     status::{Cause, Status},
 };
-use keepwatch_storage::{ListRequest, Object};
+use keepwatch_storage::{Existing, ListRequest, Object};
 use serde_json::{Map, Value, json};
 
 /// Makes tokens for service accounts.
@@ -50,38 +50,18 @@ impl Registry {
         who: &Requester,
     ) -> Result<(Value, Vec<String>), Status> {
         let mut warnings = Vec::new();
-        loop {
-            let object = self.get(target, Position::MostRecent).await?;
-            let scale = match &change {
-                Change::Replace(scale) => scale.clone(),
-                Change::Patch { patch, strictness } => {
-                    warnings.clear();
-                    apply_scale_patch(patch, *strictness, &scale_of(target.resource, &object), &mut warnings)?
-                }
+        let storage = self.storage(target.resource).ok_or_else(|| target.not_found())?;
+        let (key, mut attempts) = (target.key(), Attempts::new(options.dry_run));
+        while let Some(existing) = attempts.next(storage.as_ref(), &key).await {
+            let Existing { object, is_current } = existing.map_err(|error| target.failure("get", error))?;
+            let object = object.ok_or_else(|| target.not_found())?;
+            let (document, names_version) = match scaled(target, &change, &object, &mut warnings) {
+                Err(_) if !is_current => continue,
+                scaled => scaled?,
             };
-            target.must_be_of(&scale)?;
-            if let Change::Replace(_) = change {
-                must_have_uid(target, &scale, &object)?;
-            }
-            let replicas = integer(&scale, &["spec", "replicas"]).unwrap_or(0);
-            if replicas < 0 {
-                let cause =
-                    Cause::invalid("spec.replicas", &replicas.into(), "must be greater than or equal to 0");
-                return Err(Status::invalid(SCALE, target.name, vec![cause]));
-            }
-            let own = Target { resource: target.resource, ..target };
-            if !text(&scale, &["metadata", "resourceVersion"]).is_empty() {
-                must_be_based_on(own, &scale, &object)?;
-            }
-            let mut document =
-                convert_from_stored(target.resource, document_of(&object.value, Some(object.revision)));
-            fields(&mut document, &["spec"]).insert("replicas".to_owned(), replicas.into());
-            // What a patch says of a version is looked at anew each time.
-            let named = matches!(change, Change::Replace(_))
-                && !text(&scale, &["metadata", "resourceVersion"]).is_empty();
             match self.update(target, Part::Main, Change::Replace(document), options, who).await {
                 // Somebody wrote in between; only whoever named a version wants to know.
-                Err(status) if status.code == 409 && !named => continue,
+                Err(status) if status.code == 409 && !(names_version && is_current) => continue,
                 Err(status) => return Err(status),
                 Ok(written) => {
                     warnings.extend(written.warnings);
@@ -89,6 +69,7 @@ impl Registry {
                 }
             }
         }
+        Err(Status::modified(target.qualified(), target.name))
     }
 
     /// Puts a pod on a node.
@@ -133,10 +114,15 @@ impl Registry {
     ) -> Result<Object, Status> {
         use keepwatch_storage::{Preconditions, StorageError, Update, UpdateOptions};
         let storage = self.storage(target.resource).ok_or_else(|| target.not_found())?;
-        loop {
-            let current = self.get(target, Position::MostRecent).await?;
+        let (key, mut attempts) = (target.key(), Attempts::new(dry_run));
+        while let Some(existing) = attempts.next(storage.as_ref(), &key).await {
+            let Existing { object, is_current } = existing.map_err(|error| target.failure("get", error))?;
+            let current = object.ok_or_else(|| target.not_found())?;
             let mut document = document_of(&current.value, Some(current.revision));
-            change(&mut document)?;
+            match change(&mut document) {
+                Err(_) if !is_current => continue,
+                changed => changed?,
+            }
             if dry_run {
                 return Ok(current);
             }
@@ -144,11 +130,12 @@ impl Registry {
             let update = Update::new(crate::rest::encode(target.resource, &document));
             let preconditions = Preconditions { uid: None, revision: Some(current.revision) };
             let options = UpdateOptions { ignore_not_found: false, preconditions, hint: Some(current) };
-            match storage.guaranteed_update(&target.key(), options, &mut |_| Ok(update.clone())).await {
+            match storage.guaranteed_update(&key, options, &mut |_| Ok(update.clone())).await {
                 Err(StorageError::InvalidObject { .. }) => continue,
                 other => return other.map_err(|error| target.failure("update", error)),
             }
         }
+        Err(Status::modified(target.qualified(), target.name))
     }
 
     /// Asks that a pod leaves its node, if its disruption budget allows it.
@@ -351,6 +338,41 @@ fn scale_of_document(resource: &Resource, document: Value) -> Value {
     status.insert("replicas".to_owned(), integer(&document, &["status", "replicas"]).unwrap_or(0).into());
     crate::value::set_text(&mut status, "selector", &selector_text(at(&document, &["spec", "selector"])));
     json!({"kind": "Scale", "apiVersion": "autoscaling/v1", "metadata": metadata, "spec": spec, "status": status})
+}
+
+/// What a change of its scale makes of an object, and whether the change names the version that it is meant for. What a
+/// patch says of a version is looked at anew each time.
+fn scaled(
+    target: Target<'_>,
+    change: &Change<'_>,
+    object: &Object,
+    warnings: &mut Vec<String>,
+) -> Result<(Value, bool), Status> {
+    let resource = target.resource;
+    let scale = match change {
+        Change::Replace(scale) => scale.clone(),
+        Change::Patch { patch, strictness } => {
+            warnings.clear();
+            apply_scale_patch(patch, *strictness, &scale_of(resource, object), warnings)?
+        }
+    };
+    target.must_be_of(&scale)?;
+    let is_replaced = matches!(change, Change::Replace(_));
+    if is_replaced {
+        must_have_uid(target, &scale, object)?;
+    }
+    let replicas = integer(&scale, &["spec", "replicas"]).unwrap_or(0);
+    if replicas < 0 {
+        let cause = Cause::invalid("spec.replicas", &replicas.into(), "must be greater than or equal to 0");
+        return Err(Status::invalid(SCALE, target.name, vec![cause]));
+    }
+    let has_version = !text(&scale, &["metadata", "resourceVersion"]).is_empty();
+    if has_version {
+        must_be_based_on(target, &scale, object)?;
+    }
+    let mut document = convert_from_stored(resource, document_of(&object.value, Some(object.revision)));
+    fields(&mut document, &["spec"]).insert("replicas".to_owned(), replicas.into());
+    Ok((document, is_replaced && has_version))
 }
 
 fn apply_scale_patch(

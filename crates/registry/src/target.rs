@@ -93,7 +93,8 @@ impl<'a> Target<'a> {
     pub(crate) fn lost(&self, operation: &str, error: StorageError) -> Lost {
         match error {
             StorageError::InvalidObject { .. } => Lost::Race,
-            other => self.failure(operation, other).into(),
+            StorageError::NotFound { .. } => self.not_found().into(),
+            other => Lost::Failed(Box::new(self.failure(operation, other))),
         }
     }
 
@@ -158,8 +159,10 @@ pub fn failure(what: Qualified<'_>, name: &str, operation: &str, error: StorageE
 pub(crate) enum Lost {
     /// Somebody else came first.
     Race,
-    /// It will never go through.
+    /// It cannot be made of the object that it began with, or there is none.
     Refused(Box<Status>),
+    /// Storage failed. Whether the write went through may be unknown, so it is not made again.
+    Failed(Box<Status>),
 }
 
 impl From<Status> for Lost {

@@ -174,6 +174,16 @@ pub type Validate<'a> = &'a mut (dyn FnMut(&Object) -> Result<(), Rejection> + S
 /// Makes the new value from the stored object (absent if there is none). Called again if it changes.
 pub type TryUpdate<'a> = &'a mut (dyn FnMut(Option<&Object>) -> Result<Update, Rejection> + Send);
 
+/// The object that a change begins with.
+#[derive(Clone, Debug)]
+pub struct Existing {
+    /// The object. That there is none is always known for sure.
+    pub object: Option<Object>,
+    /// Whether it is the newest. If not, it may be out of date: a write that is based on its revision tells, but a
+    /// refusal because of what it contains has to be checked against the newest.
+    pub is_current: bool,
+}
+
 /// What to list.
 #[derive(Clone, Debug, Default)]
 pub struct ListRequest {
@@ -286,6 +296,13 @@ pub trait Storage: Send + Sync + 'static {
     /// Reads an object from a state at `position`; a version there means that one or a newer one.
     /// A missing object is `None`: whether that is an error is the caller's affair.
     async fn get(&self, key: &str, position: Position) -> Result<Option<Object>, StorageError>;
+
+    /// The object that a change begins with: the newest one or, where that has to be asked for, the one that is known
+    /// here.
+    async fn get_existing(&self, key: &str) -> Result<Existing, StorageError> {
+        let object = self.get(key, Position::MostRecent).await?;
+        Ok(Existing { object, is_current: true })
+    }
 
     /// Deletes an object and returns its last value with the revision of the deletion.
     async fn delete(

@@ -31,8 +31,8 @@ pub use backend::{
 pub use error::{ExpiredRead, Rejection, StorageError};
 pub use history::{HistoryExtent, HistoryReader, HistoryReaders, OldObject, PastChange, PastChanges};
 pub use interface::{
-    DeleteOptions, List, ListRequest, Object, Preconditions, Storage, TryUpdate, Update, UpdateOptions,
-    Validate, Version, Watch, WatchEvent, WatchRequest, WeakObject,
+    DeleteOptions, Existing, List, ListRequest, Object, Preconditions, Storage, TryUpdate, Update,
+    UpdateOptions, Validate, Version, Watch, WatchEvent, WatchRequest, WeakObject,
 };
 pub use key::{InvalidKey, Key, ResourcePrefix, Scope};
 pub use predicate::{Attributes, Inspector, Pairs, Predicate, Undecodable};

@@ -22,4 +22,5 @@ mod pods;
 mod tokens;
 mod versions;
 mod races;
+mod lagging_cache;
 mod server_objects;

@@ -203,15 +203,21 @@ impl World {
     }
 
     async fn cached_over(backend: Arc<Embedded>) -> World {
+        Self::cached_through(backend.clone(), backend).await
+    }
+
+    /// Over a watch cache of each resource, whose store is reached through another one.
+    pub(crate) async fn cached_through(backend: Arc<Embedded>, through: Arc<dyn Backend>) -> World {
         let metrics = CacheMetrics::register(&prometheus::Registry::new()).unwrap();
         let mut caches = Vec::new();
-        let world = World::over(backend, RegistryOptions::default(), |resource, storage, prefix| {
-            let what = Qualified::new(resource.group, resource.plural);
-            let options = CacherOptions::default();
-            let cache = Arc::new(Cacher::new(storage, prefix, what, options, &metrics));
-            caches.push(Arc::clone(&cache));
-            cache
-        });
+        let world =
+            World::over_through(backend, through, RegistryOptions::default(), |resource, storage, prefix| {
+                let what = Qualified::new(resource.group, resource.plural);
+                let options = CacherOptions::default();
+                let cache = Arc::new(Cacher::new(storage, prefix, what, options, &metrics));
+                caches.push(Arc::clone(&cache));
+                cache
+            });
         for cache in caches {
             cache.until_ready().await;
         }
@@ -222,12 +228,20 @@ impl World {
     fn over(
         backend: Arc<Embedded>,
         options: RegistryOptions,
+        wrap: impl FnMut(&'static Resource, Arc<dyn Storage>, ResourcePrefix) -> Arc<dyn Storage>,
+    ) -> World {
+        World::over_through(backend.clone(), backend, options, wrap)
+    }
+
+    fn over_through(
+        backend: Arc<Embedded>,
+        through: Arc<dyn Backend>,
+        options: RegistryOptions,
         mut wrap: impl FnMut(&'static Resource, Arc<dyn Storage>, ResourcePrefix) -> Arc<dyn Storage>,
     ) -> World {
-        let open = Arc::clone(&backend);
         let registry = Registry::new(options, |resource, inspector| {
             let prefix = ResourcePrefix::new("/registry", resource.storage.unwrap()).unwrap();
-            let store = Store::new(open.clone(), StoreOptions::new(prefix.clone(), inspector));
+            let store = Store::new(through.clone(), StoreOptions::new(prefix.clone(), inspector));
             wrap(resource, Arc::new(store), prefix)
         });
         World { registry: Arc::new(registry), backend }
