@@ -1,9 +1,18 @@
 //! Many at once: nothing is lost, nothing is done twice, nothing is left behind.
 
-use super::world::{Answer, World, bound_pod, map, pod, text, until};
+use super::{
+    documents::kinds,
+    world::{Answer, World, bound_pod, map, pod, text, until},
+};
 use futures::future::join_all;
+use keepwatch_apimachinery::{ResourceVersion, list_options::Position};
+use keepwatch_registry::RegistryOptions;
+use keepwatch_storage::{
+    DeleteOptions, Key, List, ListRequest, Object, Storage, StorageError, TryUpdate, Unchanged,
+    UpdateOptions, Validate, Watch, WatchRequest,
+};
 use serde_json::{Value, json};
-use std::{collections::BTreeSet, future::Future};
+use std::{collections::BTreeSet, future::Future, sync::Arc, time::Duration};
 
 /// Runs many requests at once, each in a task of its own.
 async fn all<F>(requests: impl IntoIterator<Item = F>) -> Vec<Answer>
@@ -481,4 +490,80 @@ async fn a_collection_deleted_while_it_changes_tells_no_errors() {
         }
         until("all are gone", || async { world.names("configmaps default").await.is_empty() }).await;
     }
+}
+
+/// Somebody else always writes first.
+struct Crowded(Arc<dyn Storage>);
+
+#[async_trait::async_trait]
+impl Storage for Crowded {
+    async fn create_while(
+        &self,
+        key: &str,
+        value: bytes::Bytes,
+        ttl: Option<Duration>,
+        unchanged: Option<&Unchanged>,
+    ) -> Result<Object, StorageError> {
+        self.0.create_while(key, value, ttl, unchanged).await
+    }
+    async fn get(&self, key: &str, position: Position) -> Result<Option<Object>, StorageError> {
+        self.0.get(key, position).await
+    }
+    async fn delete(
+        &self,
+        key: &str,
+        options: DeleteOptions,
+        validate: Validate<'_>,
+    ) -> Result<Object, StorageError> {
+        self.0.delete(key, options, validate).await
+    }
+    async fn guaranteed_update(
+        &self,
+        key: &str,
+        _: UpdateOptions,
+        _: TryUpdate<'_>,
+    ) -> Result<Object, StorageError> {
+        let message = "somebody else was faster".to_owned();
+        Err(StorageError::InvalidObject { key: Key::from_backend(key), message })
+    }
+    async fn get_list(&self, key: &str, request: ListRequest) -> Result<List, StorageError> {
+        self.0.get_list(key, request).await
+    }
+    async fn watch(&self, key: &str, request: WatchRequest) -> Result<Watch, StorageError> {
+        self.0.watch(key, request).await
+    }
+    async fn request_progress(&self) -> Result<(), StorageError> {
+        self.0.request_progress().await
+    }
+    async fn current_revision(&self) -> Result<ResourceVersion, StorageError> {
+        self.0.current_revision().await
+    }
+    fn compacted_revision(&self) -> Option<ResourceVersion> {
+        self.0.compacted_revision()
+    }
+}
+
+/// Bindings, evictions and scales tried for ever, and with them the request's connection was never answered.
+#[tokio::test]
+async fn who_loses_every_race_is_told_so_in_the_end() {
+    let world = World::with(RegistryOptions::default(), |resource, storage| match resource.plural {
+        "pods" | "deployments" => Arc::new(Crowded(storage)),
+        _ => storage,
+    })
+    .await;
+    world.post("pods default", pod("p")).await.ok();
+    let deployment = kinds().into_iter().find(|kind| kind.name == "deployments").unwrap();
+    world.post(&deployment.collection(), deployment.object.clone()).await.ok();
+    let binding = json!({"target": {"kind": "Node", "name": "n1"}});
+    let scale = format!("{}/scale", deployment.place());
+    let answers = async {
+        [
+            world.post("pods default/p/binding", binding).await,
+            world.post("pods default/p/eviction", json!({"metadata": {"name": "p"}})).await,
+            world.merge(&scale, json!({"spec": {"replicas": 3}})).await,
+            world.merge("pods default/p", json!({"metadata": {"labels": {"l": "1"}}})).await,
+        ]
+    };
+    let answers = tokio::time::timeout(Duration::from_secs(60), answers).await.expect("they are answered");
+    assert_eq!(answers.map(|answer| answer.code), [409; 4]);
 }
