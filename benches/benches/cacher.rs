@@ -697,6 +697,8 @@ fn list() {
             report_list(&cacher, count, lived, "most recent", all).await;
             report_list(&cacher, count, lived, "limit=500", || ListRequest { limit: Some(500), ..all() })
                 .await;
+            let of_node = || ListRequest { predicate: with_field("spec.nodeName=node-0007"), ..all() };
+            report_list(&cacher, count, lived, "spec.nodeName=node-0007", of_node).await;
         });
     }
     println!("Goal for those that find nothing: up to 25 ms");

@@ -1,9 +1,9 @@
 //! The whole server: what requests and watches cost, over TLS, as a process of its own.
 //!
 //! Run: `cargo build --release -p keepwatch && cargo bench -p keepwatch-benches --bench server`, with `-- list watchers`
-//! for some rows; the rows are `start`, `memory`, `list`, `writes`, `pods`, `fanout`, `stalled`, `filtered`, `idle` and
+//! for some rows; the rows are `start`, `memory`, `list`, `large`, `writes`, `pods`, `fanout`, `stalled`, `filtered`, `idle` and
 //! `resume`. `KEEPWATCH_BIN` names another program than the one that was built beside this one.
-//! Input: 10,000 pods that are 4,400 bytes when they are stored; config maps of 1,000 bytes. Every client has a
+//! Input: 10,000 pods that are 4,400 bytes when they are stored, 150,000 for `large`; config maps of 1,000 bytes. Every client has a
 //! connection of its own and the certificate of the generated kubeconfig. Writes go to `--storage embedded`, in the
 //! build directory, which should be on a real disk.
 //! CPU is the server's, user and system; memory is what is resident. What is told is the median of several runs, with
@@ -57,8 +57,10 @@ async fn main() {
     {
         return bare::serve(Path::new(directory)).await;
     }
-    const ROWS: [&str; 10] =
-        ["start", "memory", "list", "writes", "pods", "fanout", "stalled", "filtered", "idle", "resume"];
+    const ROWS: [&str; 11] = [
+        "start", "memory", "list", "large", "writes", "pods", "fanout", "stalled", "filtered", "idle",
+        "resume",
+    ];
     if let Some(unknown) = wanted.iter().find(|wanted| !ROWS.contains(&wanted.as_str())) {
         panic!("there is no row {unknown}; there are {}", ROWS.join(", "));
     }
@@ -72,6 +74,7 @@ async fn main() {
             "start" => start().await,
             "memory" => memory().await,
             "list" => list().await,
+            "large" => large().await,
             "writes" => writes().await,
             "pods" => pods().await,
             "fanout" => fanout().await,
@@ -260,17 +263,40 @@ async fn list() {
         }
         tell(&format!("LIST {PODS} pods, {AT_ONCE} at once, {name}: CPU each"), "45 ms", "ms", cpu);
         tell("  peak memory", "+10 MB", "MB", peak);
-        pages(&server, &mut clients[0], name).await;
+        pages(&server, &mut clients[0], name, PODS, 5).await;
     }
 }
 
-async fn pages(server: &Server, client: &mut Client, protocol: &str) {
+/// What a large cluster asks for all the time: pages, and the pods of one node.
+async fn large() {
+    const MANY_PODS: usize = 150_000;
+    const NODES: usize = 200;
+    let server = Server::start(Store::Memory);
+    let mut clients = Admin::of(&server, Protocol::Http1).connect_many(WRITERS).await;
+    fill(&mut clients, 0, MANY_PODS).await;
+    tokio::time::sleep(SETTLING).await;
+    tell(&format!("resident memory, {MANY_PODS} pods"), "", "MB", vec![megabytes(server.resident())]);
+    let client = &mut clients[0];
+    pages(&server, client, &format!("of {MANY_PODS}"), MANY_PODS, 1).await;
+    let mut cpu = Vec::new();
+    for run in 0..RUNS {
+        let meter = Meter::start(&server);
+        for number in 0..NODES {
+            let node = objects::node_name(run * NODES + number);
+            let found = client.get(&format!("/api/v1/pods?fieldSelector=spec.nodeName%3D{node}")).await;
+            assert!(found.len() > POD_BYTES * 29, "{} bytes", found.len());
+        }
+        cpu.push(meter.cpu_us(NODES));
+    }
+    tell(&format!("LIST the 30 pods of a node, of {MANY_PODS}: CPU"), "200 µs", "µs", cpu);
+}
+
+async fn pages(server: &Server, client: &mut Client, name: &str, pods: usize, walks: usize) {
     const PAGE: usize = 500;
-    const WALKS: usize = 5;
     let mut cpu = Vec::new();
     for _ in 0..RUNS {
         let meter = Meter::start(server);
-        for _ in 0..WALKS {
+        for _ in 0..walks {
             let (mut pages, mut next) = (0, Some(String::new()));
             while let Some(token) = next {
                 let more = if token.is_empty() { String::new() } else { format!("&continue={token}") };
@@ -279,11 +305,11 @@ async fn pages(server: &Server, client: &mut Client, protocol: &str) {
                 let head = &page[..page.len().min(1000)];
                 next = text_in(head, br#""continue":""#).map(str::to_owned).filter(|token| !token.is_empty());
             }
-            assert_eq!(pages, PODS / PAGE);
+            assert_eq!(pages, pods / PAGE);
         }
-        cpu.push(meter.cpu_us(WALKS * PODS / PAGE) / 1e3);
+        cpu.push(meter.cpu_us(walks * pods / PAGE) / 1e3);
     }
-    tell(&format!("LIST limit={PAGE}, {protocol}: CPU a page"), "2.5 ms", "ms", cpu);
+    tell(&format!("LIST limit={PAGE}, {name}: CPU a page"), "2.5 ms", "ms", cpu);
 }
 
 async fn writes() {

@@ -37,6 +37,7 @@
 
 mod sync;
 mod sieve;
+mod counts;
 mod store;
 mod kept;
 mod history;

@@ -36,7 +36,7 @@ impl Listing<'_> {
             if limit == Some(items.len()) {
                 let next = Some(token(self.scope, items.last(), self.revision)?);
                 // Those that remain are counted where all of them match.
-                let remaining = everything.then(|| 1 + found.entries.count());
+                let remaining = everything.then(|| store.count_from(self.scope, &entry.object.key));
                 metrics.listed(index, looked_at, items.len());
                 return Ok(List { items, revision: self.revision, next, remaining, looked_at });
             }

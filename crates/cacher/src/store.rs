@@ -1,11 +1,11 @@
 //! The objects of one resource at one revision, ordered by key. Cloning is free and shares what stays the same.
 //!
 //! Kept true by [`Store::put`] and [`Store::remove`]: every object stands under its own key, with the marks of its
-//! attributes, and in each index under the value that its declared field has.
+//! attributes, and in each index under the value that its declared field has; and it is counted.
 //!
 //! Not here: which revision that is (`state`), what was before (`history`).
 
-use crate::sieve::Marks;
+use crate::{counts::Counts, sieve::Marks};
 use imbl::{OrdMap, OrdSet};
 use keepwatch_storage::{Key, Object, Predicate, Scope};
 use std::{ops::Bound, sync::Arc};
@@ -14,6 +14,7 @@ use std::{ops::Bound, sync::Arc};
 #[derive(Clone)]
 pub(crate) struct Store {
     objects: OrdMap<Key, Entry>,
+    counts: Counts,
     indexes: Vec<Index>,
     /// Of all values together.
     bytes: usize,
@@ -44,7 +45,12 @@ impl Store {
     /// An empty one with an index for each of these fields.
     pub(crate) fn new(indexed_fields: &[&'static str]) -> Self {
         let index = |field: &&'static str| Index { field, keys: OrdSet::new() };
-        Self { objects: OrdMap::new(), indexes: indexed_fields.iter().map(index).collect(), bytes: 0 }
+        Self {
+            objects: OrdMap::new(),
+            counts: Counts::new(),
+            indexes: indexed_fields.iter().map(index).collect(),
+            bytes: 0,
+        }
     }
 
     pub(crate) fn len(&self) -> usize {
@@ -65,6 +71,9 @@ impl Store {
         let old = self.objects.insert(object.key.clone(), entry).map(|entry| entry.object);
         self.bytes += object.value.len();
         self.bytes -= old.as_ref().map_or(0, |old| old.value.len());
+        if old.is_none() {
+            self.counts.added(&object.key, &self.objects);
+        }
         for index in &mut self.indexes {
             index.replace(old.as_ref(), Some(&object));
         }
@@ -74,6 +83,9 @@ impl Store {
     pub(crate) fn remove(&mut self, key: &str) -> Option<Object> {
         let old = self.objects.remove(key).map(|entry| entry.object);
         self.bytes -= old.as_ref().map_or(0, |old| old.value.len());
+        if old.is_some() {
+            self.counts.removed(key);
+        }
         for index in &mut self.indexes {
             index.replace(old.as_ref(), None);
         }
@@ -83,6 +95,11 @@ impl Store {
     /// Every object in order of its key.
     pub(crate) fn iter(&self) -> impl Iterator<Item = &Object> {
         self.objects.values().map(|entry| &entry.object)
+    }
+
+    /// How many objects of a scope there are from this key, which must be inside it, on.
+    pub(crate) fn count_from(&self, scope: &Scope, key: &str) -> usize {
+        self.counts.between(key, &scope.end(), &self.objects)
     }
 
     /// The objects of a scope from the key `from` on (the scope's beginning if absent) that the predicate may let
@@ -277,6 +294,9 @@ mod tests {
                                 && predicate.matches(&object.attributes)
                         });
                         prop_assert_eq!(&found, &expected.cloned().collect::<Vec<_>>());
+                        if let Some(first) = found.first().filter(|_| selector.is_empty()) {
+                            prop_assert_eq!(store.count_from(&scope, &first.key), found.len());
+                        }
                         prop_assert!(used == index || (used.is_none() && found.is_empty()), "{:?}", used);
                     }
                 }

@@ -460,7 +460,8 @@ fn registry(
         if !builder.watch_cache || resource.plural == "events" {
             return store;
         }
-        let cache = Arc::new(Cacher::new(store, prefix, what, options.clone(), &cache_metrics));
+        let options = CacherOptions { indexed_fields: resource.indexed_fields, ..options.clone() };
+        let cache = Arc::new(Cacher::new(store, prefix, what, options, &cache_metrics));
         caches.push(Arc::clone(&cache));
         cache
     });

@@ -969,3 +969,26 @@ async fn large_headers_are_refused_over_http2_too() {
     assert!(frame_of(&mut wire, http2::HEADERS, 1).await.is_none_or(|headers| headers[0] != 0x88));
     is_well(&server).await;
 }
+
+/// Lists of the pods of one node looked at every pod there is.
+#[tokio::test]
+async fn the_pods_of_a_node_are_found_without_looking_at_the_others() {
+    let server = server().start().await.unwrap();
+    for number in 0..30 {
+        let node = format!("n{}", number % 3);
+        let container = serde_json::json!({"name": "c", "image": "i"});
+        let pod = serde_json::json!({
+            "metadata": {"name": format!("p{number}")}, "spec": {"nodeName": node, "containers": [container]},
+        });
+        let made = post(&server, "/api/v1/namespaces/default/pods", &pod.to_string()).await;
+        assert_eq!(made.code, 201, "{}", made.text());
+    }
+    for path in ["/api/v1/pods", "/api/v1/namespaces/default/pods"] {
+        let looked_at =
+            async || metric(&server, "apiserver_cache_list_fetched_objects_total", "\"pods\"").await;
+        let before = looked_at().await;
+        let found = get(&server, &format!("{path}?fieldSelector=spec.nodeName%3Dn1")).await.json();
+        assert_eq!(found["items"].as_array().map(Vec::len), Some(10));
+        assert_eq!(looked_at().await - before, 10.0, "{path}");
+    }
+}

@@ -35,6 +35,9 @@ pub struct Resource {
     pub stored_as: Option<StoredAs>,
     /// The fields that selectors may name besides `metadata.name`.
     pub fields: &'static [SelectableField],
+    /// Those of them by whose value lists find objects without looking at the others. Each costs memory for every object,
+    /// so they are few: fields that are asked for all the time, with few objects for each value.
+    pub indexed_fields: &'static [&'static str],
     /// How an unknown field in a selector is refused.
     pub unknown_field: UnknownField,
     /// When the generation of an object goes up.
@@ -244,6 +247,7 @@ const fn row(group: &'static str, ty: &'static str, plural: &'static str, kind: 
         storage: Some(plural),
         stored_as: None,
         fields: &[NAMESPACE],
+        indexed_fields: &[],
         unknown_field: UnknownField::OnlyMetadata,
         generation: Generation::Unmanaged,
         names: NameRule::Subdomain,
@@ -301,6 +305,10 @@ impl Resource {
     const fn fields(mut self, fields: &'static [SelectableField], unknown: UnknownField) -> Self {
         self.fields = fields;
         self.unknown_field = unknown;
+        self
+    }
+    const fn indexed_by(mut self, fields: &'static [&'static str]) -> Self {
+        self.indexed_fields = fields;
         self
     }
     const fn generation(mut self, generation: Generation) -> Self {
@@ -444,7 +452,8 @@ pub static RESOURCES: &[Resource] = &[
         ])
         .returned()
         .generation(Spec)
-        .fields(POD_FIELDS, NotSupported),
+        .fields(POD_FIELDS, NotSupported)
+        .indexed_by(&["spec.nodeName"]),
     row("", "core.v1.PodTemplate", "podtemplates", "PodTemplate").returned().generation(Content),
     row("", "core.v1.ReplicationController", "replicationcontrollers", "ReplicationController")
         .short(&["rc"])
@@ -791,6 +800,18 @@ mod tests {
             assert!(resource.verbs.is_sorted() && resource.subresources.is_sorted_by_key(|sub| sub.name));
         }
         assert_eq!(BY_PATH.len(), RESOURCES.len());
+    }
+
+    #[test]
+    fn what_is_indexed_can_be_selected_by() {
+        for resource in RESOURCES {
+            for indexed in resource.indexed_fields {
+                let known =
+                    resource.fields.iter().any(|field| field.indexed == *indexed && field.at != At::Nowhere);
+                assert!(known, "{} {indexed}", resource.plural);
+            }
+        }
+        assert_eq!(find("", "v1", "pods").map(|pods| pods.indexed_fields), Some(&["spec.nodeName"][..]));
     }
 
     #[test]

@@ -1,0 +1,160 @@
+//! How many keys of an ordered map lie in a range, without walking through it.
+//!
+//! The keys are divided into runs of neighbours, and of each run the length is kept. A range is counted by adding up the
+//! runs inside it and walking through the two at its ends. Cloning is free, as with the map, so a snapshot has its own.
+//!
+//! Kept true by [`Counts::added`] and [`Counts::removed`], of which the owner of the map calls one for every key that comes
+//! or goes: a run begins at its key, ends before the next run, and is as long as is said. The first begins before all
+//! keys. No run is longer than `RUN_KEYS_MAX`.
+
+use imbl::OrdMap;
+use keepwatch_storage::Key;
+use std::ops::Bound;
+
+/// How long a run may get: this much is walked through at each end of a range. One that would be longer becomes two.
+const RUN_KEYS_MAX: usize = 512;
+
+#[derive(Clone)]
+pub(crate) struct Counts {
+    runs: OrdMap<Key, usize>,
+}
+
+impl Counts {
+    pub(crate) fn new() -> Self {
+        Self { runs: OrdMap::unit(Key::from_backend(""), 0) }
+    }
+
+    /// A key has come into the map.
+    pub(crate) fn added<V: Clone>(&mut self, key: &str, map: &OrdMap<Key, V>) {
+        let Some((begin, length)) = self.runs.get_prev_mut(key) else { return };
+        *length += 1;
+        if *length <= RUN_KEYS_MAX {
+            return;
+        }
+        // Keys mostly come in order: what is left behind is not added to, so it may be long.
+        let (first, rest) = (RUN_KEYS_MAX * 3 / 4, *length - RUN_KEYS_MAX * 3 / 4);
+        let middle = map
+            .range::<_, str>((Bound::Included(begin.as_str()), Bound::Unbounded))
+            .nth(first)
+            .map(|(middle, _)| middle.clone());
+        if let Some(middle) = middle {
+            *length = first;
+            self.runs.insert(middle, rest);
+        }
+    }
+
+    /// A key has gone from the map.
+    pub(crate) fn removed(&mut self, key: &str) {
+        let Some((begin, length)) = self.runs.get_prev_mut(key) else { return };
+        *length = length.saturating_sub(1);
+        if *length == 0 && !begin.is_empty() {
+            let begin = begin.clone();
+            self.runs.remove(&begin);
+        }
+    }
+
+    /// How many keys there are from `begin` on, and before `end`.
+    pub(crate) fn between<V: Clone>(&self, begin: &str, end: &str, map: &OrdMap<Key, V>) -> usize {
+        if begin >= end {
+            return 0;
+        }
+        let walk =
+            |from: &str, to: &str| map.range::<_, str>((Bound::Included(from), Bound::Excluded(to))).count();
+        let mut inside = self.runs.range::<_, str>((Bound::Excluded(begin), Bound::Excluded(end)));
+        let Some((first, mut length)) = inside.next() else { return walk(begin, end) };
+        let (mut count, mut last) = (walk(begin, first), first);
+        for (next, next_length) in inside {
+            count += length;
+            (last, length) = (next, next_length);
+        }
+        let ends_inside = map.get_max().is_some_and(|(max, _)| max.as_str() < end);
+        let is_last = self.runs.get_max().is_some_and(|(max, _)| max == last);
+        count + if is_last && ends_inside { *length } else { walk(last, end) }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::{collection::vec, prelude::*};
+
+    fn key(number: usize) -> Key {
+        Key::from_backend(format!("/pods/n{}/p{number:06}", number % 7))
+    }
+
+    /// A map with its counts.
+    #[derive(Clone)]
+    struct Counted {
+        map: OrdMap<Key, ()>,
+        counts: Counts,
+    }
+
+    impl Counted {
+        fn new() -> Self {
+            Self { map: OrdMap::new(), counts: Counts::new() }
+        }
+
+        fn put(&mut self, key: Key) {
+            if self.map.insert(key.clone(), ()).is_none() {
+                self.counts.added(&key, &self.map);
+            }
+        }
+
+        fn remove(&mut self, key: &Key) {
+            if self.map.remove(key).is_some() {
+                self.counts.removed(key);
+            }
+        }
+
+        fn check(&self, begin: &str, end: &str) {
+            let walked = self.map.keys().filter(|key| key.as_str() >= begin && key.as_str() < end).count();
+            assert_eq!(self.counts.between(begin, end, &self.map), walked, "{begin} to {end}");
+            assert!(self.counts.runs.values().all(|length| *length <= RUN_KEYS_MAX));
+            assert_eq!(self.counts.runs.values().sum::<usize>(), self.map.len());
+        }
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(32))]
+        /// Whatever comes and goes, and in whatever order, a count is what walking finds; and a copy counts what was
+        /// there when it was made.
+        #[test]
+        fn a_count_is_what_walking_finds(
+            steps in vec((0_usize..8000, 1_usize..900, any::<bool>()), 1..40),
+            ranges in vec((0_usize..9000, 0_usize..9000), 8),
+        ) {
+            let mut counted = Counted::new();
+            let mut copies = vec![counted.clone()];
+            for (first, count, is_put) in steps {
+                for number in first..first + count {
+                    if is_put { counted.put(key(number)) } else { counted.remove(&key(number)) }
+                }
+                copies.push(counted.clone());
+            }
+            for copy in copies {
+                for (begin, end) in &ranges {
+                    copy.check(&key(*begin), &key(*end));
+                }
+                for (begin, end) in [("", "~"), ("/pods/", "/pods0"), ("/pods/n3/", "/pods/n30"), ("/pods/n3", "/pods/n3/")] {
+                    copy.check(begin, end);
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn what_comes_in_order_makes_few_runs_and_what_goes_leaves_none() {
+        let mut counted = Counted::new();
+        let keys: Vec<Key> =
+            (0..100_000).map(|number| Key::from_backend(format!("/pods/{number:06}"))).collect();
+        keys.iter().cloned().for_each(|key| counted.put(key));
+        assert!(
+            counted.counts.runs.len() <= 100_000 / (RUN_KEYS_MAX * 3 / 4) + 1,
+            "{}",
+            counted.counts.runs.len()
+        );
+        counted.check("/pods/050000", "/pods0");
+        keys.iter().for_each(|key| counted.remove(key));
+        assert_eq!(counted.counts.runs.len(), 1);
+    }
+}
