@@ -4,8 +4,8 @@ use async_trait::async_trait;
 use bytes::Bytes;
 use keepwatch_apimachinery::{ResourceVersion, list_options::Position};
 use keepwatch_storage::{
-    DeleteOptions, List, ListRequest, Object, Storage, StorageError, TryUpdate, UpdateOptions, Validate,
-    Watch, WatchRequest,
+    DeleteOptions, List, ListRequest, Object, Storage, StorageError, TryUpdate, Unchanged, UpdateOptions,
+    Validate, Watch, WatchRequest,
 };
 use std::{
     sync::{
@@ -65,7 +65,13 @@ fn take<T: Default>(kept: &Mutex<T>) -> T {
 
 #[async_trait]
 impl Storage for Script {
-    async fn create(&self, _: &str, _: Bytes, _: Option<Duration>) -> Result<Object, StorageError> {
+    async fn create_while(
+        &self,
+        _: &str,
+        _: Bytes,
+        _: Option<Duration>,
+        _: Option<&Unchanged>,
+    ) -> Result<Object, StorageError> {
         unasked()
     }
 
