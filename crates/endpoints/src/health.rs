@@ -16,6 +16,8 @@ pub struct Check {
     pub look: Arc<dyn Fn() -> BoxFuture<'static, bool> + Send + Sync>,
     /// What else there is to say while it is met, for those who ask for more than the outcome.
     pub detail: Option<Arc<dyn Fn() -> String + Send + Sync>>,
+    /// What to do while it is not met, where that may be told to everyone.
+    pub advice: Option<Arc<dyn Fn() -> Option<String> + Send + Sync>>,
 }
 
 impl Check {
@@ -24,12 +26,23 @@ impl Check {
     where
         F: Future<Output = bool> + Send + 'static,
     {
-        Check { name, for_life, look: Arc::new(move || Box::pin(look())), detail: None }
+        Check { name, for_life, look: Arc::new(move || Box::pin(look())), detail: None, advice: None }
     }
 
     /// The same with something to say while it is met.
     pub fn with_detail(self, detail: impl Fn() -> String + Send + Sync + 'static) -> Check {
         Check { detail: Some(Arc::new(detail)), ..self }
+    }
+
+    /// The same with advice for when it is not met.
+    pub fn with_advice(self, advice: impl Fn() -> Option<String> + Send + Sync + 'static) -> Check {
+        Check { advice: Some(Arc::new(advice)), ..self }
+    }
+
+    /// What is said of why it is not met.
+    fn reason(&self) -> String {
+        let advice = self.advice.as_ref().and_then(|advice| advice());
+        advice.unwrap_or_else(|| "reason withheld".to_owned())
     }
 }
 
@@ -75,6 +88,9 @@ impl Health {
             let check = checks.into_iter().find(|check| check.name == one)?;
             return Some(match (check.look)().await {
                 true => Report { code: StatusCode::OK, text: "ok".to_owned() },
+                false if check.advice.is_some() => {
+                    failed(format!("internal server error: {one} check failed: {}\n", check.reason()))
+                }
                 false => failed(format!("internal server error: {one} check failed\n")),
             });
         }
@@ -90,7 +106,7 @@ impl Health {
                 format!("[+]{} ok{}\n", check.name, detail.unwrap_or_default())
             } else {
                 good = false;
-                format!("[-]{} failed: reason withheld\n", check.name)
+                format!("[-]{} failed: {}\n", check.name, check.reason())
             };
             lines.push_str(&line);
         }
@@ -114,6 +130,8 @@ mod tests {
         let health = Health::new([
             Check::new("etcd", true, || async { true }).with_detail(|| "near".to_owned()),
             Check::new("watch-cache", false, || async { false }),
+            Check::new("storage-writable", false, || async { false })
+                .with_advice(|| Some("make room".to_owned())),
         ]);
         let (path, query) = uri.split_once('?').unwrap_or((uri, ""));
         match health.answer(path, &Query::parse(query)).await {
@@ -132,9 +150,14 @@ mod tests {
             ("/livez?verbose", "200 [+]ping ok\n[+]etcd ok: near\nlivez check passed\n"),
             (
                 "/readyz",
-                "500 [+]ping ok\n[+]etcd ok: near\n[-]watch-cache failed: reason withheld\nreadyz check failed\n",
+                "500 [+]ping ok\n[+]etcd ok: near\n[-]watch-cache failed: reason withheld\n\
+                 [-]storage-writable failed: make room\nreadyz check failed\n",
             ),
-            ("/readyz?exclude=watch-cache", "200 ok"),
+            (
+                "/readyz/storage-writable",
+                "500 internal server error: storage-writable check failed: make room\n",
+            ),
+            ("/readyz?exclude=watch-cache&exclude=storage-writable", "200 ok"),
             ("/readyz/etcd", "200 ok"),
             ("/elsewhere", "none"),
         ] {

@@ -513,12 +513,18 @@ fn health(
         let filled = caches.iter().all(|cache| cache.is_ready());
         async move { filled }
     };
+    let (checked, advising) = (Arc::clone(&backend), Arc::clone(&backend));
+    let takes_writes = move || {
+        let takes_writes = checked.trouble().is_none();
+        async move { takes_writes }
+    };
     let goes_on = move || {
         let goes_on = !stopping.is_stopping();
         async move { goes_on }
     };
     Health::new([
         Check::new("etcd", true, storage_answers),
+        Check::new("storage-writable", false, takes_writes).with_advice(move || advising.trouble()),
         Check::new("watch-cache", false, caches_are_filled)
             .with_detail(move || history::in_words(backend.history())),
         Check::new("shutdown", false, goes_on),

@@ -2,7 +2,7 @@
 //!
 //! Kept true: writes are decided one after the other against everything committed before them; none is
 //! visible before it is durable, none is answered before it is visible; a batch that cannot be written
-//! changes nothing.
+//! changes nothing. While room on the disk is short nothing is written that would grow.
 //!
 //! With a disk, a thread writes, and everything that came in while it waited for the disk goes into the next batch.
 //! Handing a write over and waking up its writer costs a fifth of a write's CPU time, so a write that is alone is
@@ -37,6 +37,9 @@ const QUEUE_WRITES_MAX: usize = 4096;
 /// How much a batch takes in before it is written, however many writes are still waiting.
 const BATCH_BYTES_MAX: usize = 8 << 20;
 const BATCH_WRITES_MAX: usize = 2048;
+/// How much larger an object may become while room is short. It is marked for deletion, or loses its last finalizer, before
+/// it goes.
+const GROWTH_BYTES_MAX: usize = 512;
 /// How many changes one step of a compaction drops: writes waiting meanwhile wait this long at the most.
 const COMPACTION_STEP_CHANGES: usize = 2000;
 
@@ -54,12 +57,24 @@ pub(crate) enum Proposed {
     Delete,
 }
 
+impl Proposed {
+    /// Whether a key takes noticeably more room afterwards than it does with so many bytes now.
+    fn grows(&self, bytes_now: Option<usize>) -> bool {
+        match self {
+            Self::Put { value, .. } => bytes_now.is_none_or(|now| value.len() > now + GROWTH_BYTES_MAX),
+            Self::Delete => false,
+        }
+    }
+}
+
 /// Why a write does not happen.
 enum Lost {
     /// This key, which was to be written, is not as expected.
     Conflict(Key),
     /// This other key has changed.
     OtherChanged(Key),
+    /// There is hardly any room, and this would take some.
+    NoRoom,
 }
 
 impl Lost {
@@ -67,6 +82,10 @@ impl Lost {
         match self {
             Self::Conflict(key) => conflict(shared, &key),
             Self::OtherChanged(key) => Err(StorageError::OtherChanged { key }),
+            Self::NoRoom => {
+                let source = "what is left on the disk is for deletions and for compaction".into();
+                Err(StorageError::Full { source })
+            }
         }
     }
 }
@@ -77,7 +96,7 @@ impl Proposal {
     }
 
     /// The write as it is committed at `revision`.
-    fn decide(self, mvcc: &Mvcc, revision: ResourceVersion) -> Result<Entry, Lost> {
+    fn decide(self, mvcc: &Mvcc, revision: ResourceVersion, is_short_of_room: bool) -> Result<Entry, Lost> {
         let stamp = mvcc.stamp(&self.key);
         if stamp.map(|(_, modified)| modified) != self.expected {
             return Err(Lost::Conflict(self.key));
@@ -86,6 +105,9 @@ impl Proposal {
             |other: &Unchanged| mvcc.stamp(&other.key).map(|(_, modified)| modified) != Some(other.modified);
         if let Some(other) = self.unchanged.filter(is_changed) {
             return Err(Lost::OtherChanged(other.key));
+        }
+        if is_short_of_room && self.change.grows(mvcc.value_bytes(&self.key)) {
+            return Err(Lost::NoRoom);
         }
         let what = match self.change {
             Proposed::Put { value, expires_ms } => {
@@ -135,6 +157,7 @@ pub(crate) struct DiskCommitter {
 enum Request {
     Write(Proposal, Answer<Swap>),
     Compact(ResourceVersion, Answer<()>),
+    LookForRoom,
     /// Nothing to do but look whether the store is being closed.
     Wake,
 }
@@ -191,6 +214,14 @@ impl Committer {
         }
     }
 
+    /// Looks, soon, how much room is left.
+    pub(crate) fn look_for_room(&self) {
+        if let Self::Disk(disk) = self {
+            // If the queue is full, those who wait in it will look.
+            let _ = disk.queue.try_send(Request::LookForRoom);
+        }
+    }
+
     /// Finishes the writes that were handed in and lets go of the directory. Waits for the disk.
     pub(crate) fn close(&self) {
         let Self::Disk(disk) = self else { return };
@@ -234,9 +265,10 @@ impl DiskCommitter {
 }
 
 fn commit_one(shared: &Shared, log: &mut Log, proposal: Proposal) -> Result<Swap, StorageError> {
+    let is_short_of_room = log.is_short_of_room();
     let decided = {
         let mvcc = &shared.state.read().mvcc;
-        proposal.decide(mvcc, mvcc.current().next())
+        proposal.decide(mvcc, mvcc.current().next(), is_short_of_room)
     };
     match decided {
         Ok(entry) => {
@@ -253,7 +285,7 @@ fn commit_one(shared: &Shared, log: &mut Log, proposal: Proposal) -> Result<Swap
 fn write_in_place(shared: &Shared, proposal: Proposal) -> Result<Swap, StorageError> {
     let mut state = shared.state.write();
     let revision = state.mvcc.current().next();
-    match proposal.decide(&state.mvcc, revision) {
+    match proposal.decide(&state.mvcc, revision, false) {
         Ok(entry) => {
             shared.publish_in(&mut state, [entry]);
             Ok(Swap::Done(revision))
@@ -293,6 +325,10 @@ impl Writer {
             match (self.waiting.front(), log.lock().as_mut()) {
                 (Some(Request::Write(..)), Some(log)) => self.write_next_batch(log),
                 (Some(Request::Compact(..)), Some(log)) => self.compact_next(log),
+                (Some(Request::LookForRoom), Some(log)) => {
+                    log.look_for_room();
+                    drop(self.waiting.pop_front());
+                }
                 _ => drop(self.waiting.pop_front()),
             }
         }
@@ -330,7 +366,7 @@ impl Writer {
     }
 
     fn write_next_batch(&mut self, log: &mut Log) {
-        let batch = self.next_batch();
+        let batch = self.next_batch(log.is_short_of_room());
         if !batch.entries.is_empty()
             && let Err(error) = log.append(&batch.entries)
         {
@@ -347,7 +383,7 @@ impl Writer {
 
     /// Takes waiting writes up to the next compaction or one that depends on a key written before it, which must be
     /// decided after that is committed.
-    fn next_batch(&mut self) -> Batch {
+    fn next_batch(&mut self, is_short_of_room: bool) -> Batch {
         let mut batch = Batch::default();
         let state = self.shared.state.read();
         let mut revision = state.mvcc.current();
@@ -358,7 +394,7 @@ impl Writer {
             }
             let Some(Request::Write(proposal, answer)) = self.waiting.pop_front() else { break };
             batch.bytes += proposal.bytes();
-            match proposal.decide(&state.mvcc, revision.next()) {
+            match proposal.decide(&state.mvcc, revision.next(), is_short_of_room) {
                 Ok(entry) => {
                     revision = entry.revision;
                     batch.keys.insert(entry.key.clone());
@@ -390,5 +426,53 @@ fn again(error: &StorageError) -> StorageError {
         StorageError::Full { .. } => StorageError::Full { source: cause() },
         StorageError::Backend { doing, .. } => StorageError::Backend { doing, source: cause() },
         _ => StorageError::Backend { doing: "writing to the log", source: cause() },
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::{Embedded, EmbeddedOptions, commit::Committer};
+    use bytes::Bytes;
+    use keepwatch_storage::{Backend, Key, StorageError, Swap};
+
+    /// What is said to be left on the disk of a store.
+    fn pretend(store: &Embedded, bytes: u64) {
+        let Committer::Disk(disk) = &*store.committer else { panic!("it has a disk") };
+        let mut log = disk.log.lock();
+        let log = log.as_mut().expect("it is open");
+        log.pretend_room(bytes);
+        log.look_for_room();
+    }
+
+    async fn put(store: &Embedded, key: &str, bytes: usize) -> Result<Swap, StorageError> {
+        let key = Key::from_backend(key);
+        let expected = store.get(&key).await?.1.map(|item| item.modified);
+        store.put_if(&key, expected, Bytes::from(vec![b'x'; bytes]), None).await
+    }
+
+    #[tokio::test(flavor = "multi_thread")]
+    async fn while_room_is_short_only_what_does_not_grow_is_written() {
+        let root = tempfile::tempdir().unwrap();
+        let store = Embedded::open(root.path(), EmbeddedOptions::default()).unwrap();
+        put(&store, "/a", 1000).await.unwrap();
+        put(&store, "/b", 1000).await.unwrap();
+        assert_eq!(store.trouble(), None);
+        pretend(&store, 0);
+        assert!(store.trouble().is_some_and(|what| what.contains("delete objects, or free")));
+        let is_full = |outcome: Result<Swap, StorageError>| matches!(outcome, Err(StorageError::Full { .. }));
+        let before = store.current_revision().await.unwrap();
+        assert!(is_full(put(&store, "/c", 10).await), "a creation");
+        assert!(is_full(put(&store, "/a", 2000).await), "an update that grows");
+        assert_eq!(store.current_revision().await.unwrap(), before);
+        // As much as it takes to mark an object for deletion, or to let go of it.
+        for bytes in [1200, 1200, 100] {
+            assert!(matches!(put(&store, "/a", bytes).await, Ok(Swap::Done(_))), "{bytes}");
+        }
+        let b = store.get(&Key::from_backend("/b")).await.unwrap().1.unwrap();
+        assert!(matches!(store.delete_if(&b.key, b.modified).await, Ok(Swap::Done(_))));
+        store.compact(store.current_revision().await.unwrap()).await.unwrap();
+        pretend(&store, 1 << 30);
+        assert_eq!(store.trouble(), None);
+        assert!(matches!(put(&store, "/c", 10).await, Ok(Swap::Done(_))));
     }
 }

@@ -5,6 +5,7 @@
 //! - changes that a watcher has yet to read are kept for as long again: up to twice `age_min`, or twice `events_min`.
 //!
 //! The history takes no more than `bytes_max`, beyond what is written while that is being looked after. That limit wins.
+//! While room on the disk is short, there is hardly any history: what is deleted has to make room.
 
 use crate::{
     commit::{Committer, Proposal},
@@ -25,6 +26,10 @@ use tokio::time::Instant;
 const HELD_TIMES: u32 = 2;
 /// What is kept beyond the limit in bytes is compacted with this part of the limit, so that it is not reached again at once.
 const SPARE_PART: usize = 16;
+
+/// How many bytes of history are kept while room on the disk is short, and how often is looked whether it still is.
+const SHORT_HISTORY_BYTES_MAX: usize = 64 << 10;
+const SHORT_INTERVAL: Duration = Duration::from_secs(1);
 
 /// How much history is kept for watches and reads that come late.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -153,7 +158,10 @@ pub(crate) async fn maintain(
         let now = Instant::now();
         let is_due = now >= next_look;
         if is_due {
-            next_look = now + retention.interval();
+            committer.look_for_room();
+            let interval = retention.interval();
+            let is_short = shared.log.is_short_of_room();
+            next_look = now + if is_short { interval.min(SHORT_INTERVAL) } else { interval };
         }
         if let Some(goal) = look(&shared, retention, now, is_due)
             && let Err(error) = committer.compact(&shared, goal).await
@@ -165,7 +173,10 @@ pub(crate) async fn maintain(
 
 /// Up to where to compact now. Between the times that are due, only the limit in bytes counts.
 fn look(shared: &Shared, retention: Retention, now: Instant, is_due: bool) -> Option<ResourceVersion> {
-    let bytes_max = shared.history_bytes_max;
+    let bytes_max = match shared.log.is_short_of_room() {
+        true => shared.history_bytes_max.min(SHORT_HISTORY_BYTES_MAX),
+        false => shared.history_bytes_max,
+    };
     if !is_due {
         return too_big(&shared.state.read().mvcc, bytes_max);
     }

@@ -25,6 +25,7 @@ mod directory;
 mod entry;
 mod mvcc;
 mod journal;
+mod room;
 mod log;
 mod state;
 mod commit;
@@ -271,6 +272,16 @@ impl Backend for Embedded {
                 .map_err(|error| StorageError::backend("measuring the data directory", error))
         };
         run(true, measure).await.map(Some)
+    }
+
+    fn trouble(&self) -> Option<String> {
+        let path = self.path.as_ref().filter(|_| self.shared.log.is_short_of_room())?;
+        let megabytes = (room::RESERVE_BYTES + room::ENOUGH_BYTES) >> 20;
+        Some(format!(
+            "there is hardly any room on the disk of {}: delete objects, or free {megabytes} MiB; until then creations \
+             and updates that grow are refused",
+            path.display()
+        ))
     }
 
     fn compacted_revision(&self) -> Option<ResourceVersion> {

@@ -7,12 +7,14 @@
 //! - what is read at opening is what was appended, less what was removed, or opening fails.
 //!
 //! After a failed write fjall takes no more of them, so the log closes it and opens it again as soon as the disk has
-//! room. Until then old versions are read as before; if opening again fails, they cannot be read until it succeeds.
+//! room. Until then old versions are read as before; if opening again fails, they cannot be read until it succeeds. A write
+//! that finds no room is made once more with the room that was reserved for that: see `room`.
 
 use crate::{
     directory::{Directory, OpenError, make_private},
     entry::Entry,
     journal::{self, JournalError},
+    room::{Room, ShortOfRoom},
 };
 use bytes::Bytes;
 use fjall::{
@@ -45,6 +47,16 @@ const QUICK_WRITE: Duration = Duration::from_millis(1);
 /// How many removals one batch takes, so that opening a long log does not hold them all in memory.
 const REMOVALS_PER_BATCH: usize = 10_000;
 
+/// How long is waited before the log is rewritten once more to make room: it takes a while, and writes wait for it. Longer
+/// if it took long, and longer each time if it does not help.
+const REWRITE_PAUSE_MIN: Duration = Duration::from_secs(2);
+const REWRITE_PAUSE_MAX: Duration = Duration::from_secs(5 * 60);
+const REWRITE_SHARE: u32 = 20;
+/// How often the log is rewritten after something was removed. What was removed last may be on its way to the disk.
+const REWRITES: usize = 2;
+/// How long is waited for what is on its way.
+const FLUSH_WAIT_MAX: Duration = Duration::from_secs(1);
+
 /// Where the compacted revision is kept: revision 0 is nobody's.
 const COMPACTED_AT: [u8; 8] = [0; 8];
 
@@ -59,12 +71,18 @@ pub(crate) struct Log {
     last_write_took: Option<Duration>,
     /// How much was written since the journal was last filled ahead.
     unfilled_bytes: u64,
+    room: Room,
+    /// From when on the log may be rewritten to make room, how long was waited for that, and how often it is worth it.
+    next_rewrite: Instant,
+    rewrite_pause: Duration,
+    rewrites_due: usize,
 }
 
 /// Reads single versions. Cheap to clone.
 #[derive(Clone, Default)]
 pub(crate) struct LogReader {
     open: Arc<RwLock<Option<OpenLog>>>,
+    is_short_of_room: ShortOfRoom,
 }
 
 struct OpenLog {
@@ -119,6 +137,17 @@ impl OpenLog {
         Ok(Self { database, entries })
     }
 
+    /// Writes anew what is not removed. Needs as much room as that takes.
+    fn rewrite(&self) -> fjall::Result<()> {
+        self.entries.rotate_memtable()?;
+        // Not for ever: what should write it out may have failed.
+        let begun = Instant::now();
+        while self.database.outstanding_flushes() > 0 && begun.elapsed() < FLUSH_WAIT_MAX {
+            std::thread::sleep(Duration::from_millis(10));
+        }
+        self.entries.major_compact()
+    }
+
     /// Whether what was acknowledged last is still there.
     fn holds(&self, last: ResourceVersion) -> fjall::Result<bool> {
         let compacted = self.entries.get(COMPACTED_AT)?.and_then(|value| decode_revision(&value));
@@ -143,6 +172,7 @@ pub(crate) trait Recover {
 impl Log {
     /// Opens the log of a directory and tells what it holds.
     pub(crate) fn open(directory: Directory, recover: &mut impl Recover) -> Result<Self, OpenError> {
+        let room = Room::of(directory.path());
         let open = OpenLog::open(&directory, None).map_err(|error| open_error(&directory, error))?;
         let mut last = None;
         let mut unneeded = Vec::new();
@@ -162,7 +192,7 @@ impl Log {
                 recover.entry(entry).ok_or_else(|| damaged(&directory, "history: entries are missing"))?,
             );
         }
-        let reader = LogReader { open: Arc::new(RwLock::new(Some(open))) };
+        let reader = LogReader { open: Arc::new(RwLock::new(Some(open))), is_short_of_room: room.is_short() };
         let mut log = Self {
             directory,
             reader,
@@ -170,6 +200,10 @@ impl Log {
             broken: false,
             last_write_took: None,
             unfilled_bytes: journal::FILL_BYTES,
+            room,
+            next_rewrite: Instant::now(),
+            rewrite_pause: REWRITE_PAUSE_MIN,
+            rewrites_due: REWRITES,
         };
         log.remove(&unneeded).map_err(|error| open_error(&log.directory, error.into()))?;
         Ok(log)
@@ -182,6 +216,28 @@ impl Log {
     /// Whether a write can be expected to take less than a thread that also does other things may be kept.
     pub(crate) fn is_quick(&self) -> bool {
         !self.must_fill_ahead() && self.last_write_took.is_some_and(|took| took < QUICK_WRITE)
+    }
+
+    /// Whether what would grow is refused. Looks how much room is left, now and then.
+    pub(crate) fn is_short_of_room(&mut self) -> bool {
+        self.room.look_if_due();
+        self.reader.is_short_of_room()
+    }
+
+    /// Looks how much room is left, because nobody may be writing, and makes some if it is short.
+    pub(crate) fn look_for_room(&mut self) {
+        self.room.look();
+        if self.reader.is_short_of_room() {
+            self.rewrite();
+            self.room.look();
+        } else {
+            self.rewrite_pause = REWRITE_PAUSE_MIN;
+        }
+    }
+
+    #[cfg(test)]
+    pub(crate) fn pretend_room(&mut self, bytes: u64) {
+        self.room.pretended_bytes = Some(bytes);
     }
 
     /// Writes entries, in order of their revisions, all or none.
@@ -219,7 +275,27 @@ impl Log {
         self.write(|batch, keyspace| {
             batch.insert(keyspace, COMPACTED_AT, compacted.get().to_be_bytes());
         })?;
-        self.remove(unneeded)
+        self.remove(unneeded)?;
+        self.rewrites_due = REWRITES;
+        Ok(())
+    }
+
+    /// Makes what was removed give up its room. fjall does so by itself, but only as more is written.
+    fn rewrite(&mut self) {
+        let begun = Instant::now();
+        if self.rewrites_due == 0 || begun < self.next_rewrite {
+            return;
+        }
+        self.rewrites_due -= 1;
+        if let Some(open) = self.reader.open.read().as_ref()
+            && let Err(error) = open.rewrite()
+        {
+            tracing::warn!(%error, "no room could be made by rewriting the log");
+        }
+        let ended = Instant::now();
+        self.rewrite_pause =
+            (self.rewrite_pause * 2).max((ended - begun) * REWRITE_SHARE).min(REWRITE_PAUSE_MAX);
+        self.next_rewrite = ended + self.rewrite_pause;
     }
 
     fn remove(&mut self, revisions: &[ResourceVersion]) -> Result<(), StorageError> {
@@ -234,17 +310,27 @@ impl Log {
     }
 
     fn write(&mut self, fill: impl Fn(&mut fjall::OwnedWriteBatch, &Keyspace)) -> Result<(), StorageError> {
+        match self.write_once(&fill) {
+            Err(StorageError::Full { .. }) if self.room.release() => self.write_once(&fill),
+            written => written,
+        }
+    }
+
+    fn write_once(
+        &mut self,
+        fill: &impl Fn(&mut fjall::OwnedWriteBatch, &Keyspace),
+    ) -> Result<(), StorageError> {
         let begun = Instant::now();
         self.last_write_took = None;
         if self.broken {
             self.open_again()?;
         }
-        let written = match self.try_write(&fill)? {
+        let written = match self.try_write(fill)? {
             // Something failed behind our back, before anything of this batch was written.
             Err(fjall::Error::Poisoned) => {
                 self.broken = true;
                 self.open_again()?;
-                self.try_write(&fill)?
+                self.try_write(fill)?
             }
             written => written,
         };
@@ -299,6 +385,11 @@ impl Drop for Log {
 }
 
 impl LogReader {
+    /// Whether what would grow is refused.
+    pub(crate) fn is_short_of_room(&self) -> bool {
+        self.is_short_of_room.get()
+    }
+
     /// The entry of a revision; absent once it is compacted away.
     pub(crate) fn read(&self, revision: ResourceVersion) -> Result<Option<Entry>, StorageError> {
         let doing = "reading an old version from the log";

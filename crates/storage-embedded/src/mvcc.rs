@@ -209,6 +209,14 @@ impl Mvcc {
         }
     }
 
+    /// How many bytes the key's current value has, if it exists.
+    pub(crate) fn value_bytes(&self, key: &str) -> Option<usize> {
+        match self.get(key)?.value {
+            Stored::InMemory(value) => Some(value.len()),
+            Stored::InLog { .. } => None,
+        }
+    }
+
     /// The keys of a scope at a revision that is neither compacted nor in the future.
     pub(crate) fn range(
         &self,

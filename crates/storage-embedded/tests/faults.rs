@@ -34,12 +34,16 @@ fn revision(n: u64) -> ResourceVersion {
 
 /// Every change after `after`, in the order a watch tells them.
 async fn history(store: &dyn Backend, after: ResourceVersion) -> Vec<Told> {
+    try_history(store, after).await.expect("history is kept")
+}
+
+async fn try_history(store: &dyn Backend, after: ResourceVersion) -> Result<Vec<Told>, StorageError> {
     let current = store.current_revision().await.unwrap();
     let mut watch = store.watch(everything(), after, true).await.unwrap();
     store.request_progress().await.unwrap();
     let mut told = Vec::new();
     while let Some(event) = watch.next().await {
-        match event.expect("history is kept") {
+        match event? {
             BackendEvent::Put { item, .. } => {
                 told.push(Told { revision: item.modified, key: item.key, value: Some(item.value) });
             }
@@ -48,7 +52,7 @@ async fn history(store: &dyn Backend, after: ResourceVersion) -> Vec<Told> {
             BackendEvent::Progress(_) => {}
         }
     }
-    told
+    Ok(told)
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -291,6 +295,7 @@ mod full {
             for round in 0..rounds(4, 20) {
                 runtime.block_on(fill_and_make_room(&PathBuf::from(&directory), round));
             }
+            runtime.block_on(delete_to_make_room(Path::new(&directory)));
             return;
         }
         // A mount of our own, in a name space of our own, gone with the process: no traces, no root needed
@@ -338,21 +343,79 @@ mod full {
         assert!(matches!(refusal, StorageError::Full { .. }), "{refusal:?}");
         assert_eq!(refusal.to_string(), "storage is full: free some disk space, then retry");
 
-        let (_, again) = write(&store, 1, &mut random).await;
+        let (_, again) = write(&store, 1000, &mut random).await;
         assert!(matches!(again, Err(StorageError::Full { .. })), "still full: {again:?}");
+        let trouble = store.trouble().expect("it says what is wrong");
+        assert!(trouble.contains("delete objects, or free 24 MiB"), "{trouble}");
         assert!(contents(&store).await == state, "reads go on, and refused writes left nothing");
-        assert!(!history(&store, revision(1)).await.is_empty(), "history can be read too");
+        let history_is_read = async {
+            // It is compacted to make room, perhaps just now.
+            while try_history(&store, store.compacted_revision().unwrap_or(revision(1))).await.is_err() {}
+        };
+        tokio::time::timeout(Duration::from_secs(10), history_is_read)
+            .await
+            .expect("history can be read too");
+
+        // What an object is deleted with is taken all the same: a mark that it is to go, and the deletion.
+        for key in state.keys().take(20).cloned().collect::<Vec<_>>() {
+            let (at, value) = state.remove(&key).unwrap();
+            let marked = Bytes::from([&value[..], &[1; 100]].concat());
+            let Swap::Done(at) = store.put_if(&key, Some(at), marked, None).await.expect("it is marked")
+            else {
+                unreachable!("nobody else writes");
+            };
+            let deleted = store.delete_if(&key, at).await.expect("it is deleted");
+            assert!(matches!(deleted, Swap::Done(_)), "{deleted:?}");
+        }
+        assert!(contents(&store).await == state);
 
         std::fs::remove_file(&ballast).unwrap();
         for n in 500..520 {
             let (key, written) = write(&store, n, &mut random).await;
             state.insert(key, written.expect("there is room again"));
         }
-        let told = history(&store, revision(1)).await;
+        assert_eq!(store.trouble(), None);
+        // Some of it was compacted to make room.
+        let oldest = store.compacted_revision().unwrap_or(revision(1));
+        let told = history(&store, oldest).await;
         drop(store);
         let store = Embedded::open(&directory, EmbeddedOptions::default()).unwrap();
         assert!(contents(&store).await == state, "what was acknowledged is there after a restart");
-        assert!(history(&store, revision(1)).await == told);
+        assert!(history(&store, oldest.max(store.compacted_revision().unwrap_or(oldest))).await == told);
+        drop(store);
+        std::fs::remove_dir_all(&directory).unwrap();
+    }
+
+    /// A disk that the store itself has filled.
+    async fn delete_to_make_room(disk: &Path) {
+        let directory = disk.join("own");
+        let store = Embedded::open(&directory, EmbeddedOptions::default()).unwrap();
+        let mut random = StdRng::seed_from_u64(7);
+        let mut keys = BTreeMap::new();
+        for number in 0.. {
+            match write(&store, number, &mut random).await {
+                (key, Ok((at, _))) => drop(keys.insert(key, at)),
+                (_, Err(StorageError::Full { .. })) => break,
+                (_, Err(error)) => panic!("{error:?}"),
+            }
+        }
+        // It is full when it is opened, too.
+        drop(store);
+        let store = Embedded::open(&directory, EmbeddedOptions::default()).unwrap();
+        assert!(store.trouble().is_some());
+        for (key, at) in &keys {
+            let deleted = store.delete_if(key, *at).await.expect("deletions are taken");
+            assert!(matches!(deleted, Swap::Done(_)));
+        }
+        let room_again = async {
+            while store.trouble().is_some() {
+                tokio::time::sleep(Duration::from_millis(50)).await;
+            }
+        };
+        tokio::time::timeout(Duration::from_secs(60), room_again).await.expect("what was deleted makes room");
+        for number in 0..100 {
+            write(&store, number, &mut random).await.1.expect("there is room again");
+        }
         drop(store);
         std::fs::remove_dir_all(&directory).unwrap();
     }

@@ -193,6 +193,11 @@ pub trait Backend: Send + Sync + 'static {
         Ok(None)
     }
 
+    /// Why not every write is taken, and what to do about it, if this process knows of anything.
+    fn trouble(&self) -> Option<String> {
+        None
+    }
+
     /// Whether requests for progress are answered reliably.
     fn tells_progress(&self) -> bool {
         true
