@@ -687,7 +687,7 @@ mod tests {
                 let (mut recovered, copied) = (Recovered::default(), log.copy_with(bytes));
                 let opened = Log::open(Directory::take(&copied).unwrap(), &mut recovered);
                 assert!(opened.is_ok(), "{end} of {}: {:?}", whole.len(), opened.err());
-                assert!(recovered.revisions.is_empty() || bytes == &whole);
+                assert!(recovered.revisions.is_empty() || *bytes == *whole);
             }
         }
     }
