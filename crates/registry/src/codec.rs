@@ -13,6 +13,7 @@ use crate::{
 };
 use keepwatch_apimachinery::status::Status;
 use serde_json::Value;
+use std::fmt;
 
 /// How a body is written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -87,12 +88,14 @@ pub fn decode(body: &Body<'_>, expected: Expected, strictness: FieldValidation) 
         }
         Err(ReadError::TooManyValues) => return Err(too_many_values()),
         Err(ReadError::Malformed(why)) => {
+            let (kind, summary) = (expected.kind, summary(body.bytes));
             let message =
-                format!("the object provided is unrecognized (must be of type {}): {why}", expected.kind);
+                format!("the object provided is unrecognized (must be of type {kind}): {why} ({summary})");
             return Err(Status::bad_request(message));
         }
     };
     let mut document = document;
+    let duplicates = problems.0.len();
     if !normalized {
         let or = |given: &str, expected: &str| {
             if given.is_empty() { expected.to_owned() } else { given.to_owned() }
@@ -105,15 +108,75 @@ pub fn decode(body: &Body<'_>, expected: Expected, strictness: FieldValidation) 
     }
     let warnings = match strictness {
         FieldValidation::Ignore => Vec::new(),
-        FieldValidation::Warn => problems.0,
-        FieldValidation::Strict if problems.0.is_empty() => Vec::new(),
-        FieldValidation::Strict => {
-            let why = format!("strict decoding error: {}", problems.0.join(", "));
-            return Err(cannot_be_handled(&expected, &expected.api_version(), expected.kind, &why));
+        _ if problems.0.is_empty() => Vec::new(),
+        _ => {
+            let unknown = problems.0.split_off(duplicates);
+            let strict = Strict::new(body, expected.ty, unknown, duplicates > 0);
+            if strictness == FieldValidation::Strict && !strict.is_empty() {
+                let (api_version, why) = (expected.api_version(), strict.to_string());
+                return Err(cannot_be_handled(&expected, &api_version, expected.kind, &why));
+            }
+            strict.warnings()
         }
     };
     finish(&mut document, &expected);
     Ok(Decoded { document, warnings })
+}
+
+/// What strict decoding says of a body.
+struct Strict {
+    /// What the parser of YAML says.
+    yaml: Vec<String>,
+    fields: Vec<String>,
+}
+
+impl Strict {
+    /// `unknown` are the fields that the document has and its type does not.
+    fn new(body: &Body<'_>, ty: TypeRef, unknown: Vec<String>, has_duplicates: bool) -> Strict {
+        match body.media {
+            Media::Json => Strict { yaml: Vec::new(), fields: schema::field_problems(body.bytes, ty).0 },
+            Media::Yaml if has_duplicates => {
+                let text = std::str::from_utf8(body.bytes).unwrap_or_default();
+                Strict { yaml: schema::yaml_duplicates(text).0, fields: unknown }
+            }
+            Media::Yaml | Media::Protobuf => Strict { yaml: Vec::new(), fields: unknown },
+        }
+    }
+
+    fn is_empty(&self) -> bool {
+        self.yaml.is_empty() && self.fields.is_empty()
+    }
+
+    fn warnings(self) -> Vec<String> {
+        let mut all = self.yaml;
+        all.extend(self.fields);
+        all
+    }
+}
+
+impl fmt::Display for Strict {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let lines: String = self.yaml.iter().map(|line| format!("\n  {line}")).collect();
+        let yaml = (!lines.is_empty()).then(|| format!("yaml: unmarshal errors:{lines}"));
+        let all: Vec<&str> = yaml.iter().chain(&self.fields).map(String::as_str).collect();
+        write!(f, "strict decoding error: {}", all.join(", "))
+    }
+}
+
+/// How many bytes of a body that is not understood its sender is shown.
+const SUMMARY_BYTES: usize = 30;
+
+/// How a body begins that is not understood.
+fn summary(body: &[u8]) -> String {
+    let (shown, more) = match body.get(..SUMMARY_BYTES) {
+        Some(beginning) if body.len() > SUMMARY_BYTES => (beginning, " ..."),
+        _ => (body, ""),
+    };
+    match body.first() {
+        None => "<empty>".to_owned(),
+        Some(b'{') => format!("{}{more}", schema::lossy(shown)),
+        Some(_) => shown.iter().map(|byte| format!("{byte:02x}")).collect::<String>() + more,
+    }
 }
 
 /// Gives a document its defaults, and the kind and apiVersion that its path stands for.
@@ -188,8 +251,9 @@ pub fn read_json(text: &[u8], problems: &mut Problems) -> Result<Value, ReadErro
 
 /// Reads YAML that must be an object.
 pub fn read_yaml(text: &[u8], problems: &mut Problems) -> Result<Value, ReadError> {
-    let unread = |why: String| format!("error converting YAML to JSON: {why}");
-    let text = std::str::from_utf8(text).map_err(|error| ReadError::Malformed(unread(error.to_string())))?;
+    let unread = |why: String| format!("yaml: {why}");
+    let text = std::str::from_utf8(text)
+        .map_err(|_| ReadError::Malformed(unread("invalid leading UTF-8 octet".to_owned())))?;
     match schema::read_yaml(text, problems).map_err(|error| error.told(unread))? {
         document @ Value::Object(_) => Ok(document),
         _ => Err(ReadError::Malformed(
@@ -226,4 +290,32 @@ fn cannot_be_handled(expected: &Expected, api_version: &str, kind: &str, why: &s
     let version = api_version.rsplit('/').next().unwrap_or_default();
     let message = format!("{kind} in version \"{version}\" cannot be handled as a {}: {why}", expected.kind);
     Status::bad_request(message)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn decode_yaml(text: &str, strictness: FieldValidation) -> Result<Decoded, Status> {
+        let expected = Expected::of(crate::admission::known("", "configmaps"));
+        decode(&Body { bytes: text.as_bytes(), media: Media::Yaml }, expected, strictness)
+    }
+
+    /// As the real server answered it.
+    #[test]
+    fn duplicate_fields_of_yaml_are_told_by_their_lines_and_the_last_counts() {
+        let text = "zz: 1\nmetadata:\n  name: x\n  bb: 1\n  aa: 1\n  name: y\ndata:\n  k: a\n  k: b\n\
+                    foo: {a: 1, a: 2}\nzz: 3\nmetadata:\n  name: x\n  aa: 3\n";
+        let refused = decode_yaml(text, FieldValidation::Strict).unwrap_err();
+        let message = "ConfigMap in version \"v1\" cannot be handled as a ConfigMap: strict decoding error: \
+             yaml: unmarshal errors:\n  line 6: key \"name\" already set in map\n  line 9: key \"k\" already set in map\n  \
+             line 10: key \"a\" already set in map\n  line 11: key \"zz\" already set in map\n  \
+             line 13: key \"metadata\" already set in map, \
+             unknown field \"foo\", unknown field \"metadata.aa\", unknown field \"zz\"";
+        assert_eq!(refused.message, message);
+        let decoded = decode_yaml(text, FieldValidation::Warn).unwrap();
+        assert_eq!(decoded.warnings.len(), 8);
+        assert_eq!(decoded.warnings[4], "line 13: key \"metadata\" already set in map");
+        assert_eq!(decoded.document["data"]["k"], "b");
+    }
 }

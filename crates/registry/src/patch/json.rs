@@ -63,22 +63,25 @@ impl Patch {
     pub fn parse(body: &[u8], problems: &mut Problems) -> Result<Patch, PatchError> {
         let told = |why: String| format!("error decoding patch: {why}");
         let malformed = |why| PatchError::Malformed(told(why));
-        let mut duplicates = Problems::default();
-        let operations = match schema::read(body, &mut duplicates).map_err(|error| error.told(told))? {
+        let mut found = Problems::default();
+        let operations = match schema::read(body, &mut found).map_err(|error| error.told(told))? {
             Value::Array(operations) => operations,
             Value::Null => Vec::new(),
             other => {
                 return Err(malformed(cannot_unmarshal(&other, "Go value of type []handlers.jsonPatchOp")));
             }
         };
-        for duplicate in duplicates.0 {
-            problems.tell(format!("json patch {duplicate}"));
-        }
         let count = operations.len();
         let operations = operations.into_iter().enumerate();
         let operations: Result<Vec<_>, _> =
-            operations.map(|(at, operation)| Operation::read(operation, at, problems)).collect();
+            operations.map(|(at, operation)| Operation::read(operation, at, &mut found)).collect();
         let operations = operations.map_err(malformed)?;
+        if !found.0.is_empty() {
+            // In the order of the text.
+            for problem in schema::operation_problems(body).0 {
+                problems.tell(format!("json patch {problem}"));
+            }
+        }
         if count > OPERATIONS_MAX {
             return Err(PatchError::TooManyOperations(count));
         }
@@ -111,7 +114,7 @@ impl Operation {
         let from = text(&mut members, "from")?;
         let value = members.remove("value").unwrap_or_default();
         for name in members.keys() {
-            problems.tell(format!("json patch unknown field \"[{at}].{name}\""));
+            problems.tell(format!("unknown field \"[{at}].{name}\""));
         }
         let path = path.as_deref().and_then(Pointer::parse);
         let from = from.as_deref().and_then(Pointer::parse);
@@ -518,9 +521,14 @@ mod tests {
     #[test]
     fn members_that_are_unknown_or_given_twice_are_told() {
         let mut problems = Problems::default();
-        let body = br#"[{"op":"test","path":"/a","zz":1},{"op":"test","path":"/b","path":"/a"}]"#;
+        let body = br#"[{"op":"test","path":"/a","zz":1},{"op":"test","path":"/b","path":"/a","y":1,"value":{"a":1,"a":2}}]"#;
         Patch::parse(body, &mut problems).unwrap();
-        let told = [r#"json patch duplicate field "[1].path""#, r#"json patch unknown field "[0].zz""#];
+        let told = [
+            r#"json patch unknown field "[0].zz""#,
+            r#"json patch duplicate field "[1].path""#,
+            r#"json patch unknown field "[1].y""#,
+            r#"json patch duplicate field "[1].value.a""#,
+        ];
         assert_eq!(problems.0, told);
     }
 

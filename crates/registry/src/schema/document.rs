@@ -3,10 +3,7 @@
 //! Kept true by [`normalize`]: what it leaves has only fields of its type, none that Kubernetes would not write and all
 //! that it always writes; so a field that may be missing is absent or, if it is always written, null.
 
-use super::{
-    Field, Kind, Presence, Quantity, Shape, TypeRef, time,
-    types::{FIELDS_MAX, Places},
-};
+use super::{Field, Kind, Presence, Quantity, Shape, TypeRef, lenient, time, types::Places};
 use base64::{Engine, prelude::BASE64_STANDARD};
 use serde::{
     Deserializer,
@@ -98,7 +95,8 @@ pub(crate) fn count_values(value: &Value) -> usize {
 }
 
 /// Reads JSON. Of two fields with one name both count, the last more, and that is told. Nesting is limited to 127 levels,
-/// and the number of values to [`VALUES_MAX`].
+/// and the number of values to [`VALUES_MAX`]. Text in strings that is not UTF-8, or half of a surrogate pair, becomes
+/// U+FFFD, as Go reads it.
 pub fn read(text: &[u8], problems: &mut Problems) -> Result<Value, ReadError> {
     read_some(text, problems, &mut { VALUES_MAX })
 }
@@ -109,12 +107,42 @@ pub(crate) fn read_some(
     problems: &mut Problems,
     values: &mut usize,
 ) -> Result<Value, ReadError> {
-    let mut room = Room { values, bytes: usize::MAX, is_full: false };
+    let (told, left) = (problems.0.len(), *values);
+    let mut room = Room::new(values, usize::MAX);
+    let read = read_once(text, problems, &mut room);
+    // Hardly any text needs it, so it is made only when something was amiss.
+    if read.is_ok() && !room.has_negative_zero {
+        return read;
+    }
+    let Some(text) = lenient::rewritten(text) else { return read };
+    problems.0.truncate(told);
+    *values = left;
+    read_once(&text, problems, &mut Room::new(values, usize::MAX))
+}
+
+fn read_once(text: &[u8], problems: &mut Problems, room: &mut Room<'_>) -> Result<Value, ReadError> {
     let mut deserializer = serde_json::Deserializer::from_slice(text);
-    let value = Reading { path: &Path::Top, problems, room: &mut room, levels: LEVELS_MAX }
+    let value = Reading { path: &Path::Top, problems, room: &mut *room, levels: LEVELS_MAX }
         .deserialize(&mut deserializer)
         .and_then(|value| deserializer.end().map(|()| value));
-    value.map_err(|error| room.fault(error.to_string()))
+    value.map_err(|error| {
+        room.fault(|too_deep| match too_deep.or_else(|| parser_limit(text, &error)) {
+            Some(opened) => format!("invalid character '{opened}' exceeded max depth"),
+            None => error.to_string(),
+        })
+    })
+}
+
+/// What was opened where the parser itself found that there are too many levels, which it does not tell apart from other
+/// errors but by its words.
+fn parser_limit(text: &[u8], error: &serde_json::Error) -> Option<char> {
+    if !error.to_string().starts_with("recursion limit exceeded") {
+        return None;
+    }
+    let before = text.split(|byte| *byte == b'\n').take(error.line().saturating_sub(1));
+    let end: usize = before.map(|line| line.len() + 1).sum();
+    let read = text.get(..end + error.column()).unwrap_or(text);
+    read.iter().rev().find(|byte| matches!(byte, b'[' | b'{')).map(|byte| char::from(*byte))
 }
 
 /// How many bytes the values of a YAML document may have. Without aliases, which let a little text stand for much, no
@@ -127,30 +155,44 @@ const YAML_LEVELS_MAX: usize = 64;
 const ALIASED_MAX: usize = 20_000;
 
 /// Reads YAML, as [`read`] does JSON.
+/// Of two fields with one name only the last counts.
 pub fn read_yaml(text: &str, problems: &mut Problems) -> Result<Value, ReadError> {
-    let options = serde_saphyr::options! {
+    let mut values = VALUES_MAX;
+    let mut room = Room::new(&mut values, YAML_BYTES_MAX);
+    room.last_counts = true;
+    let reading = Reading { path: &Path::Top, problems, room: &mut room, levels: YAML_LEVELS_MAX };
+    let read = serde_saphyr::with_deserializer_from_str_with_options(text, yaml_options(), |yaml| {
+        reading.deserialize(yaml)
+    });
+    read.map_err(|error| {
+        let line = error.location().map_or(1, |at| at.line());
+        room.fault(|too_deep| match too_deep {
+            Some(_) => format!("line {line}: exceeded max depth of {YAML_LEVELS_MAX}"),
+            None => error.to_string().replace('\n', " "),
+        })
+    })
+}
+
+/// How the YAML parser is held to the limits.
+pub(super) fn yaml_options() -> serde_saphyr::Options {
+    serde_saphyr::options! {
         // The last counts, and is told to whoever reads.
         duplicate_keys: serde_saphyr::DuplicateKeyPolicy::LastWins,
         budget: serde_saphyr::budget! {
-            max_depth: YAML_LEVELS_MAX,
-            flow_nesting_limit: YAML_LEVELS_MAX,
+            // One more, so that it is the reader here that says where there are too many.
+            max_depth: YAML_LEVELS_MAX + 1,
+            flow_nesting_limit: YAML_LEVELS_MAX + 1,
             max_events: YAML_BYTES_MAX,
             max_nodes: YAML_BYTES_MAX,
         },
         alias_limits: serde_saphyr::alias_limits! { max_total_replayed_events: ALIASED_MAX },
         with_snippet: false,
-    };
-    let mut room = Room { values: &mut { VALUES_MAX }, bytes: YAML_BYTES_MAX, is_full: false };
-    let reading = Reading { path: &Path::Top, problems, room: &mut room, levels: YAML_LEVELS_MAX };
-    let read = serde_saphyr::with_deserializer_from_str_with_options(text, options, |yaml| {
-        reading.deserialize(yaml)
-    });
-    read.map_err(|error| room.fault(error.to_string().replace('\n', " ")))
+    }
 }
 
 /// Where in a document something is. A chain of borrowed steps, which costs nothing until it is told.
 #[derive(Clone, Copy)]
-enum Path<'a> {
+pub(super) enum Path<'a> {
     Top,
     Field(&'a Path<'a>, &'a str),
     /// What a map has under a key.
@@ -190,9 +232,19 @@ struct Room<'a> {
     bytes: usize,
     /// Whether there were more values.
     is_full: bool,
+    /// What was opened one level too deep.
+    too_deep: Option<char>,
+    /// Whether a number was `-0` or `-0.0`, which the parser does not tell apart.
+    has_negative_zero: bool,
+    /// Whether the last of two fields with one name replaces the first; else objects merge.
+    last_counts: bool,
 }
 
-impl Room<'_> {
+impl<'a> Room<'a> {
+    fn new(values: &'a mut usize, bytes: usize) -> Room<'a> {
+        Room { values, bytes, is_full: false, too_deep: None, has_negative_zero: false, last_counts: false }
+    }
+
     fn take<E: de::Error>(&mut self, values: usize, bytes: usize) -> Result<(), E> {
         let Some(left) = self.values.checked_sub(values) else {
             self.is_full = true;
@@ -204,9 +256,9 @@ impl Room<'_> {
         Ok(())
     }
 
-    /// Why a text was not read, of which its reader says this.
-    fn fault(&self, why: String) -> ReadError {
-        if self.is_full { ReadError::TooManyValues } else { ReadError::Malformed(why) }
+    /// Why a text was not read. `tell` is given what was opened one level too deep, if that is why.
+    fn fault(&self, tell: impl FnOnce(Option<char>) -> String) -> ReadError {
+        if self.is_full { ReadError::TooManyValues } else { ReadError::Malformed(tell(self.too_deep)) }
     }
 }
 
@@ -220,9 +272,12 @@ struct Reading<'a, 'r> {
 
 impl Reading<'_, '_> {
     /// Makes room for a list or an object and says how many levels there may be in it.
-    fn enter<E: de::Error>(&mut self, values: usize) -> Result<usize, E> {
+    fn enter<E: de::Error>(&mut self, values: usize, opened: char) -> Result<usize, E> {
         self.room.take(values, 0)?;
-        self.levels.checked_sub(1).ok_or_else(|| E::custom("exceeded max depth"))
+        self.levels.checked_sub(1).ok_or_else(|| {
+            self.room.too_deep = Some(opened);
+            E::custom("exceeded max depth")
+        })
     }
 
     fn leaf<E: de::Error>(self, value: impl Into<Value>) -> Result<Value, E> {
@@ -257,6 +312,7 @@ impl<'de> Visitor<'de> for Reading<'_, '_> {
         self.leaf(value)
     }
     fn visit_f64<E: de::Error>(self, value: f64) -> Result<Value, E> {
+        self.room.has_negative_zero |= value == 0.0 && value.is_sign_negative();
         self.leaf(value)
     }
     fn visit_str<E: de::Error>(self, value: &str) -> Result<Value, E> {
@@ -269,7 +325,7 @@ impl<'de> Visitor<'de> for Reading<'_, '_> {
     }
 
     fn visit_seq<A: SeqAccess<'de>>(mut self, mut items: A) -> Result<Value, A::Error> {
-        let levels = self.enter(LIST_VALUES)?;
+        let levels = self.enter(LIST_VALUES, '[')?;
         let mut list = Vec::new();
         let Reading { path, problems, room, .. } = self;
         loop {
@@ -283,7 +339,7 @@ impl<'de> Visitor<'de> for Reading<'_, '_> {
     }
 
     fn visit_map<A: MapAccess<'de>>(mut self, mut fields: A) -> Result<Value, A::Error> {
-        let levels = self.enter(OBJECT_VALUES)?;
+        let levels = self.enter(OBJECT_VALUES, '{')?;
         let mut map = Map::new();
         let Reading { path, problems, room, .. } = self;
         while let Some(name) = fields.next_key::<String>()? {
@@ -300,7 +356,9 @@ impl<'de> Visitor<'de> for Reading<'_, '_> {
                     let path = Path::Field(path, slot.key());
                     problems.tell(format!("duplicate field \"{path}\""));
                     match (read(path, problems)?, slot.get_mut()) {
-                        (Value::Object(second), Value::Object(first)) => merge(first, second),
+                        (Value::Object(second), Value::Object(first)) if !room.last_counts => {
+                            merge(first, second);
+                        }
                         (value, slot) => *slot = value,
                     }
                 }
@@ -411,19 +469,23 @@ impl Normalizing<'_> {
         may_differ: &dyn Fn(&str) -> bool,
     ) -> Normalized {
         let (mut given, mut all_stay) = (Places::default(), true);
-        let mut slots = [const { None }; FIELDS_MAX];
+        // In the order of the document, which is that of what is told.
         for (name, slot) in fields.iter_mut() {
-            match ty.place(name) {
-                Some(number) => {
-                    given.insert(number);
-                    slots[number] = Some(slot);
+            let Some(number) = ty.place(name) else {
+                if is_type_meta(name, ty) {
+                    all_stay &= is_said(name, slot, place)?;
+                } else {
+                    let path = Path::Field(place.path, name);
+                    self.problems.tell(format!("unknown field \"{path}\""));
+                    all_stay = false;
                 }
-                None => all_stay &= is_said(name, slot, ty, place)?,
-            }
-        }
-        for number in given {
+                continue;
+            };
+            given.insert(number);
             let field = ty.json_fields()[number];
-            let Some(slot) = slots[number].take().filter(|_| may_differ(field.name)) else { continue };
+            if !may_differ(field.name) {
+                continue;
+            }
             let path = &Path::Field(place.path, field.name);
             let is_written = !slot.is_null() && self.field(slot, field, Place { path, ..place })?;
             if !is_written {
@@ -434,12 +496,7 @@ impl Normalizing<'_> {
         if !all_stay {
             fields.retain(|name, value| match ty.place(name) {
                 Some(number) => !value.is_null() || ty.always().contains(number),
-                None if is_type_meta(name, ty) => !value.is_null(),
-                None => {
-                    let path = Path::Field(place.path, name);
-                    self.problems.tell(format!("unknown field \"{path}\""));
-                    false
-                }
+                None => is_type_meta(name, ty) && !value.is_null(),
             });
         }
         for field in ty.always().without(given).map(|number| ty.json_fields()[number]) {
@@ -529,14 +586,13 @@ impl Normalizing<'_> {
 }
 
 /// Whether a name is one under which objects of a type say what they are.
-fn is_type_meta(name: &str, ty: TypeRef) -> bool {
+pub(super) fn is_type_meta(name: &str, ty: TypeRef) -> bool {
     ty.typed && matches!(name, "kind" | "apiVersion")
 }
 
-/// Whether an object says its kind or version here; what is empty becomes null, and what is another field is not said.
-fn is_said(name: &str, value: &mut Value, ty: TypeRef, place: Place<'_>) -> Result<bool, TypeError> {
+/// Whether an object says its kind or version here; what is empty becomes null.
+fn is_said(name: &str, value: &mut Value, place: Place<'_>) -> Result<bool, TypeError> {
     match value {
-        _ if !is_type_meta(name, ty) => return Ok(false),
         Value::String(text) if !text.is_empty() => return Ok(true),
         Value::Null | Value::String(_) => *value = Value::Null,
         other => {

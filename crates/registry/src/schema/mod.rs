@@ -7,6 +7,8 @@
 
 mod types;
 mod document;
+mod lenient;
+mod strict;
 mod write;
 mod quantity;
 mod time;
@@ -16,7 +18,9 @@ pub(crate) use document::{
     zero_value,
 };
 pub use document::{Problems, ReadError, TypeError, VALUES_MAX, normalize, read, read_yaml, zero};
+pub(crate) use lenient::lossy;
 pub use quantity::{InvalidQuantity, Quantity};
+pub(crate) use strict::{field_problems, operation_problems, yaml_duplicates};
 pub use time::{Timestamp, micro_time, parse_time, time};
 pub use types::{Field, Kind, ListType, Merge, Presence, Shape, Type, TypeRef, all, lookup};
 pub use write::write;
