@@ -124,6 +124,13 @@ pub fn advertised_address(bind: IpAddr) -> IpAddr {
     })
 }
 
+/// The address to which the service `kubernetes` leads if `advertised` is a loopback address, which no endpoint may have.
+/// kube-apiserver then names the address from which the machine talks to others, too.
+pub fn endpoint_address(advertised: IpAddr) -> IpAddr {
+    let outward = || outward_address(Ipv4Addr::UNSPECIFIED.into());
+    if advertised.is_loopback() { outward().unwrap_or(advertised) } else { advertised }
+}
+
 /// The address from which this machine talks to others, if it can. Nothing is sent.
 fn outward_address(unspecified: IpAddr) -> Option<IpAddr> {
     let other: IpAddr = match unspecified {

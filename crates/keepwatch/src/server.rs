@@ -75,6 +75,8 @@ const ENCODINGS_BYTES_MAX: usize = 8 << 20;
 const UNLIMITED: usize = 1 << 20;
 /// How long a server that stops waits for its clients.
 const DRAIN_MAX: Duration = Duration::from_secs(60);
+/// How long a server that stops may take to tell others.
+const LEAVE_MAX: Duration = Duration::from_secs(2);
 /// How long storage may take to say that it is there.
 const HEALTH_WAIT_MAX: Duration = Duration::from_secs(2);
 
@@ -181,6 +183,32 @@ pub struct Server {
     ending: Ending,
     caches: Arc<Vec<Arc<Cacher>>>,
     tasks: Vec<JoinHandle<()>>,
+    own_objects: OwnObjects,
+}
+
+/// What keeps the server's own objects.
+struct OwnObjects {
+    registry: Arc<Registry>,
+    /// Where clients reach the server.
+    address: (IpAddr, u16),
+    task: JoinHandle<()>,
+}
+
+impl OwnObjects {
+    fn keep(registry: Arc<Registry>, address: (IpAddr, u16)) -> OwnObjects {
+        let task = tokio::spawn(Arc::clone(&registry).keep_own_objects(address));
+        OwnObjects { registry, address, task }
+    }
+
+    /// Sends no more clients here.
+    async fn leave(&self) {
+        self.task.abort();
+        match tokio::time::timeout(LEAVE_MAX, self.registry.leave(self.address)).await {
+            Ok(Ok(())) => {}
+            Ok(Err(status)) => tracing::warn!(why = status.message, "other servers are not told of the end"),
+            Err(_) => tracing::warn!("the store is too slow to tell other servers of the end"),
+        }
+    }
 }
 
 impl Server {
@@ -230,6 +258,7 @@ impl Server {
 
     /// Takes no new requests, finishes those under way, ends watches, and lets go of the store.
     pub async fn stop(mut self) {
+        self.own_objects.leave().await;
         self.ending.stop(DRAIN_MAX).await;
         self.end().await;
     }
@@ -247,6 +276,7 @@ impl Server {
 impl Drop for Server {
     fn drop(&mut self) {
         self.ending.abandon();
+        self.own_objects.task.abort();
         for task in &self.tasks {
             task.abort();
         }
@@ -341,6 +371,8 @@ impl Starting {
         let metrics = prometheus::Registry::new();
         #[cfg(target_os = "linux")]
         metrics.register(Box::new(prometheus::process_collector::ProcessCollector::for_self()))?;
+        // A data directory is locked, and memory is ours alone. An etcd may have other servers.
+        builder.registry.owns_storage = !matches!(builder.storage, StorageChoice::Etcd(_));
         let (registry, caches) = registry(&builder, Arc::clone(&backend), &metrics)?;
         metrics.register(Box::new(HistoryMetrics::new(Arc::clone(&backend))?))?;
         let (listener, address) = listen(builder.address)?;
@@ -368,7 +400,7 @@ impl Starting {
         for cache in caches.iter() {
             cache.until_ready().await;
         }
-        let reachable = (advertised.ip(), advertised.port());
+        let reachable = (pki::endpoint_address(advertised.ip()), advertised.port());
         registry.bootstrap(reachable).await.map_err(|status| StartError::Bootstrap(Box::new(status)))?;
 
         let ending = Ending::default();
@@ -377,7 +409,8 @@ impl Starting {
             Some(directory) => Some(pki.write_kubeconfig(directory, address, &trusted)?),
             None => None,
         };
-        let mut tasks = vec![tokio::spawn(Arc::clone(&registry).keep_own_objects(reachable))];
+        let own_objects = OwnObjects::keep(Arc::clone(&registry), reachable);
+        let mut tasks = Vec::new();
         if builder.registry.empties_namespaces {
             tasks.push(tokio::spawn(namespaces::empty_deleted_namespaces(Arc::clone(&registry))));
         }
@@ -399,7 +432,17 @@ impl Starting {
             listen_on(listener, None);
             address
         });
-        Ok(Server { address, http_address, kubeconfig, kubeconfig_path, store, ending, caches, tasks })
+        Ok(Server {
+            address,
+            http_address,
+            kubeconfig,
+            kubeconfig_path,
+            store,
+            ending,
+            caches,
+            tasks,
+            own_objects,
+        })
     }
 }
 
@@ -441,12 +484,9 @@ fn registry(
         (CacheMetrics::register(metrics)?, StorageMetrics::register(metrics)?);
     let options =
         CacherOptions { history_bytes_max: builder.watch_cache_history_bytes, ..CacherOptions::default() };
-    // A data directory is locked, and memory is ours alone. An etcd may have other servers.
-    let owns_storage = !matches!(builder.storage, StorageChoice::Etcd(_));
-    let registry_options = RegistryOptions { owns_storage, ..builder.registry.clone() };
     let mut caches = Vec::new();
     let mut fault = None;
-    let registry = Registry::new(registry_options, |resource: &'static Resource, inspector| {
+    let registry = Registry::new(builder.registry.clone(), |resource: &'static Resource, inspector| {
         let what = Qualified::new(resource.group, resource.plural);
         let prefix = ResourcePrefix::new(&builder.prefix, resource.storage.unwrap_or(resource.plural));
         let prefix = prefix.unwrap_or_else(|error| {
@@ -456,8 +496,8 @@ fn registry(
         let store = Store::new(Arc::clone(&backend), StoreOptions::new(prefix.clone(), inspector));
         let store: Arc<dyn Storage> = Arc::new(Metered::new(Arc::new(store), what, &storage_metrics));
         // Events are many, short-lived and hardly read: a copy of them would cost more than it saves. Kubernetes
-        // keeps none either.
-        if !builder.watch_cache || resource.plural == "events" {
+        // keeps none either, nor of the records that servers run.
+        if !builder.watch_cache || matches!(resource.plural, "events" | "masterleases") {
             return store;
         }
         let options = CacherOptions { indexed_fields: resource.indexed_fields, ..options.clone() };

@@ -10,7 +10,7 @@ use crate::{
     schema::{self, Problems, Timestamp, normalize},
     strategy::Requester,
     subresource::set_condition,
-    value::list,
+    value::{list, text},
 };
 use futures::future::try_join_all;
 use keepwatch_apimachinery::{list_options::Position, status::Status};
@@ -31,24 +31,52 @@ impl Registry {
     /// Makes what is missing of the server's own objects. `address` is where it can be reached.
     pub async fn bootstrap(&self, address: (IpAddr, u16)) -> Result<(), Status> {
         self.settle_claims().await?;
-        self.make_own_objects(address).await
+        self.make_own_objects(address, true).await
     }
 
     /// Makes what is missing of them again and again: clients may delete them.
     pub async fn keep_own_objects(self: Arc<Self>, address: (IpAddr, u16)) {
         loop {
             tokio::time::sleep(LOOK_PAUSE).await;
-            if let Err(status) = self.make_own_objects(address).await {
+            if let Err(status) = self.make_own_objects(address, false).await {
                 tracing::debug!(message = status.message, "the server's own objects cannot be made");
             }
         }
     }
 
-    async fn make_own_objects(&self, address: (IpAddr, u16)) -> Result<(), Status> {
+    /// A server that starts also sees to the ports of its service.
+    async fn make_own_objects(&self, address: (IpAddr, u16), starts: bool) -> Result<(), Status> {
         let namespaces = NAMESPACES.map(|own| ("", "namespaces", "", json!({"metadata": {"name": own}})));
         try_join_all(namespaces.map(|object| self.make(object))).await?;
-        try_join_all(self.own_objects(address).into_iter().map(|object| self.make(object))).await?;
+        try_join_all(self.own_objects(address.1).into_iter().map(|object| self.make(object))).await?;
+        if starts {
+            self.mend_own_service(address.1).await?;
+        }
+        // Whatever is wrong with them, it is looked at again soon.
+        if let Err(status) = self.lead_to_servers(address, starts).await {
+            tracing::warn!(why = status.message, "the server's own service does not lead to it");
+        }
         self.tell_range_ready().await
+    }
+
+    /// A server that listens on another port than the one before it.
+    async fn mend_own_service(&self, port: u16) -> Result<(), Status> {
+        let target = Target { resource: known("", "services"), namespace: "default", name: "kubernetes" };
+        let ports = service_ports(port);
+        let is_right = |service: &Value| {
+            text(service, &["spec", "type"]) == "ClusterIP" && service["spec"]["ports"] == ports
+        };
+        match self.get(target, Position::MostRecent).await {
+            Ok(service) if is_right(&document_of(&service.value, None)) => return Ok(()),
+            Err(status) if status.code == 404 => return Ok(()),
+            other => other.map(drop)?,
+        }
+        let mended = self.change_stored(target, false, |service| {
+            service["spec"]["type"] = "ClusterIP".into();
+            service["spec"]["ports"] = ports.clone();
+            Ok(())
+        });
+        mended.await.map(drop)
     }
 
     /// Nobody else looks after the range of addresses, so it is as ready as the server is.
@@ -76,10 +104,10 @@ impl Registry {
         told.await.map(drop)
     }
 
-    fn own_objects(&self, (ip, port): (IpAddr, u16)) -> Vec<Own> {
+    fn own_objects(&self, port: u16) -> Vec<Own> {
         let service = self.addresses.first().to_string();
         let labels = json!({"component": "apiserver", "provider": "kubernetes"});
-        let mut objects = vec![
+        vec![
             (
                 "networking.k8s.io",
                 "servicecidrs",
@@ -96,7 +124,7 @@ impl Registry {
                     "metadata": {"name": "kubernetes", "labels": labels},
                     "spec": {
                         "clusterIP": service, "type": "ClusterIP", "sessionAffinity": "None",
-                        "ports": [{"name": "https", "protocol": "TCP", "port": 443, "targetPort": port}],
+                        "ports": service_ports(port),
                     },
                 }),
             ),
@@ -118,16 +146,11 @@ impl Registry {
                     "description": "For what a node cannot do without.",
                 }),
             ),
-        ];
-        // Nobody else can reach a server on a loopback address, so it is no endpoint.
-        if !ip.is_loopback() {
-            objects.extend(endpoints(ip, port));
-        }
-        objects
+        ]
     }
 
     /// Makes an object unless it is there. Whatever refuses it, it may be there a moment later.
-    async fn make(&self, (group, plural, namespace, document): Own) -> Result<(), Status> {
+    pub(crate) async fn make(&self, (group, plural, namespace, document): Own) -> Result<(), Status> {
         let resource = known(group, plural);
         let own = crate::value::name(&document).to_owned();
         let target = Target { resource, namespace, name: &own };
@@ -175,31 +198,9 @@ impl Registry {
 }
 
 /// An object of the server: group, resource, namespace, document.
-type Own = (&'static str, &'static str, &'static str, Value);
+pub(crate) type Own = (&'static str, &'static str, &'static str, Value);
 
-/// Where the server's own service leads.
-fn endpoints(ip: IpAddr, port: u16) -> [Own; 2] {
-    let ports = json!([{"name": "https", "port": port, "protocol": "TCP"}]);
-    [
-        (
-            "",
-            "endpoints",
-            "default",
-            json!({
-                "metadata": {"name": "kubernetes", "labels": {"endpointslice.kubernetes.io/skip-mirror": "true"}},
-                "subsets": [{"addresses": [{"ip": ip}], "ports": ports}],
-            }),
-        ),
-        (
-            "discovery.k8s.io",
-            "endpointslices",
-            "default",
-            json!({
-                "metadata": {"name": "kubernetes", "labels": {"kubernetes.io/service-name": "kubernetes"}},
-                "addressType": if ip.is_ipv4() { "IPv4" } else { "IPv6" },
-                "endpoints": [{"addresses": [ip], "conditions": {"ready": true}}],
-                "ports": ports,
-            }),
-        ),
-    ]
+/// The ports of the server's own service, in the form in which they are stored.
+fn service_ports(port: u16) -> Value {
+    json!([{"name": "https", "protocol": "TCP", "port": 443, "targetPort": port}])
 }

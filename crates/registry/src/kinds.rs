@@ -765,6 +765,10 @@ pub static RESOURCES: &[Resource] = &[
 pub(crate) static NODE_PORTS: Resource =
     row("", "networking.v1.IPAddress", "servicenodeports", "IPAddress").cluster();
 
+/// The servers that run on the store: records of the servers' own, which expire and no path leads to. They have the form
+/// in which the original keeps the same.
+pub(crate) static SERVERS: Resource = row("", "core.v1.Endpoints", "masterleases", "Endpoints").cluster();
+
 static BY_PATH: LazyLock<HashMap<(&str, &str, &str), &'static Resource>> =
     LazyLock::new(|| RESOURCES.iter().map(|r| ((r.group, r.version, r.plural), r)).collect());
 

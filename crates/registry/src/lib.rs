@@ -24,6 +24,7 @@ pub mod rest;
 pub mod subresource;
 pub mod namespaces;
 mod bootstrap;
+mod own_endpoints;
 
 pub use rest::{Handled, Registry, RegistryOptions, Shown};
 pub use strategy::new_uid;

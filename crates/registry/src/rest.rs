@@ -196,7 +196,7 @@ impl Registry {
         mut open: impl FnMut(&'static Resource, Arc<ResourceInspector>) -> Arc<dyn Storage>,
     ) -> Registry {
         let mut shelves = HashMap::new();
-        let own = [&kinds::NODE_PORTS];
+        let own = [&kinds::NODE_PORTS, &kinds::SERVERS];
         for resource in RESOURCES.iter().chain(own).filter(|resource| resource.stored_as.is_none()) {
             if let Some(prefix) = resource.storage {
                 let storage = open(resource, Arc::new(ResourceInspector::new(resource)));
@@ -716,7 +716,7 @@ impl Scope {
             let message = format!("there can be no namespace {}", Quoted(target.namespace));
             return Err(Status::bad_request(message));
         }
-        let options = options.try_map_fields(|field| field_of(resource, field))?;
+        let options = known_fields(resource, options)?;
         let selector = &options.options().field_selector;
         let namespace = match target.namespace {
             "" if resource.namespaced => selector.exact_match("metadata.namespace").unwrap_or_default(),
@@ -734,6 +734,11 @@ impl Scope {
             Predicate { labels: options.options().label_selector.clone(), fields: selector.clone() };
         Ok(Scope { key: place.key(), recursive: name.is_none(), predicate, options })
     }
+}
+
+/// The options with the fields that they select by as they are indexed, or that one of them is not known.
+pub fn known_fields(resource: &Resource, options: ValidListOptions) -> Result<ValidListOptions, Status> {
+    options.try_map_fields(|field| field_of(resource, field))
 }
 
 fn field_of(resource: &Resource, field: String) -> Result<String, Status> {

@@ -2,7 +2,7 @@
 
 use super::world::{World, resource, text};
 use keepwatch_registry::RegistryOptions;
-use serde_json::json;
+use serde_json::{Value, json};
 use std::net::Ipv4Addr;
 
 #[tokio::test]
@@ -117,4 +117,95 @@ async fn the_range_of_services_can_be_any() {
         assert_eq!(world.get("servicecidrs kubernetes").await.ok()["spec"]["cidrs"], json!([cidr]));
         assert_eq!(world.get("services default/kubernetes").await.ok()["spec"]["clusterIP"], own);
     }
+}
+
+/// One of several servers on a store, as they all are.
+async fn server_at(world: &World, ip: [u8; 4], port: u16) -> World {
+    let options = RegistryOptions::default();
+    world.again_at(options, (Ipv4Addr::from(ip).into(), port)).await
+}
+
+/// Where the server's own service leads, as its Endpoints say it and as its slice does.
+async fn ends(world: &World) -> (String, String) {
+    let endpoints = world.get("endpoints default/kubernetes").await.ok();
+    let slice = world.get("endpointslices default/kubernetes").await.ok();
+    let ips = |list: &Value, pointer: &str| {
+        let items = list.as_array().cloned().unwrap_or_default();
+        items.iter().map(|item| text(item, pointer).to_owned()).collect::<Vec<_>>().join(" ")
+    };
+    let subset = &endpoints["subsets"][0];
+    (
+        format!("{}:{}", ips(&subset["addresses"], "/ip"), subset["ports"][0]["port"]),
+        format!("{}:{}", ips(&slice["endpoints"], "/addresses/0"), slice["ports"][0]["port"]),
+    )
+}
+
+fn both(ends: &str) -> (String, String) {
+    (ends.to_owned(), ends.to_owned())
+}
+
+#[tokio::test]
+async fn the_own_service_leads_to_the_server_in_the_form_of_the_original() {
+    let world = World::new().await;
+    let endpoints = world.get("endpoints default/kubernetes").await.ok();
+    assert_eq!(endpoints["metadata"]["labels"], json!({"endpointslice.kubernetes.io/skip-mirror": "true"}));
+    let ports = json!([{"name": "https", "port": 6443, "protocol": "TCP"}]);
+    assert_eq!(endpoints["subsets"], json!([{"addresses": [{"ip": "192.0.2.10"}], "ports": ports}]));
+    let slice = world.get("endpointslices default/kubernetes").await.ok();
+    assert_eq!(slice["metadata"]["labels"], json!({"kubernetes.io/service-name": "kubernetes"}));
+    let ends = json!([{"addresses": ["192.0.2.10"], "conditions": {"ready": true}}]);
+    assert_eq!(
+        (&slice["addressType"], &slice["endpoints"], &slice["ports"]),
+        (&json!("IPv4"), &ends, &ports)
+    );
+    assert_eq!(world.keys("/registry/masterleases/").await.len(), 0, "nobody else can use the store");
+}
+
+#[tokio::test]
+async fn what_somebody_changes_about_the_ends_of_the_own_service_is_set_right() {
+    let world = World::new().await;
+    let right = both("192.0.2.10:6443");
+    let endpoints = "endpoints default/kubernetes";
+    let slice = "endpointslices default/kubernetes";
+    world.delete(endpoints).await.ok();
+    world.delete(slice).await.ok();
+    world.again(RegistryOptions::default()).await;
+    assert_eq!(ends(&world).await, right);
+
+    let skip_mirror = json!({"x": "y", "endpointslice.kubernetes.io/skip-mirror": null});
+    let other = json!([{"addresses": [{"ip": "10.1.1.1"}, {"ip": "192.0.2.10"}], "ports": [{"name": "https", "port": 6443}]}]);
+    world.merge(endpoints, json!({"metadata": {"labels": skip_mirror}, "subsets": other})).await.ok();
+    let labels = json!({"x": "y", "kubernetes.io/service-name": "z"});
+    let other = json!([{"addresses": ["10.1.1.1"]}]);
+    world.merge(slice, json!({"metadata": {"labels": labels}, "endpoints": other, "ports": []})).await.ok();
+    world.again(RegistryOptions::default()).await;
+    assert_eq!(ends(&world).await, right);
+    let labels = world.get(endpoints).await.ok()["metadata"]["labels"].clone();
+    assert_eq!(labels, json!({"x": "y", "endpointslice.kubernetes.io/skip-mirror": "true"}));
+    let labels = world.get(slice).await.ok()["metadata"]["labels"].clone();
+    assert_eq!(labels, json!({"kubernetes.io/service-name": "kubernetes"}));
+}
+
+#[tokio::test]
+async fn a_server_that_starts_on_another_port_sets_the_ports_right() {
+    let world = World::new().await;
+    let address = (Ipv4Addr::new(192, 0, 2, 10).into(), 7443);
+    let again = world.again_at(RegistryOptions::default(), address).await;
+    assert_eq!(ends(&again).await, both("192.0.2.10:7443"));
+    let service = again.get("services default/kubernetes").await.ok();
+    assert_eq!(service["spec"]["ports"][0]["targetPort"], 7443);
+    assert_eq!(service["spec"]["clusterIP"], "10.0.0.1");
+}
+
+#[tokio::test]
+async fn the_own_service_leads_to_all_servers_on_the_store_until_they_leave() {
+    let world = World::empty();
+    let first = server_at(&world, [192, 0, 2, 9], 6443).await;
+    assert_eq!(ends(&first).await, both("192.0.2.9:6443"));
+    let second = server_at(&world, [192, 0, 2, 10], 6443).await;
+    assert_eq!(ends(&first).await, both("192.0.2.10 192.0.2.9:6443"));
+    first.registry.leave((Ipv4Addr::new(192, 0, 2, 9).into(), 6443)).await.unwrap();
+    assert_eq!(ends(&second).await, both("192.0.2.10:6443"));
+    second.registry.leave((Ipv4Addr::new(192, 0, 2, 10).into(), 6443)).await.unwrap();
+    assert_eq!(ends(&second).await, both("192.0.2.10:6443"), "the last one stays");
 }

@@ -30,7 +30,12 @@ use keepwatch_storage::{
 };
 use keepwatch_storage_embedded::{Embedded, EmbeddedOptions};
 use serde_json::{Value, json};
-use std::{future::Future, net::Ipv4Addr, sync::Arc, time::Duration};
+use std::{
+    future::Future,
+    net::{IpAddr, Ipv4Addr},
+    sync::Arc,
+    time::Duration,
+};
 
 /// How long a test waits for what must come.
 const PATIENCE: Duration = Duration::from_secs(20);
@@ -187,8 +192,13 @@ impl World {
 
     /// Over the store of another world: a second server, or the same one after a restart.
     pub(crate) async fn again(&self, options: RegistryOptions) -> World {
+        self.again_at(options, World::ADDRESS).await
+    }
+
+    /// The same, of a server that is reached there.
+    pub(crate) async fn again_at(&self, options: RegistryOptions, address: (IpAddr, u16)) -> World {
         let world = World::over(Arc::clone(&self.backend), options, |_, storage, _| storage);
-        world.bootstrap().await;
+        world.registry.bootstrap(address).await.unwrap();
         world
     }
 
@@ -247,8 +257,11 @@ impl World {
         World { registry: Arc::new(registry), backend }
     }
 
+    /// Where its server is reached.
+    pub(crate) const ADDRESS: (IpAddr, u16) = (IpAddr::V4(Ipv4Addr::new(192, 0, 2, 10)), 6443);
+
     async fn bootstrap(&self) {
-        self.registry.bootstrap((Ipv4Addr::new(192, 0, 2, 10).into(), 6443)).await.unwrap();
+        self.registry.bootstrap(World::ADDRESS).await.unwrap();
     }
 
     /// The same, with its deleted namespaces being emptied.
