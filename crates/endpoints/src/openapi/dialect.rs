@@ -39,6 +39,14 @@ impl Dialect {
         whole.into()
     }
 
+    /// The schema with what a value is that nobody gave. In OpenAPI 2 Kubernetes does not say it.
+    pub(super) fn with_default(self, schema: Value, default: Option<Value>) -> Value {
+        match (self, default) {
+            (Self::V3, Some(default)) => self.with(schema, Map::from_iter([("default".to_owned(), default)])),
+            _ => schema,
+        }
+    }
+
     /// A number or a text.
     pub(super) fn int_or_string(self) -> Value {
         match self {
@@ -62,7 +70,7 @@ impl Dialect {
         let mut parameter = json!({ "name": name, "in": place });
         match self {
             Self::V2 => parameter["type"] = ty.into(),
-            Self::V3 => parameter["schema"] = json!({ "type": ty }),
+            Self::V3 => parameter["schema"] = json!({ "type": ty, "uniqueItems": true }),
         }
         if place == "path" {
             parameter["required"] = true.into();
@@ -116,6 +124,20 @@ impl Dialect {
         if self == Self::V2 {
             operation["produces"] = media_types.into();
         }
+    }
+}
+
+/// How events are sent one after another.
+const STREAM_TYPES: &[&str] =
+    &["application/json;stream=watch", "application/vnd.kubernetes.protobuf;stream=watch"];
+
+/// Says of an operation that answers what can be watched that it may also answer with events.
+pub(super) fn add_streams(operation: &mut Value) {
+    let content = operation.pointer_mut("/responses/200/content").and_then(Value::as_object_mut);
+    if let Some(content) = content
+        && let Some(answer) = content.get("application/json").cloned()
+    {
+        content.extend(STREAM_TYPES.iter().map(|media_type| ((*media_type).to_owned(), answer.clone())));
     }
 }
 

@@ -132,15 +132,14 @@ fn document(dialect: Dialect, resources: impl Iterator<Item = &'static Resource>
             "type": "apiKey", "in": "header", "name": "authorization", "description": "A bearer token"
         }
     });
-    let mut whole = json!({
-        "info": { "title": "Kubernetes", "version": "1.36" },
-        "security": [{ "BearerToken": [] }],
-    });
+    let mut whole = json!({ "info": { "title": "Kubernetes", "version": "1.36" } });
     // Moved into their places: the macro would copy them.
     whole["paths"] = paths.into();
     match dialect {
         Dialect::V2 => {
             whole["swagger"] = "2.0".into();
+            // A document of OpenAPI 3 could say it too, but the original's type for those has no such field.
+            whole["security"] = json!([{ "BearerToken": [] }]);
             whole["definitions"] = schemas.into();
             whole["parameters"] = parameters::shared().into();
             whole["securityDefinitions"] = token;

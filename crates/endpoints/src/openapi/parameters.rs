@@ -140,3 +140,30 @@ pub(super) fn fields(dialect: Dialect, ty: &str) -> Vec<Value> {
         })
         .collect()
 }
+
+/// Moves the parameters that all operations of a path have to those of the path, and puts all in the order of their names,
+/// as Kubernetes does in OpenAPI 3.
+pub(super) fn share(of_path: &mut Vec<Value>, mut operations: Vec<&mut Value>) {
+    let of = |operation: &Value| operation["parameters"].as_array().cloned().unwrap_or_default();
+    let mut common = operations.first().map(|first| of(first)).unwrap_or_default();
+    for operation in &operations {
+        let own = of(operation);
+        common.retain(|parameter| own.contains(parameter));
+    }
+    let by_name = |parameters: &mut Vec<Value>| {
+        parameters.sort_by(|a, b| a["name"].as_str().cmp(&b["name"].as_str()));
+    };
+    for operation in &mut operations {
+        let mut own = of(operation);
+        own.retain(|parameter| !common.contains(parameter));
+        by_name(&mut own);
+        if let Some(operation) = operation.as_object_mut() {
+            operation.remove("parameters");
+            if !own.is_empty() {
+                operation.insert("parameters".to_owned(), own.into());
+            }
+        }
+    }
+    of_path.append(&mut common);
+    by_name(of_path);
+}

@@ -5,7 +5,7 @@
 use keepwatch_registry::kinds::{Resource, Subresource};
 use serde_json::{Map, Value, json};
 
-use super::dialect::Dialect;
+use super::dialect::{self, Dialect};
 use super::parameters::{self, Parameter};
 use super::schemas;
 
@@ -175,7 +175,11 @@ impl Paths<'_> {
         if operations.is_empty() {
             return;
         }
-        let at = parameters::at(self.dialect, path, self.resource.kind);
+        let mut at = parameters::at(self.dialect, path, self.resource.kind);
+        let mut operations = operations;
+        if self.dialect == Dialect::V3 {
+            parameters::share(&mut at, operations.iter_mut().map(|(_, operation)| operation).collect());
+        }
         let mut operations: Map<String, Value> =
             operations.into_iter().map(|(method, operation)| (method.to_owned(), operation)).collect();
         operations.insert("parameters".to_owned(), at.into());
@@ -212,6 +216,9 @@ impl Paths<'_> {
             Answer::Deleted | Answer::Status => schemas::STATUS,
         };
         dialect.put_answers(operation, Some(answer), verb.codes);
+        if let Answer::List = verb.answer {
+            dialect::add_streams(operation);
+        }
     }
 
     fn add_subresource(&mut self, path: &str, sub: &Subresource) {
@@ -271,6 +278,7 @@ impl Paths<'_> {
         let mut operation = self.blank(&id, &what, action, self.own_kind());
         operation["parameters"] = parameters::of(self.dialect, parameters::LIST).into();
         self.dialect.put_answers(&mut operation, Some(schemas::WATCH_EVENT), &[OK]);
+        dialect::add_streams(&mut operation);
         self.put(path, vec![("get", operation)]);
     }
 

@@ -7,7 +7,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::LazyLock;
 
 use keepwatch_registry::kinds::{self, RESOURCES, Resource};
-use keepwatch_registry::schema::{self, Field, Kind, ListType, Shape, Type, TypeRef};
+use keepwatch_registry::schema::{self, Field, Kind, ListType, Presence, Shape, Type, TypeRef};
 use serde_json::{Map, Value, json};
 
 use super::described;
@@ -52,8 +52,17 @@ pub(super) fn of(
         let kinds = resource.subresources.iter().filter(|sub| !is_connection(sub)).filter_map(|sub| sub.kind);
         roots.extend(kinds.map(|(group, version, kind)| type_name(group, version, kind)));
     }
+    let versions = match dialect {
+        Dialect::V2 => every_version(),
+        Dialect::V3 => {
+            let own = resources.clone().map(|resource| (resource.group, resource.version));
+            let all: BTreeSet<(&str, &str)> = own.chain([("", "v1")]).collect();
+            all.into_iter().collect()
+        }
+    };
     let mut schemas = Schemas {
         dialect,
+        versions,
         described: described::schemas(roots.iter().map(String::as_str)),
         made: Map::new(),
         waiting: roots.iter().filter_map(|name| schema::lookup(name)).collect(),
@@ -71,6 +80,8 @@ pub(super) fn of(
 
 struct Schemas {
     dialect: Dialect,
+    /// The versions of groups in which there are kinds that every group has.
+    versions: Vec<(&'static str, &'static str)>,
     described: Map<String, Value>,
     made: Map<String, Value>,
     /// Types that something refers to and that may not be made yet.
@@ -113,7 +124,9 @@ impl Schemas {
         if ty.atomic {
             schema["x-kubernetes-map-type"] = "atomic".into();
         }
-        if let Some(kinds) = KINDS.get(ty.name) {
+        if ty.name == "meta.v1.DeleteOptions" {
+            schema[GROUP_VERSION_KIND] = self.in_versions("DeleteOptions");
+        } else if let Some(kinds) = KINDS.get(ty.name) {
             schema[GROUP_VERSION_KIND] = kinds.clone();
         }
         schema
@@ -125,12 +138,18 @@ impl Schemas {
         if !allowed.is_empty() {
             value["enum"] = json!(allowed);
         }
+        if field.shape != Shape::One {
+            value = self.dialect.with_default(value, zero_of(field.kind));
+        }
         let schema = match field.shape {
             Shape::One => value,
             Shape::List => json!({ "type": "array", "items": value }),
             Shape::Map => json!({ "type": "object", "additionalProperties": value }),
         };
         let mut more = merging(field);
+        if let Some(default) = default_of(field).filter(|_| self.dialect == Dialect::V3) {
+            more.insert("default".to_owned(), default);
+        }
         let description = match description {
             Some(Value::String(words)) if field.shape == Shape::One => {
                 Some(with_values(words, &allowed).into())
@@ -189,6 +208,10 @@ impl Schemas {
         }
     }
 
+    fn in_versions(&self, name: &str) -> Value {
+        self.versions.iter().map(|(group, version)| kind(group, version, name)).collect()
+    }
+
     fn add_watch_event(&mut self) {
         let object = self.value(Kind::Raw);
         let schema = json!({
@@ -196,7 +219,7 @@ impl Schemas {
             "description": "A change of one watched object.",
             "properties": { "object": object, "type": { "type": "string" } },
             "required": ["object", "type"],
-            GROUP_VERSION_KIND: in_every_version("WatchEvent"),
+            GROUP_VERSION_KIND: self.in_versions("WatchEvent"),
         });
         self.made.insert(WATCH_EVENT.to_owned(), schema);
     }
@@ -205,9 +228,10 @@ impl Schemas {
         let item = published(resource.ty);
         let metadata = schema::lookup("meta.v1.ListMeta").expect("the table has it; a test makes every list");
         let metadata = self.value(Kind::Message(metadata));
+        let metadata = self.dialect.with_default(metadata, Some(json!({})));
         let items = json!({
             "type": "array",
-            "items": self.dialect.reference(&item),
+            "items": self.dialect.with_default(self.dialect.reference(&item), Some(json!({}))),
             "description": format!("The objects: each is a {}.", resource.kind),
         });
         let mut properties = Map::from_iter([("items".to_owned(), items), ("metadata".to_owned(), metadata)]);
@@ -241,16 +265,39 @@ impl Schemas {
         self.described.get(name)?.get("properties")?.get(field)?.get("description").cloned()
     }
 
-    /// The required fields. `k8s-openapi` requires metadata of every object, which Kubernetes does not.
+    /// The required fields, in the order of the table. `k8s-openapi` requires metadata of every object, and names that may
+    /// be empty, which Kubernetes does not.
     fn required(&self, ty: &Type, name: &str) -> Vec<Value> {
         let required = self.described.get(name).and_then(|schema| schema.get("required"));
-        let required = required.and_then(Value::as_array).into_iter().flatten();
-        required
-            .filter(|field| !(ty.typed && *field == "metadata"))
-            .filter(|field| field.as_str().is_some_and(|field| ty.json_field(field).is_some()))
-            .cloned()
-            .collect()
+        let required = required.and_then(Value::as_array).map(Vec::as_slice).unwrap_or_default();
+        let may_be_empty = |field: &Field| field.name == "name" && field.presence == Presence::UnlessZero;
+        let fields = ty.json_fields().iter().filter(|field| {
+            required.iter().any(|name| *name == field.name)
+                && !(ty.typed && field.name == "metadata")
+                && !may_be_empty(field)
+        });
+        fields.map(|field| field.name.into()).collect()
     }
+}
+
+/// What a value in a list or map is that is null there.
+fn zero_of(kind: Kind) -> Option<Value> {
+    match kind {
+        Kind::Message(_) => Some(json!({})),
+        Kind::String => Some("".into()),
+        Kind::Bool => Some(false.into()),
+        Kind::Int32 | Kind::Int64 => Some(0.into()),
+        _ => None,
+    }
+}
+
+/// What a field is that is not given, if it is there all the same.
+fn default_of(field: &Field) -> Option<Value> {
+    let is_there = match field.kind {
+        Kind::Message(_) => matches!(field.presence, Presence::Always | Presence::UnlessEmpty),
+        _ => field.presence == Presence::Always,
+    };
+    zero_of(field.kind).filter(|_| is_there && field.shape == Shape::One)
 }
 
 /// A description that also lists the values, for those who read nothing else.
@@ -317,16 +364,15 @@ static KINDS: LazyLock<BTreeMap<String, Value>> = LazyLock::new(|| {
     resources
         .chain(subresources)
         .map(|(group, version, name)| (type_name(group, version, name), json!([kind(group, version, name)])))
-        .chain([
-            ("meta.v1.DeleteOptions".to_owned(), in_every_version("DeleteOptions")),
-            ("meta.v1.Status".to_owned(), json!([kind("", "v1", "Status")])),
-        ])
+        .chain([("meta.v1.Status".to_owned(), json!([kind("", "v1", "Status")]))])
         .collect()
 });
 
-fn in_every_version(name: &str) -> Value {
+/// Every group with each of its versions.
+fn every_version() -> Vec<(&'static str, &'static str)> {
     let groups = kinds::groups();
-    let versions =
-        groups.iter().flat_map(|(group, versions)| versions.iter().map(move |version| (group, version)));
-    versions.map(|(group, version)| kind(group, version, name)).collect()
+    let of_group = |(group, versions): (&'static str, Vec<&'static str>)| {
+        versions.into_iter().map(move |version| (group, version))
+    };
+    groups.into_iter().flat_map(of_group).collect()
 }
