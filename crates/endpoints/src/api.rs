@@ -17,7 +17,7 @@ use crate::{
     negotiation::{self, Answering, Form},
     openapi,
     origins::AllowedOrigins,
-    query::Query,
+    query::{Query, has_whole_escapes},
     render,
     request_info::RequestInfo,
     serve::{Ending, Line, OnLine},
@@ -66,7 +66,7 @@ pub struct Api {
     pub(crate) tokens: Option<Arc<dyn TokenIssuer>>,
     /// How the server ends: watches end with it.
     pub(crate) ending: Ending,
-    health: Health,
+    pub(crate) health: Health,
     gathered: Gathered,
     discovery: LazyLock<discovery::Documents, Box<dyn FnOnce() -> discovery::Documents + Send>>,
     reads: Arc<Shares>,
@@ -199,6 +199,15 @@ impl Api {
         if request.uri().path_and_query().is_some_and(|uri| uri.as_str().len() > URL_BYTES_MAX) {
             return plain_text(StatusCode::URI_TOO_LONG, "the path and its parameters are too long\n");
         }
+        if !has_whole_escapes(request.uri().path()) {
+            return plain_text(StatusCode::BAD_REQUEST, "400 Bad Request");
+        }
+        // Before anything else, as the original does.
+        if !pass.info.is_long_running()
+            && let Err(status) = pass.query.timeout(self.options.request_timeout)
+        {
+            return pass.refusal(&status);
+        }
         // A browser shows its user's certificate whichever page asks, so it counts only for pages that are allowed.
         let is_foreign = is_dangerous(request.method(), &pass.headers)
             && is_cross_origin(&pass.headers, request.uri(), &self.options.allowed_origins);
@@ -286,7 +295,8 @@ impl Api {
         match trimmed {
             "/" | "/index.html" => pretty_json(&json!({"paths": paths(&self.discovery)})),
             "/version" => pretty_json(&version()),
-            "/metrics" => self.answer_metrics().await,
+            "/metrics" => prometheus_text(self.gathered.text().await),
+            "/metrics/slis" => prometheus_text(self.health.indicators()),
             "/openapi/v2" => self.answer_openapi(pass, "").await,
             path if path.starts_with("/openapi/v3") => self.answer_openapi(pass, path).await,
             _ => self.answer_discovery(pass, trimmed),
@@ -299,20 +309,13 @@ impl Api {
     fn is_only_read(&self, path: &str, method: &Method) -> bool {
         match path {
             "/version" => true,
-            "/metrics" => method == Method::DELETE,
+            "/metrics" | "/metrics/slis" => method == Method::DELETE,
             "/apis" => false,
             path => {
                 let is_group = path.strip_prefix("/apis/").is_some_and(|group| !group.contains('/'));
                 !is_group && self.discovery.get(path).is_some()
             }
         }
-    }
-
-    async fn answer_metrics(&self) -> Response<Body> {
-        let mut response = plain_text(StatusCode::OK, self.gathered.text().await);
-        let kind = HeaderValue::from_static("text/plain; version=0.0.4; charset=utf-8");
-        response.headers_mut().insert(header::CONTENT_TYPE, kind);
-        response
     }
 
     fn answer_discovery(&self, pass: &Pass, path: &str) -> Response<Body> {
@@ -398,7 +401,9 @@ impl Api {
         let deprecated = deprecation(resource.ty);
         let mut response = match handlers::route(resource, &pass, request.method()) {
             // What is not there is not deprecated either.
-            Err(status) if status.code == 404 => return pass.refusal(&status),
+            Err(status) if status.code == 404 || status == Status::method_not_allowed() => {
+                return pass.refusal(&status);
+            }
             Err(status) => pass.refusal(&status),
             Ok(route) => self.run(pass, route, request).await,
         };
@@ -423,10 +428,9 @@ impl Api {
                 Err(refused) => pass.refusal_of(refused),
             };
         }
-        let timeout = match pass.query.timeout(self.options.request_timeout) {
-            Ok(timeout) => timeout,
-            Err(status) => return pass.refusal(&status),
-        };
+        // One that is no duration was refused before, unless the request may take any time.
+        let timeout =
+            pass.query.timeout(self.options.request_timeout).unwrap_or(self.options.request_timeout);
         let deadline = tokio::time::Instant::now() + timeout;
         let mut share = self.held.share(&pass.user);
         let body = match tokio::time::timeout_at(deadline, read_body(request, &mut share)).await {
@@ -843,7 +847,16 @@ fn paths(documents: &discovery::Documents) -> Vec<String> {
         }
     }
     paths.retain(|path| path == "/apis/" || documents.get(path).is_some());
-    for own in ["/healthz", "/livez", "/metrics", "/openapi/v2", "/openapi/v3", "/readyz", "/version"] {
+    for own in [
+        "/healthz",
+        "/livez",
+        "/metrics",
+        "/metrics/slis",
+        "/openapi/v2",
+        "/openapi/v3",
+        "/readyz",
+        "/version",
+    ] {
         paths.push(own.to_owned());
     }
     paths.sort();
@@ -872,6 +885,13 @@ fn plain_text(code: StatusCode, text: impl Into<String>) -> Response<Body> {
 fn pretty_json(document: &serde_json::Value) -> Response<Body> {
     let text = serde_json::to_vec_pretty(document).unwrap_or_default();
     typed(StatusCode::OK, Form::JSON.content_type(), Body::from(text))
+}
+
+fn prometheus_text(text: String) -> Response<Body> {
+    let mut response = plain_text(StatusCode::OK, text);
+    let kind = HeaderValue::from_static("text/plain; version=0.0.4; charset=utf-8; escaping=underscores");
+    response.headers_mut().insert(header::CONTENT_TYPE, kind);
+    response
 }
 
 fn page_not_found() -> Response<Body> {

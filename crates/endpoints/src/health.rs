@@ -3,7 +3,8 @@
 use crate::query::Query;
 use futures::future::BoxFuture;
 use http::StatusCode;
-use std::sync::Arc;
+use parking_lot::Mutex;
+use std::{collections::BTreeMap, fmt::Write, sync::Arc};
 
 /// One thing that must be so.
 #[derive(Clone)]
@@ -46,9 +47,21 @@ impl Check {
     }
 }
 
-/// All checks.
+/// All checks. Cloning shares what was found.
 #[derive(Clone, Default)]
-pub struct Health(Vec<Check>);
+pub struct Health {
+    checks: Vec<Check>,
+    /// What was found, by the name of a check and the probe it was made for.
+    found: Arc<Mutex<BTreeMap<(&'static str, &'static str), Found>>>,
+}
+
+/// What a check found.
+#[derive(Clone, Copy, Default)]
+struct Found {
+    is_met: bool,
+    times_met: u64,
+    times_failed: u64,
+}
 
 /// Whether a path is that of a probe.
 pub fn is_probe(path: &str) -> bool {
@@ -67,7 +80,50 @@ impl Health {
     /// These checks, after one that is always met.
     pub fn new(checks: impl IntoIterator<Item = Check>) -> Health {
         let ping = Check::new("ping", true, || async { true });
-        Health(std::iter::once(ping).chain(checks).collect())
+        Health { checks: std::iter::once(ping).chain(checks).collect(), ..Health::default() }
+    }
+
+    async fn look(&self, check: &Check, probe: &'static str) -> bool {
+        let is_met = (check.look)().await;
+        let mut all = self.found.lock();
+        let found = all.entry((check.name, probe)).or_default();
+        found.is_met = is_met;
+        *(if is_met { &mut found.times_met } else { &mut found.times_failed }) += 1;
+        is_met
+    }
+
+    /// Whether a check is met now; none if there is no such check.
+    pub(crate) async fn is_met(&self, name: &str) -> Option<bool> {
+        let check = self.checks.iter().find(|check| check.name == name)?;
+        Some((check.look)().await)
+    }
+
+    /// What the checks found, as Prometheus reads it.
+    pub fn indicators(&self) -> String {
+        let found = self.found.lock().clone();
+        let mut text = String::from(
+            "# HELP kubernetes_healthcheck [STABLE] This metric records the result of a single healthcheck.\n\
+             # TYPE kubernetes_healthcheck gauge\n",
+        );
+        for ((name, probe), found) in &found {
+            let value = u8::from(found.is_met);
+            let _ = writeln!(text, "kubernetes_healthcheck{{name=\"{name}\",type=\"{probe}\"}} {value}");
+        }
+        text.push_str(
+            "# HELP kubernetes_healthchecks_total [STABLE] This metric records the results of all healthcheck.\n\
+             # TYPE kubernetes_healthchecks_total counter\n",
+        );
+        for ((name, probe), found) in &found {
+            for (status, count) in [("error", found.times_failed), ("success", found.times_met)] {
+                if count > 0 {
+                    let _ = writeln!(
+                        text,
+                        "kubernetes_healthchecks_total{{name=\"{name}\",status=\"{status}\",type=\"{probe}\"}} {count}"
+                    );
+                }
+            }
+        }
+        text
     }
 
     /// Answers `/livez`, `/readyz/etcd?verbose` and the like; none if there is no such path.
@@ -80,13 +136,11 @@ impl Health {
             "livez" | "healthz" => check.for_life,
             _ => false,
         };
-        if !["livez", "readyz", "healthz"].contains(&kind) {
-            return None;
-        }
-        let checks = self.0.iter().filter(wanted);
+        let kind = *["livez", "readyz", "healthz"].iter().find(|probe| **probe == kind)?;
+        let checks = self.checks.iter().filter(wanted);
         if !one.is_empty() {
             let check = checks.into_iter().find(|check| check.name == one)?;
-            return Some(match (check.look)().await {
+            return Some(match self.look(check, kind).await {
                 true => Report { code: StatusCode::OK, text: "ok".to_owned() },
                 false if check.advice.is_some() => {
                     failed(format!("internal server error: {one} check failed: {}\n", check.reason()))
@@ -101,7 +155,7 @@ impl Health {
         for check in checks {
             let line = if is_excluded(check.name) {
                 format!("[+]{} excluded: ok\n", check.name)
-            } else if (check.look)().await {
+            } else if self.look(check, kind).await {
                 let detail = check.detail.as_ref().map(|detail| format!(": {}", detail()));
                 format!("[+]{} ok{}\n", check.name, detail.unwrap_or_default())
             } else {
@@ -163,5 +217,29 @@ mod tests {
         ] {
             assert_eq!(ask(uri).await, answer, "{uri}");
         }
+    }
+
+    #[tokio::test]
+    async fn what_checks_found_is_counted_by_probe() {
+        let health = Health::new([Check::new("etcd", true, || async { false })]);
+        assert_eq!(health.is_met("etcd").await, Some(false));
+        for path in ["/livez", "/livez/ping", "/readyz"] {
+            health.answer(path, &Query::default()).await;
+        }
+        let text = health.indicators();
+        let lines: Vec<&str> = text.lines().filter(|line| !line.starts_with('#')).collect();
+        assert_eq!(
+            lines,
+            [
+                r#"kubernetes_healthcheck{name="etcd",type="livez"} 0"#,
+                r#"kubernetes_healthcheck{name="etcd",type="readyz"} 0"#,
+                r#"kubernetes_healthcheck{name="ping",type="livez"} 1"#,
+                r#"kubernetes_healthcheck{name="ping",type="readyz"} 1"#,
+                r#"kubernetes_healthchecks_total{name="etcd",status="error",type="livez"} 1"#,
+                r#"kubernetes_healthchecks_total{name="etcd",status="error",type="readyz"} 1"#,
+                r#"kubernetes_healthchecks_total{name="ping",status="success",type="livez"} 2"#,
+                r#"kubernetes_healthchecks_total{name="ping",status="success",type="readyz"} 1"#,
+            ]
+        );
     }
 }

@@ -11,6 +11,8 @@ pub mod indent;
 mod large;
 mod shares;
 pub mod body;
+mod host;
+mod request_line;
 mod gather;
 mod together;
 pub mod render;

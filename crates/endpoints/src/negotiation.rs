@@ -49,6 +49,8 @@ impl MetaVersion {
 pub enum Answering {
     /// One object, or a Status.
     One,
+    /// One object of a kind that has no table, such as a review.
+    Untabled,
     /// A list.
     List,
     /// A watch.
@@ -124,7 +126,9 @@ pub fn negotiate(accept: Option<&str>, answering: Answering, is_collection: bool
         }
         return Err(Status::no_representation(&available));
     }
-    let form = clauses.iter().find_map(|clause| form_of(clause));
+    let has_form =
+        |form: &Form| answering != Answering::Untabled || !matches!(form.shown_as, ShownAs::Table(_));
+    let form = clauses.iter().find_map(|clause| form_of(clause).filter(has_form));
     let Some(form) = form else { return Err(Status::not_acceptable(&ACCEPTED)) };
     match (answering, form.shown_as) {
         (Answering::Watch, _) if form.media == Media::Yaml => Err(Status::not_acceptable(&STREAMED)),
@@ -258,6 +262,15 @@ mod tests {
             "{}",
             refused.message
         );
+    }
+
+    #[test]
+    fn a_review_has_no_table() {
+        let table = "application/json;as=Table;v=v1;g=meta.k8s.io";
+        let refused = negotiate(Some(table), Answering::Untabled, false).unwrap_err();
+        assert_eq!(refused, Status::not_acceptable(&ACCEPTED));
+        let both = format!("{table},application/yaml");
+        assert_eq!(negotiate(Some(&both), Answering::Untabled, false).unwrap().media, Media::Yaml);
     }
 
     #[test]

@@ -8,9 +8,10 @@ use std::time::Duration;
 pub struct Query(Vec<(String, String)>);
 
 impl Query {
-    /// Decodes what stands behind the question mark.
+    /// Decodes what stands behind the question mark. A parameter with a semicolon or a broken escape is none.
     pub fn parse(text: &str) -> Query {
-        Query(form_urlencoded::parse(text.as_bytes()).into_owned().collect())
+        let whole = text.split('&').filter(|pair| !pair.contains(';') && has_whole_escapes(pair));
+        Query(whole.flat_map(|pair| form_urlencoded::parse(pair.as_bytes()).into_owned()).collect())
     }
 
     /// The first value of a parameter.
@@ -38,8 +39,16 @@ impl Query {
     }
 }
 
+/// Whether every percent sign is followed by two digits.
+pub(crate) fn has_whole_escapes(text: &str) -> bool {
+    let is_digits = |digits: &str| digits.bytes().take(2).filter(u8::is_ascii_hexdigit).count() == 2;
+    text.split('%').skip(1).all(is_digits)
+}
+
 /// Reads a duration as Go writes them: `1m30s`, `250ms`. Less than nothing counts as nothing.
 pub fn go_duration(text: &str) -> Result<Duration, String> {
+    /// Go counts nanoseconds in 63 bits.
+    const MAX_SECONDS: f64 = i64::MAX as f64 / 1e9;
     let invalid = || format!("time: invalid duration \"{text}\"");
     let (negative, mut rest) = match text.strip_prefix('-') {
         Some(rest) => (true, rest),
@@ -70,6 +79,9 @@ pub fn go_duration(text: &str) -> Result<Duration, String> {
         rest = &rest[letters..];
         seconds += number * unit;
     }
+    if seconds > MAX_SECONDS {
+        return Err(invalid());
+    }
     if negative {
         return Ok(Duration::ZERO);
     }
@@ -85,6 +97,8 @@ mod tests {
         let query = Query::parse("a=1&a=2&b=x%3Dy+z&watch");
         assert_eq!((query.first("a"), query.first("b"), query.first("c")), (Some("1"), Some("x=y z"), None));
         assert!(query.says("watch") && !query.says("c"));
+        let query = Query::parse("a=%zz&b=%4&c=1;d&e=%41&f=<>\"");
+        assert_eq!(query.pairs(), [("e", "A"), ("f", "<>\"")]);
     }
 
     #[test]
@@ -98,6 +112,8 @@ mod tests {
             ("abc", "time: invalid duration \"abc\""),
             ("", "time: invalid duration \"\""),
             ("5", "time: missing unit in duration \"5\""),
+            ("9999999999999h", "time: invalid duration \"9999999999999h\""),
+            (".s", "time: invalid duration \".s\""),
             ("5x", "time: unknown unit \"x\" in duration \"5x\""),
         ] {
             assert_eq!(go_duration(text), Err(why.to_owned()));

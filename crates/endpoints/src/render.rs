@@ -81,8 +81,9 @@ impl Renderer {
             ShownAs::Itself => self.document(&self.converted(shown.document()), self.resource.type_ref()),
             ShownAs::Table(version) => {
                 let document = self.converted(shown.document());
-                let meta = json!({"resourceVersion": text_at(&document, "resourceVersion")});
-                let table = self.table(version, meta, &[document], true);
+                let resource_version = text_at(&document, "resourceVersion").to_owned();
+                let meta = ListMeta { resource_version, ..ListMeta::default() };
+                let table = self.table(version, json!(meta), &[document], true);
                 Ok(self.untyped(&table))
             }
             ShownAs::Metadata(version) => Ok(self.partial(version, &shown.document())),
@@ -233,6 +234,37 @@ impl Renderer {
         }
     }
 
+    /// A list of objects that are not stored.
+    pub fn documents(&self, documents: &[Value]) -> Result<Body, Status> {
+        let meta = ListMeta::default();
+        let is_protobuf = self.form.media == Media::Protobuf;
+        let list = |kind: &str, api_version: &str, items: Vec<Value>, ty: TypeRef| {
+            if is_protobuf {
+                let mut encoded = Vec::new();
+                items.iter().for_each(|item| protobuf::list_item(&mut encoded, item, ty));
+                return protobuf_list(api_version, kind, &meta, encoded);
+            }
+            let list = json!({"kind": kind, "apiVersion": api_version, "metadata": meta, "items": items});
+            self.untyped(&list).into()
+        };
+        match self.form.shown_as {
+            ShownAs::Metadata(_) => Err(self.is_a_list()),
+            ShownAs::Table(version) => {
+                let table = self.table(version, json!(meta), documents, true);
+                Ok(self.untyped(&table).into())
+            }
+            ShownAs::MetadataList(version) => {
+                let items = documents.iter().map(|document| partial(version, document)).collect();
+                Ok(list("PartialObjectMetadataList", version.api_version(), items, partial_type()))
+            }
+            ShownAs::Itself => {
+                let items = documents.iter().cloned().map(without_type).collect();
+                let (kind, api_version) = (self.resource.list_kind(), self.resource.api_version());
+                Ok(list(&kind, &api_version, items, self.resource.type_ref()))
+            }
+        }
+    }
+
     fn untyped_list(&self, document: Value) -> Bytes {
         if self.form.media == Media::Json {
             return self.ordered_list(&document);
@@ -259,12 +291,7 @@ impl Renderer {
 
     /// An item of a list: a built-in kind does not say what it is.
     fn item(&self, object: &Object) -> Value {
-        let mut document = self.converted(Shown::from(object).document());
-        if let Some(fields) = document.as_object_mut() {
-            fields.remove("kind");
-            fields.remove("apiVersion");
-        }
-        document
+        without_type(self.converted(Shown::from(object).document()))
     }
 
     fn plain_list(&self, list: Vec<Object>, meta: &ListMeta) -> Body {
@@ -434,6 +461,14 @@ fn enveloped_partial(out: &mut Vec<u8>, version: MetaVersion, partial: &Value) {
     protobuf::wrap(out, version.api_version(), "PartialObjectMetadata", |out| {
         protobuf::encode(out, partial, partial_type());
     });
+}
+
+fn without_type(mut document: Value) -> Value {
+    if let Some(fields) = document.as_object_mut() {
+        fields.remove("kind");
+        fields.remove("apiVersion");
+    }
+    document
 }
 
 fn partial_type() -> TypeRef {

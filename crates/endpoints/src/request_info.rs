@@ -65,6 +65,12 @@ impl RequestInfo {
         info
     }
 
+    /// Whether it may take any time: watches, and what a client does with a node through the server.
+    pub fn is_long_running(&self) -> bool {
+        const SUBRESOURCES: [&str; 5] = ["attach", "exec", "log", "portforward", "proxy"];
+        self.is_resource && (self.verb == "watch" || SUBRESOURCES.contains(&self.subresource.as_str()))
+    }
+
     fn read_resource(&mut self, parts: &[&str]) {
         let parts = match parts {
             ["watch", rest @ ..] if !rest.is_empty() => {

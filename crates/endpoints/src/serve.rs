@@ -8,6 +8,8 @@ use crate::{
     auth::{ClientCertificate, VerifiedLately},
     body::Body,
     gather::{Gather, Taking},
+    host,
+    request_line::RequestLines,
     stopping::Stopping,
     together::{Begun, Together},
 };
@@ -318,14 +320,14 @@ impl Connection {
             let connection = Box::pin(Together::new(connection, begun, gather));
             Box::pin(serve_http2(connection, line, self.protocols.limits, self.stopping))
         } else {
-            let stream = TokioIo::new(stream);
+            let stream = TokioIo::new(RequestLines::new(stream));
             let connection = Box::pin(self.protocols.http1.serve_connection(stream, service).with_upgrades());
             Box::pin(serve_http1(connection, line, self.stopping))
         }
     }
 }
 
-type Http1<S, A> = http1::UpgradeableConnection<TokioIo<S>, A>;
+type Http1<S, A> = http1::UpgradeableConnection<TokioIo<RequestLines<S>>, A>;
 type Http2<S, A> = http2::Connection<TokioIo<Gather<S>>, A, Begun>;
 
 async fn serve_http1<S, A>(mut connection: Pin<Box<Http1<S, A>>>, line: Arc<Line>, stopping: Stopping)
@@ -443,7 +445,10 @@ fn service(
     certificate: Option<Arc<ClientCertificate>>,
     line: Arc<Line>,
 ) -> impl Service<Request<Incoming>, Response = Response<Body>, Error = Infallible, Future = Answering> {
-    service_fn(move |request| -> Answering {
+    service_fn(move |request: Request<Incoming>| -> Answering {
+        if let Some(refused) = host::refusal(request.version(), request.headers()) {
+            return Box::pin(std::future::ready(Ok(refused)));
+        }
         let (api, certificate, line) = (Arc::clone(&api), certificate.clone(), Arc::clone(&line));
         line.ask();
         // hyper keeps room for an answer under way for as long as the connection lasts: the box is the room.

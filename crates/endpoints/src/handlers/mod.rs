@@ -4,6 +4,7 @@ mod read;
 mod write;
 mod delete;
 mod review;
+mod components;
 
 pub(crate) use read::watch;
 
@@ -189,7 +190,10 @@ pub(crate) async fn handle(
     deadline: Instant,
 ) -> Result<Answer, Refused> {
     let call = Call { api, pass, route, deadline: Some(deadline) };
+    let is_component = route.resource.ty == "core.v1.ComponentStatus";
     let answer = match route.action {
+        Action::Get if is_component => call.get_component().await,
+        Action::List if is_component => call.list_components().await,
         Action::Get => call.get().await,
         Action::List => call.list().await,
         Action::Create => call.create(&body).await,

@@ -19,7 +19,7 @@ use serde_json::{Value, json};
 
 impl Call<'_> {
     pub(super) async fn review(&self, body: &[u8]) -> Result<Answer, Status> {
-        let renderer = self.renderer(Answering::One)?;
+        let renderer = self.renderer(Answering::Untabled)?;
         let resource = self.route.resource;
         let options = WriteOptions::from_query(&self.pass.query.pairs(), Writing::Create)?;
         let decoded = codec::decode(&self.sent(body)?, Expected::of(resource), options.field_validation)?;

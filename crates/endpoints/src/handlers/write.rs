@@ -152,7 +152,7 @@ impl Call<'_> {
     }
 
     pub(super) async fn bind(&self, body: &[u8]) -> Result<Answer, Status> {
-        let renderer = self.renderer(Answering::One)?;
+        let renderer = self.renderer(Answering::Untabled)?;
         let options = self.write_options(Writing::Create)?;
         let expected = expected("", "Binding", "core.v1.Binding");
         let decoded = codec::decode(&self.sent(body)?, expected, options.field_validation)?;
@@ -169,7 +169,7 @@ impl Call<'_> {
     }
 
     pub(super) async fn evict(&self, body: &[u8]) -> Result<Answer, Status> {
-        let renderer = self.renderer(Answering::One)?;
+        let renderer = self.renderer(Answering::Untabled)?;
         let options = self.write_options(Writing::Create)?;
         let expected = expected("policy", "Eviction", "policy.v1.Eviction");
         let decoded = codec::decode(&self.sent(body)?, expected, options.field_validation)?;
@@ -187,7 +187,7 @@ impl Call<'_> {
     }
 
     pub(super) async fn request_token(&self, body: &[u8]) -> Result<Answer, Status> {
-        let renderer = self.renderer(Answering::One)?;
+        let renderer = self.renderer(Answering::Untabled)?;
         let options = self.write_options(Writing::Create)?;
         let expected = expected("authentication.k8s.io", "TokenRequest", "authentication.v1.TokenRequest");
         let decoded = codec::decode(&self.sent(body)?, expected, options.field_validation)?;

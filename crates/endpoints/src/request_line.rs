@@ -1,0 +1,250 @@
+//! The requests of an HTTP/1 connection, in a form that the HTTP library takes.
+//!
+//! Go takes request targets that the library refuses, such as `/api/v1/pods?labelSelector=a>1`. So the bytes that it does
+//! not take are percent-encoded on their way to it.
+//!
+//! Kept true: only targets are changed, and they mean the same. Whatever else comes is passed on as it is; after a
+//! request whose end is not plain to see (a chunked body, another protocol), all that follows is.
+
+use std::{
+    io,
+    pin::Pin,
+    task::{Context, Poll, ready},
+};
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+
+/// How long a header line may be that is looked at; those that matter are short.
+const HEADER_BYTES_MAX: usize = 64;
+
+/// A stream whose requests are read in that form.
+pub(crate) struct RequestLines<S> {
+    stream: S,
+    at: At,
+    /// What was read and changed, and there was no room for.
+    pending: Vec<u8>,
+}
+
+/// Where in a request the next byte belongs.
+#[derive(Debug, PartialEq, Eq)]
+enum At {
+    Method,
+    Target,
+    Version {
+        body_bytes: u64,
+    },
+    /// The beginning of a header line, as far as it is looked at.
+    Header {
+        line: Vec<u8>,
+        body_bytes: u64,
+    },
+    Body {
+        left: u64,
+    },
+    /// Beyond what is followed.
+    Anywhere,
+}
+
+impl<S> RequestLines<S> {
+    pub(crate) fn new(stream: S) -> RequestLines<S> {
+        RequestLines { stream, at: At::Method, pending: Vec::new() }
+    }
+}
+
+impl At {
+    /// Follows these bytes. Returns them in another form if they need one.
+    fn follow(&mut self, bytes: &[u8]) -> Option<Vec<u8>> {
+        let mut changed: Option<Vec<u8>> = None;
+        let mut at = 0;
+        while at < bytes.len() {
+            match self {
+                At::Anywhere => break,
+                At::Body { left } => {
+                    let here = usize::try_from(*left).unwrap_or(usize::MAX).min(bytes.len() - at);
+                    *left -= here as u64;
+                    if *left == 0 {
+                        *self = At::Method;
+                    }
+                    if let Some(changed) = &mut changed {
+                        changed.extend_from_slice(&bytes[at..at + here]);
+                    }
+                    at += here;
+                    continue;
+                }
+                _ => {}
+            }
+            let byte = bytes[at];
+            if *self == At::Target && is_encoded(byte) {
+                let changed = changed.get_or_insert_with(|| bytes[..at].to_vec());
+                changed.extend_from_slice(format!("%{byte:02X}").as_bytes());
+            } else {
+                if let Some(changed) = &mut changed {
+                    changed.push(byte);
+                }
+                self.step(byte);
+            }
+            at += 1;
+        }
+        if let Some(changed) = &mut changed {
+            changed.extend_from_slice(&bytes[at..]);
+        }
+        changed
+    }
+
+    fn step(&mut self, byte: u8) {
+        match (&mut *self, byte) {
+            (At::Method, b' ') => *self = At::Target,
+            // Nothing that begins so is a request with a target.
+            (At::Method, b'\r' | b'\n' | b'A'..=b'Z') => {}
+            (At::Method, _) => *self = At::Anywhere,
+            (At::Target, b' ') => *self = At::Version { body_bytes: 0 },
+            (At::Target, b'\r' | b'\n') => *self = At::Anywhere,
+            (At::Version { body_bytes }, b'\n') => {
+                *self = At::Header { line: Vec::new(), body_bytes: *body_bytes };
+            }
+            (At::Header { line, body_bytes }, b'\n') => *self = after_header(line, *body_bytes),
+            (At::Header { line, .. }, byte) if line.len() < HEADER_BYTES_MAX => {
+                line.push(byte.to_ascii_lowercase());
+            }
+            _ => {}
+        }
+    }
+}
+
+/// Where the next byte belongs after a header line, in lower case.
+fn after_header(line: &[u8], body_bytes: u64) -> At {
+    let line = line.trim_ascii();
+    if line.is_empty() {
+        return if body_bytes == 0 { At::Method } else { At::Body { left: body_bytes } };
+    }
+    let mut parts = line.splitn(2, |byte| *byte == b':');
+    let (name, value) = (parts.next().unwrap_or_default(), parts.next().unwrap_or_default());
+    let body_bytes = match name {
+        b"transfer-encoding" | b"upgrade" | b"expect" => return At::Anywhere,
+        b"content-length" => {
+            let length = std::str::from_utf8(value.trim_ascii()).ok().and_then(|text| text.parse().ok());
+            match length {
+                Some(length) if body_bytes == 0 => length,
+                _ => return At::Anywhere,
+            }
+        }
+        _ => body_bytes,
+    };
+    At::Header { line: Vec::new(), body_bytes }
+}
+
+/// Whether a byte of a target is one that Go takes and the library does not take as it is.
+fn is_encoded(byte: u8) -> bool {
+    byte >= 0x80 || b"\"#<>\\^`{|}".contains(&byte)
+}
+
+impl<S: AsyncRead + Unpin> AsyncRead for RequestLines<S> {
+    fn poll_read(
+        self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        buffer: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        let this = self.get_mut();
+        if this.pending.is_empty() {
+            let before = buffer.filled().len();
+            ready!(Pin::new(&mut this.stream).poll_read(context, buffer))?;
+            match this.at.follow(&buffer.filled()[before..]) {
+                None => return Poll::Ready(Ok(())),
+                Some(changed) => {
+                    buffer.set_filled(before);
+                    this.pending = changed;
+                }
+            }
+        }
+        let now = this.pending.len().min(buffer.remaining());
+        buffer.put_slice(&this.pending[..now]);
+        this.pending.drain(..now);
+        if this.pending.is_empty() {
+            this.pending = Vec::new();
+        }
+        Poll::Ready(Ok(()))
+    }
+}
+
+impl<S: AsyncWrite + Unpin> AsyncWrite for RequestLines<S> {
+    fn poll_write(self: Pin<&mut Self>, context: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
+        Pin::new(&mut self.get_mut().stream).poll_write(context, bytes)
+    }
+
+    fn poll_write_vectored(
+        self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        slices: &[io::IoSlice<'_>],
+    ) -> Poll<io::Result<usize>> {
+        Pin::new(&mut self.get_mut().stream).poll_write_vectored(context, slices)
+    }
+
+    fn is_write_vectored(&self) -> bool {
+        self.stream.is_write_vectored()
+    }
+
+    fn poll_flush(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.get_mut().stream).poll_flush(context)
+    }
+
+    fn poll_shutdown(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.get_mut().stream).poll_shutdown(context)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use tokio::io::AsyncReadExt;
+
+    /// What the library reads when these bytes come, and nothing of what it may do is left out: any split of them.
+    async fn check(sent: &str, read: &str) {
+        for split in 0..sent.len() {
+            let (first, second) = sent.as_bytes().split_at(split);
+            let mut lines = RequestLines::new(first.chain(second));
+            let mut all = Vec::new();
+            let mut piece = [0; 7];
+            loop {
+                match lines.read(&mut piece).await.unwrap() {
+                    0 => break,
+                    count => all.extend_from_slice(&piece[..count]),
+                }
+            }
+            assert_eq!(String::from_utf8_lossy(&all), read, "split at {split}");
+        }
+    }
+
+    #[tokio::test]
+    async fn targets_are_encoded_and_nothing_else_is() {
+        let plain = "GET /a?b=%3E HTTP/1.1\r\nHost: <x>\r\n\r\n";
+        check(plain, plain).await;
+        check(
+            "GET /<a>?b=c>\"1|é HTTP/1.1\r\nHost: <x>\r\n\r\n",
+            "GET /%3Ca%3E?b=c%3E%221%7C%C3%A9 HTTP/1.1\r\nHost: <x>\r\n\r\n",
+        )
+        .await;
+    }
+
+    #[tokio::test]
+    async fn the_request_after_a_body_is_found() {
+        check(
+            "POST /a HTTP/1.1\r\nContent-Length: 4\r\n\r\n<>\r\nGET /<> HTTP/1.1\r\n\r\nGET /> HTTP/1.1\r\n\r\n",
+            "POST /a HTTP/1.1\r\nContent-Length: 4\r\n\r\n<>\r\nGET /%3C%3E HTTP/1.1\r\n\r\nGET /%3E HTTP/1.1\r\n\r\n",
+        )
+        .await;
+    }
+
+    #[tokio::test]
+    async fn what_follows_a_body_of_unknown_length_is_left_alone() {
+        for header in [
+            "Transfer-Encoding: chunked",
+            "upgrade: websocket",
+            "Content-Length: x",
+            "Content-Length: 1\r\nContent-Length: 2",
+        ] {
+            let sent = format!("POST /a HTTP/1.1\r\n{header}\r\n\r\nGET /<> HTTP/1.1\r\n\r\n");
+            check(&sent, &sent).await;
+        }
+        let sent = "GET /a\r\nGET /<> HTTP/1.1\r\n\r\n";
+        check(sent, sent).await;
+    }
+}
