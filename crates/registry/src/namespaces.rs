@@ -1,13 +1,14 @@
 //! Empties deleted namespaces, so that no controller is needed for it.
 //!
-//! A namespace that is marked for deletion loses its objects, resource by resource; what has finalizers stays until they
-//! are gone; when nothing is left the namespace's own finalizer is removed, and with it the namespace.
+//! A namespace that is marked for deletion loses its pods first, then its other objects, resource by resource; what has
+//! finalizers stays until they are gone; when nothing is left the namespace's own finalizer is removed, and with it the
+//! namespace. How far it is stands in the namespace's conditions, as the controller manager writes them.
 
 use crate::{
     admission::known,
-    kinds::RESOURCES,
-    options::{DeleteOptions, WriteOptions},
-    rest::{Change, Registry, Target, document_of},
+    kinds::{RESOURCES, Resource},
+    options::{DeleteOptions, Propagation, WriteOptions},
+    rest::{Change, Deleted, Registry, Target, document_of},
     schema::{self, Timestamp},
     strategy::{Part, Requester},
     subresource::set_condition,
@@ -22,7 +23,7 @@ use keepwatch_storage::{ListRequest, WatchEvent, WatchRequest};
 use parking_lot::Mutex;
 use serde_json::{Value, json};
 use std::{
-    collections::{BTreeMap, HashSet},
+    collections::{BTreeMap, BTreeSet, HashSet},
     sync::Arc,
     time::Duration,
 };
@@ -73,75 +74,133 @@ fn holds_contents(namespace: &Value) -> bool {
 }
 
 async fn is_due(registry: &Registry, namespace: &str) -> bool {
+    matches!(due(registry, namespace).await, Ok(Some(_)))
+}
+
+/// The uid of a namespace that is to be emptied; none if it is not, or is gone.
+async fn due(registry: &Registry, namespace: &str) -> Result<Option<String>, Status> {
     let target = Target { resource: known("", "namespaces"), namespace: "", name: namespace };
-    let found = registry.get(target, Position::MostRecent).await;
-    found
-        .map(|object| document_of(&object.value, None))
-        .is_ok_and(|own| is_deleting(&own) && holds_contents(&own))
+    match registry.get(target, Position::MostRecent).await {
+        Ok(object) => {
+            let own = document_of(&object.value, None);
+            let uid = text(&own, &["metadata", "uid"]).to_owned();
+            Ok((is_deleting(&own) && holds_contents(&own)).then_some(uid))
+        }
+        Err(status) if status.code == 404 => Ok(None),
+        Err(status) => Err(status),
+    }
 }
 
 async fn empty(registry: &Registry, namespace: &str) {
     let mut wait = RETRY_MIN;
     loop {
-        match delete_contents(registry, namespace).await {
-            Ok(left) if left.is_empty() => match finalize(registry, namespace).await {
-                Ok(()) => return,
-                Err(status) if status.code == 404 => return,
-                Err(error) => tracing::warn!(namespace, %error, "a namespace could not be finalized"),
-            },
-            Ok(left) => match tell_what_is_left(registry, namespace, &left).await {
-                Err(status) if status.code == 404 => return,
-                _ => {}
-            },
-            Err(error) => tracing::warn!(namespace, %error, "a namespace could not be emptied"),
+        // Another server may have been faster, and the name may belong to another namespace by now.
+        match due(registry, namespace).await {
+            Ok(None) => return,
+            Ok(Some(uid)) => {
+                if try_to_empty(registry, namespace, &uid).await {
+                    return;
+                }
+            }
+            Err(error) => tracing::warn!(namespace, %error, "a namespace could not be read"),
         }
         tokio::time::sleep(wait).await;
         wait = (wait * 2).min(RETRY_MAX);
     }
 }
 
-/// What still holds a namespace: how many objects of a resource, and which finalizers they have.
+/// Deletes what can be deleted and writes down what is left. Returns whether nothing is left to do.
+async fn try_to_empty(registry: &Registry, namespace: &str, uid: &str) -> bool {
+    let left = delete_contents(registry, namespace).await;
+    for error in &left.failures {
+        tracing::warn!(namespace, %error, "a namespace could not be emptied");
+    }
+    // They are written even if all is gone: others may have finalizers of their own on the namespace.
+    match write_conditions(registry, namespace, uid, &left).await {
+        Err(status) if status.code == 404 => return true,
+        Err(error) => tracing::warn!(namespace, %error, "the conditions of a namespace could not be written"),
+        Ok(()) => {}
+    }
+    if !left.is_empty() {
+        return false;
+    }
+    match finalize(registry, namespace, uid).await {
+        Ok(()) => true,
+        Err(status) if status.code == 404 => true,
+        Err(error) => {
+            tracing::warn!(namespace, %error, "a namespace could not be finalized");
+            false
+        }
+    }
+}
+
+/// What still holds a namespace: how many objects of a resource, which finalizers they have, and what could not be deleted.
 #[derive(Default)]
 struct Left {
     resources: BTreeMap<String, usize>,
     finalizers: BTreeMap<String, usize>,
+    failures: BTreeSet<String>,
+    /// Pods are left, so nothing else was looked at.
+    pods: bool,
 }
 
 impl Left {
     fn is_empty(&self) -> bool {
-        self.resources.is_empty()
+        self.resources.is_empty() && self.failures.is_empty()
     }
 }
 
-async fn delete_contents(registry: &Registry, namespace: &str) -> Result<Left, Status> {
+/// Deletes the pods of a namespace and, once they are gone, everything else: what pods use stays while they run.
+async fn delete_contents(registry: &Registry, namespace: &str) -> Left {
     let mut left = Left::default();
-    let stored = RESOURCES.iter().filter(|r| r.namespaced && r.storage.is_some() && r.stored_as.is_none());
-    for resource in stored {
-        let all = Target { resource, namespace, name: "" };
-        let Some(storage) = registry.storage(resource) else { continue };
-        let request = ListRequest { at: ListAt::MostRecent, ..ListRequest::all() };
-        let found =
-            storage.get_list(&all.key(), request).await.map_err(|error| all.failure("list", error))?;
-        for object in &found.items {
-            let document = document_of(&object.value, None);
-            let one = Target { name: name(&document), ..all };
-            let options =
-                DeleteOptions { grace_period_seconds: overdue(&document).then_some(0), ..Default::default() };
-            if !is_deleting(&document) || options.grace_period_seconds.is_some() {
-                match registry.delete(one, &options).await {
-                    Ok(crate::rest::Deleted::Gone(_)) => continue,
-                    Err(status) if status.code == 404 => continue,
-                    Ok(crate::rest::Deleted::Held(_)) => {}
-                    Err(status) => return Err(status),
-                }
-            }
-            *left.resources.entry(format!("{}.{}", resource.plural, resource.group)).or_default() += 1;
-            for finalizer in finalizers(&document).iter().filter_map(Value::as_str) {
-                *left.finalizers.entry(finalizer.to_owned()).or_default() += 1;
+    let pods = known("", "pods");
+    delete_all(registry, pods, namespace, &mut left).await;
+    left.pods = !left.resources.is_empty();
+    if left.pods {
+        return left;
+    }
+    // Events are counted in both groups that have them, as the controller manager does; versions of one group are not.
+    let is_own = |r: &&Resource| r.stored_as.is_none_or(|stored| stored.group != r.group);
+    let others = RESOURCES.iter().filter(|r| r.namespaced && r.storage.is_some() && r.ty != pods.ty);
+    for resource in others.filter(is_own) {
+        delete_all(registry, resource, namespace, &mut left).await;
+    }
+    left
+}
+
+async fn delete_all(registry: &Registry, resource: &'static Resource, namespace: &str, left: &mut Left) {
+    let all = Target { resource, namespace, name: "" };
+    let Some(storage) = registry.storage(resource) else { return };
+    let request = ListRequest { at: ListAt::MostRecent, ..ListRequest::all() };
+    let found = match storage.get_list(&all.key(), request).await {
+        Ok(found) => found,
+        Err(error) => {
+            left.failures.insert(all.failure("list", error).message);
+            return;
+        }
+    };
+    for object in &found.items {
+        let document = document_of(&object.value, None);
+        let one = Target { name: name(&document), ..all };
+        let options = DeleteOptions {
+            grace_period_seconds: overdue(&document).then_some(0),
+            // Everything in the namespace goes, so nothing is kept for want of an owner.
+            propagation: Some(Propagation::Background),
+            ..Default::default()
+        };
+        if !is_deleting(&document) || options.grace_period_seconds.is_some() {
+            match registry.delete(one, &options).await {
+                Ok(Deleted::Gone(_)) => continue,
+                Err(status) if status.code == 404 => continue,
+                Ok(Deleted::Held(_)) => {}
+                Err(status) => drop(left.failures.insert(status.message)),
             }
         }
+        *left.resources.entry(format!("{}.{}", resource.plural, resource.group)).or_default() += 1;
+        for finalizer in finalizers(&document).iter().filter_map(Value::as_str) {
+            *left.finalizers.entry(finalizer.to_owned()).or_default() += 1;
+        }
     }
-    Ok(left)
 }
 
 /// Whether an object had the time that it was given to end: nobody ended it, so the server does.
@@ -151,10 +210,11 @@ fn overdue(document: &Value) -> bool {
         && text(document, &["kind"]) == "Pod"
 }
 
-async fn finalize(registry: &Registry, namespace: &str) -> Result<(), Status> {
+async fn finalize(registry: &Registry, namespace: &str, uid: &str) -> Result<(), Status> {
     let target = Target { resource: known("", "namespaces"), namespace: "", name: namespace };
     let object = registry.get(target, Position::MostRecent).await?;
     let mut document = document_of(&object.value, Some(object.revision));
+    must_be_the_same(target, &document, uid)?;
     let others: Vec<Value> =
         list(&document, &["spec", "finalizers"]).iter().filter(|own| **own != CONTENTS).cloned().collect();
     fields(&mut document, &["spec"]).insert("finalizers".to_owned(), Value::Array(others));
@@ -163,31 +223,24 @@ async fn finalize(registry: &Registry, namespace: &str) -> Result<(), Status> {
     registry.update(target, Part::Finalize, change, &options, &Requester::default()).await.map(drop)
 }
 
-async fn tell_what_is_left(registry: &Registry, namespace: &str, left: &Left) -> Result<(), Status> {
+/// A namespace of that name that was made later is another one.
+fn must_be_the_same(target: Target<'_>, document: &Value, uid: &str) -> Result<(), Status> {
+    if text(document, &["metadata", "uid"]) == uid { Ok(()) } else { Err(target.not_found()) }
+}
+
+async fn write_conditions(
+    registry: &Registry,
+    namespace: &str,
+    uid: &str,
+    left: &Left,
+) -> Result<(), Status> {
     let target = Target { resource: known("", "namespaces"), namespace: "", name: namespace };
-    let resources: Vec<String> = left
-        .resources
-        .iter()
-        .map(|(resource, count)| format!("{resource} has {count} resource instances"))
-        .collect();
-    let finalizers: Vec<String> =
-        left.finalizers.iter().map(|(name, count)| format!("{name} in {count} resource instances")).collect();
+    let conditions = conditions(left);
     registry
         .change_stored(target, false, |document| {
-            for (kind, reason, message) in NOTHING_FAILED {
-                tell(document, kind, "False", reason, message);
-            }
-            let (kind, words) = ("NamespaceContentRemaining", "Some resources are remaining: ");
-            match resources.join(", ").as_str() {
-                "" => tell(document, kind, "False", "ContentRemoved", "All content successfully removed"),
-                left => tell(document, kind, "True", "SomeResourcesRemain", &format!("{words}{left}")),
-            }
-            let kind = "NamespaceFinalizersRemaining";
-            let words = "Some content in the namespace has finalizers remaining: ";
-            let none = "All content-preserving finalizers finished";
-            match finalizers.join(", ").as_str() {
-                "" => tell(document, kind, "False", "ContentHasNoFinalizers", none),
-                left => tell(document, kind, "True", "SomeFinalizersRemain", &format!("{words}{left}")),
+            must_be_the_same(target, document, uid)?;
+            for (kind, problem) in &conditions {
+                set_namespace_condition(document, kind, problem.as_ref());
             }
             Ok(())
         })
@@ -195,30 +248,63 @@ async fn tell_what_is_left(registry: &Registry, namespace: &str, left: &Left) ->
         .map(drop)
 }
 
-/// What is told of a namespace whose contents do not go at once, besides what is left.
-const NOTHING_FAILED: [(&str, &str, &str); 3] = [
-    ("NamespaceDeletionDiscoveryFailure", "ResourcesDiscovered", "All resources successfully discovered"),
-    (
-        "NamespaceDeletionGroupVersionParsingFailure",
-        "ParsedGroupVersions",
-        "All legacy kube types successfully parsed",
-    ),
-    (
-        "NamespaceDeletionContentFailure",
-        "ContentDeleted",
-        "All content successfully deleted, may be waiting on finalization",
-    ),
-];
+/// A reason and a message.
+type Problem = (&'static str, String);
 
-fn tell(document: &mut Value, kind: &str, status: &str, reason: &str, message: &str) {
-    let known = list(document, &["status", "conditions"]).iter().find(|own| text(own, &["type"]) == kind);
-    let is_told = |own: &Value| text(own, &["status"]) == status && text(own, &["message"]) == message;
-    if known.is_some_and(is_told) {
-        return;
+/// What is written about each condition of a namespace; nothing where all is well.
+fn conditions(left: &Left) -> [(&'static str, Option<Problem>); 5] {
+    let joined = |counts: &BTreeMap<String, usize>, word: &str| {
+        let each: Vec<String> =
+            counts.iter().map(|(name, count)| format!("{name} {word} {count} resource instances")).collect();
+        // While pods are left nobody has counted the rest, and the controller manager then says nothing of either.
+        (!each.is_empty() && !left.pods).then(|| each.join(", "))
+    };
+    let failures: Vec<&str> = left.failures.iter().map(String::as_str).collect();
+    let failed = (!failures.is_empty()).then(|| {
+        let all = failures.join(", ");
+        format!("Failed to delete all resource types, {} remaining: {all}", failures.len())
+    });
+    let resources = joined(&left.resources, "has").map(|all| format!("Some resources are remaining: {all}"));
+    let finalizers = joined(&left.finalizers, "in")
+        .map(|all| format!("Some content in the namespace has finalizers remaining: {all}"));
+    [
+        ("NamespaceDeletionDiscoveryFailure", None),
+        ("NamespaceDeletionGroupVersionParsingFailure", None),
+        ("NamespaceDeletionContentFailure", failed.map(|message| ("ContentDeletionFailed", message))),
+        ("NamespaceContentRemaining", resources.map(|message| ("SomeResourcesRemain", message))),
+        ("NamespaceFinalizersRemaining", finalizers.map(|message| ("SomeFinalizersRemain", message))),
+    ]
+}
+
+/// The reason and the message of a condition that reports no problem.
+fn without_problem(kind: &str) -> (&'static str, &'static str) {
+    match kind {
+        "NamespaceDeletionDiscoveryFailure" => {
+            ("ResourcesDiscovered", "All resources successfully discovered")
+        }
+        "NamespaceDeletionGroupVersionParsingFailure" => {
+            ("ParsedGroupVersions", "All legacy kube types successfully parsed")
+        }
+        "NamespaceDeletionContentFailure" => {
+            ("ContentDeleted", "All content successfully deleted, may be waiting on finalization")
+        }
+        "NamespaceContentRemaining" => ("ContentRemoved", "All content successfully removed"),
+        _ => ("ContentHasNoFinalizers", "All content-preserving finalizers finished"),
     }
+}
+
+/// Writes one condition. Its time changes with its status alone.
+fn set_namespace_condition(document: &mut Value, kind: &str, problem: Option<&Problem>) {
+    let status = if problem.is_some() { "True" } else { "False" };
+    let (reason, message) =
+        problem.map_or(without_problem(kind), |(reason, message)| (*reason, message.as_str()));
+    let known = list(document, &["status", "conditions"]).iter().find(|own| text(own, &["type"]) == kind);
+    let since = known
+        .filter(|own| text(own, &["status"]) == status)
+        .and_then(|own| at(own, &["lastTransitionTime"]).cloned())
+        .unwrap_or_else(|| schema::time(Timestamp::now()).into());
     let condition = json!({
-        "type": kind, "status": status, "lastTransitionTime": schema::time(Timestamp::now()),
-        "reason": reason, "message": message,
+        "type": kind, "status": status, "lastTransitionTime": since, "reason": reason, "message": message,
     });
     set_condition(document, condition);
 }

@@ -182,16 +182,15 @@ async fn a_deleted_namespace_is_emptied_and_goes() {
         world.post("configmaps n2", map("a")).await.ok();
         let held = world.delete("namespaces n").await;
         assert!(!held.gone);
-        // What only a controller ends stays: claims wait for theirs, jobs and replication controllers for the collector.
+        // What only a controller ends stays: claims wait for theirs.
         let left = || async {
             let keys = world.keys("/registry/").await;
-            keys.iter().filter(|key| key.contains("/n/")).count() == 3
+            keys.iter().filter(|key| key.contains("/n/")).count() == 1
         };
         until("all else is gone", left).await;
-        for kind in ["persistentvolumeclaims", "jobs", "replicationcontrollers"] {
-            let at = format!("{kind} n/a");
-            assert_eq!(world.merge(&at, json!({"metadata": {"finalizers": null}})).await.line(), "200");
-        }
+        let freed =
+            world.merge("persistentvolumeclaims n/a", json!({"metadata": {"finalizers": null}})).await;
+        assert_eq!(freed.line(), "200");
         world.until_gone("namespaces n").await;
         let left = world.keys("/registry/").await;
         assert!(!left.iter().any(|key| key.contains("/n/")), "{left:?}");
@@ -235,6 +234,65 @@ async fn a_namespace_waits_for_what_has_finalizers_and_says_so() {
     for at in ["configmaps n/a", "deployments n/d"] {
         world.merge(at, json!({"metadata": {"finalizers": null}})).await.ok();
     }
+    world.until_gone("namespaces n").await;
+}
+
+/// What pods use (their claims, secrets and network policies) stays while they run.
+#[tokio::test]
+async fn a_namespace_loses_its_pods_before_anything_else() {
+    let world = World::new().await.emptying();
+    world.namespace("n").await;
+    world.post("configmaps n", map("a")).await.ok();
+    world
+        .post(
+            "events n",
+            json!({"metadata": {"name": "e", "finalizers": ["example.com/x"]},
+        "involvedObject": {"namespace": "n"}, "reason": "r"}),
+        )
+        .await
+        .ok();
+    let mut held = pod("p");
+    held["metadata"]["finalizers"] = json!(["example.com/x"]);
+    world.post("pods n", held).await.ok();
+    world.delete("namespaces n").await.ok();
+    let told = |namespace: &Value| -> Vec<String> {
+        let conditions = namespace["status"]["conditions"].as_array().cloned().unwrap_or_default();
+        let part = |one: &Value, name: &str| one[name].as_str().unwrap_or_default().to_owned();
+        conditions
+            .iter()
+            .map(|one| ["type", "status", "reason", "message"].map(|name| part(one, name)).join("|"))
+            .collect()
+    };
+    let nothing_failed = [
+        "NamespaceDeletionDiscoveryFailure|False|ResourcesDiscovered|All resources successfully discovered",
+        "NamespaceDeletionGroupVersionParsingFailure|False|ParsedGroupVersions|All legacy kube types successfully parsed",
+        "NamespaceDeletionContentFailure|False|ContentDeleted|All content successfully deleted, may be waiting on finalization",
+    ];
+    until("the conditions are written", || async { told(&world.get("namespaces n").await.ok()).len() == 5 })
+        .await;
+    let waiting = world.get("namespaces n").await.ok();
+    // The controller manager counts nothing either while pods are left.
+    let nothing_left = [
+        "NamespaceContentRemaining|False|ContentRemoved|All content successfully removed",
+        "NamespaceFinalizersRemaining|False|ContentHasNoFinalizers|All content-preserving finalizers finished",
+    ];
+    assert_eq!(told(&waiting), [&nothing_failed[..], &nothing_left].concat());
+    assert_eq!(world.get("configmaps n/a").await.code, 200, "only pods are gone");
+
+    world.merge("pods n/p", json!({"metadata": {"finalizers": null}})).await.ok();
+    let events_left = [
+        "NamespaceContentRemaining|True|SomeResourcesRemain|Some resources are remaining: \
+         events. has 1 resource instances, events.events.k8s.io has 1 resource instances",
+        "NamespaceFinalizersRemaining|True|SomeFinalizersRemain|Some content in the namespace has finalizers remaining: \
+         example.com/x in 2 resource instances",
+    ];
+    let expected = [&nothing_failed[..], &events_left].concat();
+    until("what is left is told", || async { told(&world.get("namespaces n").await.ok()) == expected }).await;
+    let later = world.get("namespaces n").await.ok();
+    let since = |namespace: &Value| namespace["status"]["conditions"][0]["lastTransitionTime"].clone();
+    assert_eq!(since(&later), since(&waiting), "a condition's time changes with its status");
+    assert_eq!(world.get("configmaps n/a").await.code, 404);
+    world.merge("events n/e", json!({"metadata": {"finalizers": null}})).await.ok();
     world.until_gone("namespaces n").await;
 }
 
