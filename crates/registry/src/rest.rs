@@ -273,6 +273,8 @@ impl Registry {
         match text(&document, &["metadata", "resourceVersion"]).parse::<u64>() {
             // Zero, and what is no version at all, count as none.
             Ok(0) | Err(_) => drop(fields(&mut document, &["metadata"]).remove("resourceVersion")),
+            // Storage would refuse it, and a dry run does not get that far.
+            Ok(_) if options.dry_run => drop(fields(&mut document, &["metadata"]).remove("resourceVersion")),
             Ok(_) => {
                 return Err(Status::unexplained(
                     "resourceVersion should not be set on objects to be created",
@@ -405,6 +407,7 @@ impl Registry {
         who: &Requester,
     ) -> Result<Written, Status> {
         if let Change::Replace(document) = &change {
+            target.must_be_named(document)?;
             target.must_be_of(document)?;
         }
         self.admit_update(target).await?;
@@ -419,13 +422,13 @@ impl Registry {
             let Some(current) = existing.object else {
                 let Change::Replace(document) = &change else { return Err(target.not_found()) };
                 let document = document.clone();
+                if !creates {
+                    return Err(target.not_found());
+                }
                 let uid = text(&document, &["metadata", "uid"]);
                 if !uid.is_empty() {
                     let Some(status) = self.is_gone(target, shelf, uid).await else { continue };
                     return Err(status);
-                }
-                if !creates {
-                    return Err(target.not_found());
                 }
                 // Where nothing is stored, no version is at odds with it.
                 let decoded = Decoded { document: without_version(document), warnings };
@@ -481,13 +484,7 @@ impl Registry {
         };
         match change {
             Change::Replace(_) => must_have_uid(target, &new, current)?,
-            Change::Patch { .. } if name(&new).is_empty() => {
-                let own = target.name;
-                return Err(Status::bad_request(format!(
-                    "the name of the object ({own} based on URL) was undeterminable: name must be provided"
-                )));
-            }
-            Change::Patch { .. } => {}
+            Change::Patch { .. } => target.must_be_named(&new)?,
         }
         target.must_match(&mut new)?;
         must_be_based_on(target, &new, current)?;

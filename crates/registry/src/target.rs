@@ -56,6 +56,17 @@ impl<'a> Target<'a> {
         status
     }
 
+    /// Refuses an object that does not say its name.
+    pub(crate) fn must_be_named(&self, document: &Value) -> Result<(), Status> {
+        if name(document).is_empty() {
+            let own = self.name;
+            return Err(Status::bad_request(format!(
+                "the name of the object ({own} based on URL) was undeterminable: name must be provided"
+            )));
+        }
+        Ok(())
+    }
+
     /// Refuses another name or namespace than the path has.
     pub(crate) fn must_be_of(&self, document: &Value) -> Result<(), Status> {
         let given = text(document, &["metadata", "namespace"]);

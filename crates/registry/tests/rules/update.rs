@@ -55,7 +55,11 @@ async fn the_name_and_namespace_are_those_of_the_path() {
     let elsewhere = json!({"metadata": {"name": "a", "namespace": "kube-system"}});
     let refused = world.put("configmaps default/a", elsewhere).await;
     assert_eq!(refused.code, 400, "{}", refused.line());
-    assert_eq!(world.put("configmaps default/a", json!({"data": {"k": "1"}})).await.line(), "200");
+    let unnamed = json!({"metadata": {"name": ""}, "data": {"k": "1"}});
+    let why =
+        "400 BadRequest: the name of the object (a based on URL) was undeterminable: name must be provided";
+    assert_eq!(world.put("configmaps default/a", unnamed.clone()).await.line(), why);
+    assert_eq!(world.put("configmaps default/absent", unnamed).await.line(), why.replace("(a", "(absent"));
 }
 
 #[tokio::test]
@@ -72,22 +76,21 @@ async fn a_write_into_a_missing_namespace_says_so_and_a_delete_does_not() {
     assert_eq!(world.get("configmaps nons/a").await.line(), why);
 }
 
-/// A replacement that carries a uid means one object; that it is gone is a conflict and not merely nothing found, and no
-/// new object takes its place. Controllers that write back what they had read meet this whenever they lose to a delete.
+/// A replacement that carries a uid means one object. Where a replacement could create an object, that the one is gone is a
+/// conflict and not merely nothing found, and no new object takes its place.
 #[tokio::test]
-async fn replacing_a_missing_object_by_its_uid_is_a_conflict_and_creates_nothing() {
+async fn replacing_a_missing_object_by_its_uid_creates_nothing() {
     let world = World::new().await;
     let before = world.everything().await;
     let uid = "11111111-2222-3333-4444-555555555555";
-    for (at, what) in
-        [("configmaps default/a", "configmaps"), ("leases default/a", "leases.coordination.k8s.io")]
-    {
-        let refused = world.put(at, json!({"metadata": {"name": "a", "uid": uid}})).await;
-        let start = format!("409 Conflict: Operation cannot be fulfilled on {what} \"a\": ");
-        let end = format!("Precondition failed: UID in precondition: {uid}, UID in object meta: ");
-        let line = refused.line();
-        assert!(line.starts_with(&start) && line.ends_with(&end), "{line}");
-    }
+    let sent = json!({"metadata": {"name": "a", "uid": uid}});
+    let refused = world.put("configmaps default/a", sent.clone()).await;
+    assert_eq!(refused.line(), "404 NotFound: configmaps \"a\" not found");
+    let refused = world.put("leases default/a", sent).await;
+    let start = "409 Conflict: Operation cannot be fulfilled on leases.coordination.k8s.io \"a\": ";
+    let end = format!("Precondition failed: UID in precondition: {uid}, UID in object meta: ");
+    let line = refused.line();
+    assert!(line.starts_with(start) && line.ends_with(&end), "{line}");
     assert_eq!(world.everything().await, before);
 }
 

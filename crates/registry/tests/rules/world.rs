@@ -330,6 +330,11 @@ impl World {
         let options = WriteOptions::from_query(&place.query, Writing::Update)?;
         let scales = place.subresource == "scale";
         let ty = if scales { scale() } else { Expected::of(place.target.resource) };
+        // A replacement has to be named; only tests that are about this say so themselves.
+        let mut document = document;
+        if document.pointer("/metadata/name").is_none() {
+            document["metadata"]["name"] = place.target.name.into();
+        }
         let decoded = decode(&document, ty, &options)?;
         let mut answer = self.change(&place, Change::Replace(decoded.document), &options).await?;
         answer.warnings.splice(0..0, decoded.warnings);
