@@ -40,7 +40,8 @@ impl Cause {
             Value::String(text) => Quoted(text).to_string(),
             other => other.to_string(),
         };
-        Cause::new("FieldValueInvalid", format!("Invalid value: {value}: {detail}"), field)
+        let detail = if detail.is_empty() { String::new() } else { format!(": {detail}") };
+        Cause::new("FieldValueInvalid", format!("Invalid value: {value}{detail}"), field)
     }
 
     /// A value that is not among those `supported`.

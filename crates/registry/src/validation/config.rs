@@ -11,6 +11,7 @@ use super::{
 };
 use crate::schema::Quantity;
 
+const FEATURE_BYTES_MAX: usize = 253;
 const DATA_BYTES_MAX: usize = 1024 * 1024;
 const FROZEN: &str = "field is immutable when `immutable` is set";
 
@@ -139,6 +140,7 @@ pub(super) fn namespace_status(new: &Node, _: &Node, faults: &mut Faults) {
 pub(super) fn node(node: &Node, _: Option<&Node>, faults: &mut Faults) {
     taints(node, faults);
     node_amounts(node, faults);
+    declared_features(node, faults);
     let spec = node.at("spec");
     for range in spec.items("podCIDRs") {
         faults.texts(&range, names::cidr(range.text()));
@@ -193,6 +195,8 @@ fn taints(node: &Node, faults: &mut Faults) {
 
 /// What may change in a node.
 pub(super) fn node_change(new: &Node, old: &Node, faults: &mut Faults) {
+    node_amounts(new, faults);
+    declared_features(new, faults);
     let mut seen = Vec::new();
     let status = new.at("status");
     for address in status.items("addresses") {
@@ -202,15 +206,59 @@ pub(super) fn node_change(new: &Node, old: &Node, faults: &mut Faults) {
         seen.push(address.value);
     }
     let (spec, before) = (new.at("spec"), old.at("spec"));
-    if before.len_of("podCIDRs") > 0 && spec.at("podCIDRs").value != before.at("podCIDRs").value {
+    if before.len_of("podCIDRs") > 0 {
         let detail = "node updates may not change podCIDR except from \"\" to valid";
-        faults.forbidden(&spec.at("podCIDRs"), detail);
+        let changed = if before.len_of("podCIDRs") == spec.len_of("podCIDRs") {
+            let pairs = spec.items("podCIDRs").zip(before.items("podCIDRs"));
+            pairs.filter(|(new, old)| new.text() != old.text()).count()
+        } else {
+            1
+        };
+        // One for each that is another.
+        for _ in 0..changed {
+            faults.forbidden(&spec.at("podCIDRs"), detail);
+        }
     }
     let provider = before.text_of("providerID");
     if !provider.is_empty() && provider != spec.text_of("providerID") {
         let detail = "node updates may not change providerID except from \"\" to valid";
         faults.forbidden(&spec.at("providerID"), detail);
     }
+    taints(new, faults);
+    if spec.text_of("externalID") != before.text_of("externalID") {
+        faults.forbidden(&spec.at("externalID"), "may not be updated");
+    }
+}
+
+/// What a node says it can do: names in order, each once.
+fn declared_features(node: &Node, faults: &mut Faults) {
+    let status = node.at("status");
+    for (at, feature) in status.items("declaredFeatures").enumerate() {
+        let name = feature.text();
+        if name.len() > FEATURE_BYTES_MAX {
+            let detail =
+                format!("invalid feature name {name:?}: must be no more than {FEATURE_BYTES_MAX} characters");
+            faults.invalid(&feature, name, &detail);
+        } else if !is_feature_name(name) {
+            let detail = format!(
+                "invalid feature name {name:?}: must start with an UpperCamelCase segment, with subsequent segments \
+                 separated by '/' (e.g., MyFeature or MyFeature/mySubFeature), and contain only alphanumeric \
+                 characters and slashes"
+            );
+            faults.invalid(&feature, name, &detail);
+        }
+        let next = status.item("declaredFeatures", at + 1);
+        if next.exists() && next.text() == name {
+            faults.duplicate(&next, name);
+        } else if next.exists() && next.text() < name {
+            faults.invalid(&next, next.text(), "list must be sorted alphabetically");
+        }
+    }
+}
+
+fn is_feature_name(name: &str) -> bool {
+    let is_word = |word: &str| !word.is_empty() && word.bytes().all(|b| b.is_ascii_alphanumeric());
+    name.starts_with(|c: char| c.is_ascii_uppercase()) && name.split('/').all(is_word)
 }
 
 /// Limits for what is in a namespace.

@@ -470,16 +470,16 @@ fn resize_policy(container: &Node, around: &Around, faults: &mut Faults) {
 }
 
 fn restart_policy(container: &Node, faults: &mut Faults) {
-    faults.if_given_one_of(&container.at("restartPolicy"), &["Always", "OnFailure", "Never"]);
+    faults.if_given_one_of(&container.at("restartPolicy"), &["Always", "Never", "OnFailure"]);
     if container.len_of("restartPolicyRules") > 0 && !container.has("restartPolicy") {
         let detail = "must specify restartPolicy when restart rules are used";
         faults.required(&container.at("restartPolicy"), detail);
     }
     for rule in container.items("restartPolicyRules") {
-        faults.one_of(&rule.at("action"), &["Restart", "RestartAllContainers"]);
+        faults.must_be_one_of(&rule.at("action"), &["Restart", "RestartAllContainers"]);
         let codes = rule.at("exitCodes");
         if codes.exists() {
-            faults.one_of(&codes.at("operator"), &["In", "NotIn"]);
+            faults.must_be_one_of(&codes.at("operator"), &["In", "NotIn"]);
         } else {
             faults.required(&codes, "must be specified");
         }

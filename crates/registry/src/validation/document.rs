@@ -185,6 +185,31 @@ impl Faults {
         self.0.push(Cause::invalid(at.path.to_string(), &value.into(), detail));
     }
 
+    /// What is there breaks a rule, and is too much to show.
+    pub(super) fn invalid_unshown(&mut self, at: &Node, detail: &str) {
+        let message = format!("Invalid value: {detail}");
+        self.0.push(Cause::new("FieldValueInvalid", message, at.path.to_string()));
+    }
+
+    /// The text has to be one of these. If there is none, they are named all the same.
+    pub(super) fn must_be_one_of(&mut self, at: &Node, supported: &[&str]) {
+        if !supported.contains(&at.text()) {
+            self.not_supported(at, at.text(), supported);
+        }
+    }
+
+    /// The text has to be given, and has to be one of these, which are named in either case.
+    pub(super) fn required_one_of(&mut self, at: &Node, supported: &[&str]) {
+        match at.text() {
+            "" => {
+                let all: Vec<String> = supported.iter().map(|one| format!("\"{one}\"")).collect();
+                self.required(at, &format!("valid values: [{}]", all.join(" ")));
+            }
+            text if supported.contains(&text) => {}
+            text => self.not_supported(at, text, supported),
+        }
+    }
+
     /// The text there breaks these rules.
     pub(super) fn texts(&mut self, at: &Node, details: Vec<String>) {
         for detail in details {
@@ -201,6 +226,11 @@ impl Faults {
     pub(super) fn not_supported_shown(&mut self, at: &Node, shown: &str, supported: &str) {
         let message = format!("Unsupported value: {shown}: supported values: \"{supported}\"");
         self.0.push(Cause::new("FieldValueNotSupported", message, at.path.to_string()));
+    }
+
+    /// The same where several are known.
+    pub(super) fn not_supported_shown_of(&mut self, at: &Node, shown: &str, supported: &[&str]) {
+        self.not_supported_shown(at, shown, &supported.join("\", \""));
     }
 
     /// The text occurs twice.
@@ -225,6 +255,14 @@ impl Faults {
     /// What the text names is not there.
     pub(super) fn not_found(&mut self, at: &Node, value: &str) {
         self.0.push(Cause::not_found(at.path.to_string(), value));
+    }
+
+    /// The same, with the reason.
+    pub(super) fn not_found_because(&mut self, at: &Node, value: &str, detail: &str) {
+        let mut cause = Cause::not_found(at.path.to_string(), value);
+        cause.message.push_str(": ");
+        cause.message.push_str(detail);
+        self.0.push(cause);
     }
 
     /// More bytes than there may be.

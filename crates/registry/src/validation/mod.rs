@@ -165,6 +165,8 @@ struct Rules {
 const WHOLE: &[Step] = &[Step::MetaChange, Step::Meta, Step::Own, Step::Change];
 /// The same, but what may change comes first.
 const CHANGE_FIRST: &[Step] = &[Step::MetaChange, Step::Change, Step::Meta, Step::Own];
+/// What may change comes first, and names are not looked at again.
+const CHANGE_THEN_OWN: &[Step] = &[Step::MetaChange, Step::Change, Step::Own];
 /// Names are not looked at again.
 const SPEC: &[Step] = &[Step::MetaChange, Step::Own, Step::Change];
 /// Only what may change is looked at.
@@ -173,6 +175,8 @@ const CHANGE: &[Step] = &[Step::MetaChange, Step::Change];
 const LATE: &[Step] = &[Step::Meta, Step::Own, Step::MetaChange, Step::Change];
 /// The change of metadata is left to what every kind is asked.
 const ITSELF: &[Step] = &[Step::Meta, Step::Own, Step::Change];
+/// The same, and all but the change is asked twice.
+const TWICE: &[Step] = &[Step::Meta, Step::Own, Step::Meta, Step::Own, Step::Change];
 /// Only the kind's own rules are asked.
 const OWN: &[Step] = &[Step::Own];
 
@@ -197,14 +201,14 @@ fn rules(ty: &str) -> Rules {
         "core.v1.ConfigMap" => row(config::config_map, config::config_map_change, CHANGE_FIRST),
         "core.v1.Secret" => row(config::secret, config::secret_change, CHANGE_FIRST),
         "core.v1.Service" => {
-            row(service::service, service::service_change, CHANGE_FIRST).status(service::balancer_status)
+            row(service::service, service::service_change, CHANGE_THEN_OWN).status(service::balancer_status)
         }
         "core.v1.Endpoints" => row(service::endpoints, any, WHOLE),
         "core.v1.Event" => row(events::event, any, OWN),
         "core.v1.LimitRange" => row(config::limit_range, any, ITSELF),
         "core.v1.Namespace" => row(config::namespace, any, CHANGE).status(config::namespace_status),
-        "core.v1.Node" => row(config::node, config::node_change, SPEC),
-        "core.v1.PersistentVolume" => row(storage::volume, storage::volume_change, ITSELF),
+        "core.v1.Node" => row(config::node, config::node_change, LATE).status(config::node_change),
+        "core.v1.PersistentVolume" => row(storage::volume, storage::volume_change, TWICE),
         "core.v1.PersistentVolumeClaim" => {
             row(storage::claim, storage::claim_change, WHOLE).status(storage::claim_status)
         }
@@ -217,9 +221,8 @@ fn rules(ty: &str) -> Rules {
         "apps.v1.ControllerRevision" => {
             row(workloads::controller_revision, workloads::controller_revision_change, WHOLE)
         }
-        "apps.v1.DaemonSet" => {
-            row(workloads::daemon_set, workloads::selector_change, SPEC).status(workloads::daemon_counts)
-        }
+        "apps.v1.DaemonSet" => row(workloads::daemon_set, workloads::selector_change, CHANGE_THEN_OWN)
+            .status(workloads::daemon_counts),
         "apps.v1.Deployment" => {
             row(workloads::deployment, workloads::selector_change, SPEC).status(workloads::replica_counts)
         }
@@ -228,7 +231,7 @@ fn rules(ty: &str) -> Rules {
         }
         "apps.v1.StatefulSet" => row(workloads::stateful_set, workloads::stateful_set_change, SPEC)
             .status(workloads::replica_counts),
-        "batch.v1.Job" => row(workloads::job, workloads::job_change, SPEC).status(workloads::job_counts),
+        "batch.v1.Job" => row(workloads::job, workloads::job_change, LATE).status(workloads::job_counts),
         "batch.v1.CronJob" => row(workloads::cron_job, any, SPEC),
         "autoscaling.v1.HorizontalPodAutoscaler" | "autoscaling.v2.HorizontalPodAutoscaler" => {
             row(policy::autoscaler, any, SPEC).status(policy::autoscaler_status)
@@ -237,7 +240,7 @@ fn rules(ty: &str) -> Rules {
             row(policy::disruption_budget, any, OWN).status(policy::disruption_status)
         }
         "scheduling.v1.PriorityClass" => row(policy::priority_class, policy::priority_class_change, CHANGE),
-        "node.v1.RuntimeClass" => row(policy::runtime_class, policy::runtime_class_change, CHANGE),
+        "node.v1.RuntimeClass" => row(policy::runtime_class, policy::runtime_class_change, LATE),
         "coordination.v1.Lease" => row(events::lease, any, SPEC),
         "events.v1.Event" => {
             row(events::new_event, events::new_event_change, &[Step::Own, Step::MetaChange, Step::Change])

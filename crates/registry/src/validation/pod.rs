@@ -177,11 +177,7 @@ fn rest_of_spec(spec: &Node, faults: &mut Faults) {
     faults.in_range(&spec.at("activeDeadlineSeconds"), 1, SECONDS_MAX);
     faults.if_given(&spec.at("hostname"), names::label);
     faults.if_given(&spec.at("subdomain"), names::label);
-    let hostname = spec.at("hostnameOverride");
-    faults.if_given(&hostname, names::subdomain);
-    if hostname.text().len() > HOSTNAME_BYTES_MAX {
-        faults.too_long(&hostname, HOSTNAME_BYTES_MAX);
-    }
+    hostname_override(spec, faults);
     tolerations(spec, faults);
     for alias in spec.items("hostAliases") {
         let ip = alias.at("ip");
@@ -199,9 +195,26 @@ fn rest_of_spec(spec: &Node, faults: &mut Faults) {
     let overhead = spec.at("overhead");
     for (name, amount) in spec.entries("overhead").map(|(name, _)| (name, overhead.entry("limits", name))) {
         resources::container_resource_name(name, &amount, faults);
-        resources::amount(name, &spec.entry("overhead", name), faults);
+        resources::amount_as(name, &spec.entry("overhead", name), &amount, faults);
     }
     operating_system(spec, faults);
+}
+
+/// The one name of a pod's host, which neither its domain nor its node may have a say in.
+fn hostname_override(spec: &Node, faults: &mut Faults) {
+    let hostname = spec.at("hostnameOverride");
+    if !hostname.exists() {
+        return;
+    }
+    for other in ["setHostnameAsFQDN", "hostNetwork"] {
+        if spec.flag(other) {
+            faults.forbidden(&hostname, &format!("may not be specified when {other} is true"));
+        }
+    }
+    if hostname.text().len() > HOSTNAME_BYTES_MAX {
+        faults.too_long(&hostname, HOSTNAME_BYTES_MAX);
+    }
+    faults.texts(&hostname, names::subdomain(hostname.text()));
 }
 
 /// Whether a pod may push others out.
@@ -250,7 +263,7 @@ fn pod_resources(spec: &Node, claims: &BTreeSet<&str>, faults: &mut Faults) {
         return;
     }
     if whole.has("claims") {
-        faults.forbidden(&whole.at("claims"), "claims cannot be set for Resources at pod-level");
+        faults.forbidden(&whole.at("claims"), "claims may not be set for Resources at pod-level");
     }
     resources::requirements(&whole, Asker::Pod, claims, faults);
     for container in spec.items("containers") {
@@ -299,7 +312,10 @@ fn security(spec: &Node, faults: &mut Faults) {
     seccomp(&context.at("seccompProfile"), faults);
     app_armor(&context.at("appArmorProfile"), faults);
     faults.if_given_one_of(&context.at("supplementalGroupsPolicy"), &["Merge", "Strict"]);
-    faults.if_given_one_of(&context.at("seLinuxChangePolicy"), &["MountOption", "Recursive"]);
+    // Mounting with a label is not enabled, though an object may have it.
+    if context.text_of("seLinuxChangePolicy") != "MountOption" {
+        faults.if_given_one_of(&context.at("seLinuxChangePolicy"), &["Recursive"]);
+    }
 }
 
 fn is_sysctl(name: &str) -> bool {
@@ -583,7 +599,7 @@ pub(super) fn tolerations(spec: &Node, faults: &mut Faults) {
                 faults.invalid(&operator, value, "value must be empty when `operator` is 'Exists'");
             }
             "Exists" => {}
-            other => faults.not_supported(&operator, other, &["Equal", "Exists"]),
+            other => faults.not_supported(&operator, other, &["Equal", "Exists", "Lt", "Gt"]),
         }
         if !effect.text().is_empty() {
             taint_effect(&effect, faults);
@@ -602,7 +618,7 @@ fn operating_system(spec: &Node, faults: &mut Faults) {
         return;
     }
     match os.text_of("name") {
-        "" => faults.required(&os.at("name"), "cannot be empty"),
+        "" => faults.required(&os.at("name"), ""),
         "linux" => only_linux(spec, faults),
         "windows" => only_windows(spec, faults),
         other => faults.not_supported(&os, other, &["linux", "windows"]),

@@ -37,20 +37,24 @@ pub(super) fn disruption_status(new: &Node, _: &Node, faults: &mut Faults) {
 }
 
 /// A HorizontalPodAutoscaler, in either version.
-pub(super) fn autoscaler(autoscaler: &Node, _: Option<&Node>, faults: &mut Faults) {
+pub(super) fn autoscaler(autoscaler: &Node, old: Option<&Node>, faults: &mut Faults) {
     let spec = autoscaler.at("spec");
+    // What was stored before versions were looked at may stay.
+    let looks_at_version = |at: &str| old.is_none_or(|old| names_group(old.at(at).text_of("apiVersion")));
     let (min, max) = (spec.at("minReplicas"), spec.at("maxReplicas"));
     let most = spec.number_of("maxReplicas");
     if let Some(least) = min.number().filter(|least| *least < 1) {
         faults.invalid(&min, least, "must be greater than or equal to 1");
     }
-    if most < 1 {
-        faults.invalid(&max, most, "must be greater than 0");
+    if most == 0 {
+        faults.required(&max, "must be set and greater than 0");
+    } else if most < 0 {
+        faults.invalid(&max, most, "must be greater than or equal to 1");
     }
     if min.number().is_some_and(|least| most < least) {
         faults.invalid(&max, most, "must be greater than or equal to `minReplicas`");
     }
-    object_reference(&spec.at("scaleTargetRef"), faults);
+    object_reference(&spec.at("scaleTargetRef"), looks_at_version("spec.scaleTargetRef"), faults);
     faults.positive(&spec.at("targetCPUUtilizationPercentage"));
     for metric in spec.items("metrics") {
         metric_source(&metric, faults);
@@ -64,9 +68,20 @@ pub(super) fn autoscaler(autoscaler: &Node, _: Option<&Node>, faults: &mut Fault
     }
 }
 
-fn object_reference(reference: &Node, faults: &mut Faults) {
+fn names_group(api_version: &str) -> bool {
+    matches!(api_version.split_once('/'), Some((group, _)) if !group.is_empty())
+}
+
+fn object_reference(reference: &Node, needs_group: bool, faults: &mut Faults) {
     faults.named(&reference.at("kind"), names::path_segment);
     faults.named(&reference.at("name"), names::path_segment);
+    let version = reference.at("apiVersion");
+    if version.text().matches('/').count() > 1 {
+        let detail = format!("unexpected GroupVersion string: {}", version.text());
+        faults.invalid(&version, version.text(), &detail);
+    } else if needs_group && !names_group(version.text()) {
+        faults.invalid(&version, version.text(), "apiVersion must specify API group");
+    }
 }
 
 const METRICS: [(&str, &str); 5] = [
@@ -82,40 +97,80 @@ fn metric_source(metric: &Node, faults: &mut Faults) {
     if kind.text().is_empty() {
         faults.required(&kind, "must specify a metric source type");
     }
-    let Some((_, expected)) = METRICS.iter().find(|(name, _)| *name == kind.text()) else {
+    let expected = METRICS.iter().find(|(name, _)| *name == kind.text()).map(|(_, field)| *field);
+    if expected.is_none() {
         faults.not_supported(&kind, kind.text(), &METRICS.map(|(name, _)| name));
-        return;
-    };
-    if !metric.has(expected) {
+    }
+    // Only the first that is given is looked at.
+    let given = ["object", "external", "pods", "resource", "containerResource"];
+    if let Some(name) = given.into_iter().find(|name| metric.has(name)) {
+        metric_fields(name, &metric.at(name), faults);
+    }
+    if let Some(expected) = expected.filter(|expected| !metric.has(expected)) {
         faults.required(&metric.at(expected), "must populate information for the given metric source");
     }
-    for (_, other) in METRICS.iter().filter(|(_, name)| name != expected && metric.has(name)) {
-        faults.forbidden(&metric.at(other), "must populate the given metric source only");
+    let mut others: Vec<&str> =
+        given.into_iter().filter(|name| Some(*name) != expected && metric.has(name)).collect();
+    others.sort_unstable();
+    // One that nobody asked for is refused only beside another.
+    if others.len() > usize::from(expected.is_none()) || expected.is_some() {
+        for other in others {
+            faults.forbidden(&metric.at(other), "must populate the given metric source only");
+        }
     }
-    let source = metric.at(expected);
-    if !source.exists() {
-        return;
+}
+
+fn metric_fields(name: &str, source: &Node, faults: &mut Faults) {
+    let target = source.at("target");
+    match name {
+        "object" => object_reference(&source.at("describedObject"), false, faults),
+        "resource" | "containerResource" if source.text_of("name").is_empty() => {
+            faults.required(&source.at("name"), "must specify a resource name");
+        }
+        _ => {}
     }
-    if matches!(*expected, "resource" | "containerResource") && source.text_of("name").is_empty() {
-        faults.required(&source.at("name"), "must specify a resource name");
-    }
-    if *expected == "containerResource" && source.text_of("container").is_empty() {
+    if name == "containerResource" && source.text_of("container").is_empty() {
         faults.required(&source.at("container"), "must specify a container");
     }
-    if matches!(*expected, "object" | "pods" | "external") && source.at("metric").text_of("name").is_empty() {
+    if matches!(name, "object" | "pods" | "external") && source.at("metric").text_of("name").is_empty() {
         faults.required(&source.at("metric.name"), "must specify a metric name");
     }
-    if *expected == "object" {
-        object_reference(&source.at("describedObject"), faults);
+    metric_target(&target, faults);
+    let (value, average, share) =
+        (target.has("value"), target.has("averageValue"), target.has("averageUtilization"));
+    match name {
+        "object" if !value && !average => {
+            faults.required(&target.at("averageValue"), "must set either a target value or averageValue");
+        }
+        "external" if !value && !average => faults.required(
+            &target.at("averageValue"),
+            "must set either a target value for metric or a per-pod target",
+        ),
+        "external" if value && average => faults.forbidden(
+            &target.at("value"),
+            "may not set both a target value for metric and a per-pod target",
+        ),
+        "pods" if !average => {
+            faults.required(&target.at("averageValue"), "must specify a positive target averageValue");
+        }
+        "resource" | "containerResource" if !share && !average => faults.required(
+            &target.at("averageUtilization"),
+            "must set either a target raw value or a target utilization",
+        ),
+        "resource" | "containerResource" if share && average => faults.forbidden(
+            &target.at("averageValue"),
+            "may not set both a target raw value and a target utilization",
+        ),
+        _ => {}
     }
-    metric_target(&source.at("target"), faults);
 }
 
 fn metric_target(target: &Node, faults: &mut Faults) {
     let kind = target.at("type");
     if kind.text().is_empty() {
         faults.required(&kind, "must specify a metric target type");
-    } else if !matches!(kind.text(), "Utilization" | "Value" | "AverageValue") {
+    }
+    if !matches!(kind.text(), "Utilization" | "Value" | "AverageValue") {
         faults.invalid(&kind, kind.text(), "must be either Utilization, Value, or AverageValue");
     }
     for name in ["value", "averageValue"] {
@@ -137,7 +192,7 @@ fn scaling_rules(rules: &Node, faults: &mut Faults) {
         }
     }
     faults.if_given_one_of(&rules.at("selectPolicy"), &["Disabled", "Max", "Min"]);
-    if rules.has("policies") && rules.len_of("policies") == 0 {
+    if rules.len_of("policies") == 0 {
         faults.required(&rules.at("policies"), "must specify at least one Policy");
     }
     for policy in rules.items("policies") {
@@ -154,6 +209,10 @@ fn scaling_rules(rules: &Node, faults: &mut Faults) {
         } else if period > 1800 {
             faults.invalid(&policy.at("periodSeconds"), period, "must be less than or equal to 1800");
         }
+    }
+    let tolerance = rules.at("tolerance");
+    if resources::quantity(&tolerance).is_some_and(|quantity| quantity.is_negative()) {
+        faults.invalid(&tolerance, tolerance.text(), "must be greater than or equal to 0");
     }
 }
 
@@ -206,6 +265,7 @@ pub(super) fn runtime_class(class: &Node, _: Option<&Node>, faults: &mut Faults)
     faults.texts(&handler, names::label(handler.text()));
     resources::amounts(&class.at("overhead"), "podFixed", Asker::Container, faults);
     super::metadata::labels(&class.at("scheduling.nodeSelector"), faults);
+    super::pod::tolerations(&class.at("scheduling"), faults);
 }
 
 /// A class keeps its handler.

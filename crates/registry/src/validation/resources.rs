@@ -115,12 +115,17 @@ pub(super) fn quantity(at: &Node) -> Option<Quantity> {
 
 /// An amount of a resource: not negative, and whole where parts make no sense.
 pub(super) fn amount(name: &str, at: &Node, faults: &mut Faults) {
+    amount_as(name, at, at, faults);
+}
+
+/// The same, blamed somewhere else.
+pub(super) fn amount_as(name: &str, at: &Node, blamed: &Node, faults: &mut Faults) {
     let Some(quantity) = quantity(at) else { return };
     if quantity.is_negative() {
-        faults.invalid(at, at.text(), "must be greater than or equal to 0");
+        faults.invalid(blamed, at.text(), "must be greater than or equal to 0");
     }
     if (COUNTS.contains(&name) || is_extended(name)) && quantity.millis() % 1000 != 0 {
-        faults.invalid(at, at.text(), "must be an integer");
+        faults.invalid(blamed, at.text(), "must be an integer");
     }
 }
 
@@ -218,7 +223,13 @@ fn claimed(at: &Node, claims: &BTreeSet<&str>, faults: &mut Faults) {
             faults.duplicate(&claim, name);
         }
         seen.insert((name, request));
-        if !claims.contains(name) {
+        if claims.is_empty() {
+            faults.not_found_because(
+                &claim,
+                name,
+                "must be one of the names in pod.spec.resourceClaims which is empty",
+            );
+        } else if !claims.contains(name) {
             faults.not_found(&claim, name);
         }
     }

@@ -40,11 +40,19 @@ pub(super) fn selects_all(selector: &Node) -> bool {
     selector.len_of("matchLabels") + selector.len_of("matchExpressions") == 0
 }
 
-/// Whether every operator of a selector is known, so that it can be asked.
+/// Whether every term of a selector makes sense, so that it can be asked.
 pub(super) fn can_be_asked(selector: &Node) -> bool {
-    selector
-        .items("matchExpressions")
-        .all(|term| matches!(term.text_of("operator"), "In" | "NotIn" | "Exists" | "DoesNotExist"))
+    let is_label = |key: &str| names::qualified(key).is_empty();
+    let is_value = |value: &str| names::label_value(value).is_empty();
+    selector.entries("matchLabels").all(|(key, value)| is_label(key) && is_value(value.text()))
+        && selector.items("matchExpressions").all(|term| {
+            let fits = match term.text_of("operator") {
+                "In" | "NotIn" => term.len_of("values") > 0,
+                "Exists" | "DoesNotExist" => term.len_of("values") == 0,
+                _ => false,
+            };
+            fits && is_label(term.text_of("key")) && term.items("values").all(|value| is_value(value.text()))
+        })
 }
 
 /// Whether a selector of labels picks an object with these labels.

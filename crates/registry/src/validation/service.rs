@@ -13,6 +13,7 @@ const AFFINITY_SECONDS_MAX: i64 = 86400;
 const SLICE_ENDPOINTS_MAX: usize = 1000;
 const SLICE_ADDRESSES_MAX: usize = 100;
 const SLICE_PORTS_MAX: usize = 20000;
+const SLICE_HINTS_MAX: usize = 8;
 const FOR_BALANCERS: &str = "may only be used when `type` is 'LoadBalancer'";
 
 fn is_headless(service: &Node) -> bool {
@@ -151,7 +152,7 @@ fn cluster_ips(service: &Node, spec: &Node, old: Option<&Node>, faults: &mut Fau
     }
     let mut seen = BTreeSet::new();
     for family in spec.items("ipFamilies") {
-        faults.one_of(&family, &["IPv4", "IPv6"]);
+        faults.if_given_one_of(&family, &["IPv4", "IPv6"]);
         if !seen.insert(family.text()) {
             faults.duplicate(&family, family.text());
         }
@@ -233,9 +234,10 @@ fn source_ranges(service: &Node, spec: &Node, faults: &mut Faults) {
         if !balances {
             faults.forbidden(&spec.at("LoadBalancerSourceRanges"), FOR_BALANCERS);
         }
-        for range in spec.items("loadBalancerSourceRanges") {
+        // The field is blamed under the name that it has in Go.
+        for (at, range) in spec.items("loadBalancerSourceRanges").enumerate() {
             for fault in names::cidr(range.text().trim()) {
-                faults.invalid(&range, range.text().trim(), &fault);
+                faults.invalid(&spec.item("LoadBalancerSourceRanges", at), range.text().trim(), &fault);
             }
         }
     } else if annotation.exists() {
@@ -294,7 +296,7 @@ fn traffic(spec: &Node, faults: &mut Faults) {
         faults.required(&internal, "");
     }
     faults.if_given_one_of(&internal, &["Cluster", "Local"]);
-    let known = ["PreferClose", "PreferSameNode", "PreferSameZone"];
+    let known = ["PreferClose", "PreferSameZone", "PreferSameNode"];
     faults.if_given_one_of(&spec.at("trafficDistribution"), &known);
 }
 
@@ -424,22 +426,30 @@ pub(super) fn endpoints(object: &Node, _: Option<&Node>, faults: &mut Faults) {
 fn endpoint_address(address: &Node, faults: &mut Faults) {
     let ip = address.at("ip");
     let wrong = names::ip(ip.text());
-    let fine = wrong.is_empty();
     faults.texts(&ip, wrong);
     faults.if_given(&address.at("hostname"), names::label);
     if address.has("nodeName") {
         let node = address.at("nodeName");
         faults.texts(&node, names::subdomain(node.text()));
     }
-    if fine {
+    if names::parse_ip(ip.text()).is_none() {
+        faults.invalid(&ip, ip.text(), "must be a valid IP address");
+    } else {
         faults.texts(&ip, names::ordinary_ip(ip.text()));
     }
 }
 
 /// A slice of endpoints.
-pub(super) fn endpoint_slice(slice: &Node, _: Option<&Node>, faults: &mut Faults) {
+pub(super) fn endpoint_slice(slice: &Node, old: Option<&Node>, faults: &mut Faults) {
     faults.one_of(&slice.at("addressType"), &["FQDN", "IPv4", "IPv6"]);
-    slice_endpoints(slice, faults);
+    slice_ports(slice, faults);
+    // Endpoints that were stored are not looked at again unless they change.
+    if old.is_none_or(|old| old.at("endpoints").value != slice.at("endpoints").value) {
+        slice_endpoints(slice, faults);
+    }
+}
+
+fn slice_ports(slice: &Node, faults: &mut Faults) {
     let count = slice.len_of("ports");
     if count > SLICE_PORTS_MAX {
         faults.too_many(&slice.at("ports"), count, SLICE_PORTS_MAX);
@@ -452,7 +462,7 @@ pub(super) fn endpoint_slice(slice: &Node, _: Option<&Node>, faults: &mut Faults
         if !taken.insert(name.text()) {
             faults.duplicate(&name, name.text());
         }
-        faults.one_of(&port.at("protocol"), &PROTOCOLS);
+        faults.if_given_one_of(&port.at("protocol"), &PROTOCOLS);
         app_protocol(&port, faults);
     }
 }
@@ -472,21 +482,44 @@ fn slice_endpoints(slice: &Node, faults: &mut Faults) {
             _ => {}
         }
         for address in endpoint.items("addresses") {
-            slice_address(&address, slice.text_of("addressType"), faults);
+            slice_address(&endpoint, &address, slice.text_of("addressType"), faults);
         }
         if endpoint.has("nodeName") {
             let node = endpoint.at("nodeName");
             faults.texts(&node, names::subdomain(node.text()));
         }
-        metadata::labels(&endpoint.at("deprecatedTopology"), faults);
         if endpoint.has("hostname") {
             let host = endpoint.at("hostname");
             faults.texts(&host, names::label(host.text()));
         }
+        slice_hints(&endpoint.at("hints"), faults);
     }
 }
 
-fn slice_address(address: &Node, kind: &str, faults: &mut Faults) {
+/// For which zones and nodes an endpoint is meant.
+fn slice_hints(hints: &Node, faults: &mut Faults) {
+    for list in ["forZones", "forNodes"] {
+        let count = hints.len_of(list);
+        if count > SLICE_HINTS_MAX {
+            faults.too_many(&hints.at(list), count, SLICE_HINTS_MAX);
+            return;
+        }
+        let mut taken = BTreeSet::new();
+        for hint in hints.items(list) {
+            let name = hint.at("name");
+            if !taken.insert(name.text()) {
+                faults.duplicate(&name, name.text());
+            }
+            let wrong = match list {
+                "forZones" => names::label_value(name.text()),
+                _ => names::subdomain(name.text()),
+            };
+            faults.texts(&name, wrong);
+        }
+    }
+}
+
+fn slice_address(endpoint: &Node, address: &Node, kind: &str, faults: &mut Faults) {
     let text = address.text();
     match kind {
         "IPv4" | "IPv6" => {
@@ -496,7 +529,7 @@ fn slice_address(address: &Node, kind: &str, faults: &mut Faults) {
                 return;
             }
             if text.contains(':') != (kind == "IPv6") {
-                faults.invalid(address, text, &format!("must be an {kind} address"));
+                faults.invalid(&endpoint.at("addresses"), text, &format!("must be an {kind} address"));
             }
             faults.texts(address, names::ordinary_ip(text));
         }

@@ -34,13 +34,31 @@ fn access_modes(spec: &Node, missing: &str, faults: &mut Faults) {
 
 /// A persistent volume.
 pub(super) fn volume(volume: &Node, _: Option<&Node>, faults: &mut Faults) {
-    let spec = volume.at("spec");
-    access_modes(&spec, "", faults);
+    volume_spec(&volume.at("spec"), false, faults);
+}
+
+/// What a volume is, be it an object or given inline where it is attached.
+fn volume_spec(spec: &Node, inline: bool, faults: &mut Faults) {
+    let only_in_objects: &[&str] =
+        if inline { &["claimRef", "capacity", "nodeAffinity", "storageClassName"] } else { &[] };
+    let is_out_of_place = |name: &str, faults: &mut Faults| {
+        let is_out_of_place = only_in_objects.contains(&name) && spec.has(name);
+        if is_out_of_place {
+            faults.forbidden(&spec.at(name), "may not be specified in the context of inline volumes");
+        }
+        is_out_of_place
+    };
+    is_out_of_place("claimRef", faults);
+    is_out_of_place("capacity", faults);
+    if inline && !spec.has("csi") {
+        faults.required(&spec.at("csi"), "has to be specified in the context of inline volumes");
+    }
+    access_modes(spec, "", faults);
     let capacity = spec.at("capacity");
-    if spec.len_of("capacity") == 0 {
+    if spec.len_of("capacity") == 0 && !inline {
         faults.required(&capacity, "");
     }
-    if !capacity.has("storage") || spec.len_of("capacity") > 1 {
+    if (!capacity.has("storage") || spec.len_of("capacity") > 1) && !inline {
         faults.not_supported_shown(&capacity, &capacity.value.to_string(), "storage");
     }
     for (_, amount) in spec.entries("capacity") {
@@ -48,18 +66,20 @@ pub(super) fn volume(volume: &Node, _: Option<&Node>, faults: &mut Faults) {
         resources::positive_amount(&amount, faults);
     }
     let reclaim = spec.at("persistentVolumeReclaimPolicy");
-    if !reclaim.text().is_empty() {
+    if inline && !reclaim.text().is_empty() && reclaim.text() != "Retain" {
+        faults.forbidden(&reclaim, "may only be Retain in the context of inline volumes");
+    } else if !reclaim.text().is_empty() {
         faults.one_of(&reclaim, &["Delete", "Recycle", "Retain"]);
     }
     let affinity = spec.at("nodeAffinity");
-    if affinity.exists() {
+    if !is_out_of_place("nodeAffinity", faults) && affinity.exists() {
         if affinity.has("required") {
             selectors::node_selector(&affinity.at("required"), faults);
         } else {
             faults.required(&affinity.at("required"), "must specify required node constraints");
         }
     }
-    volumes::persistent(&spec, faults);
+    volumes::persistent(spec, faults);
     if spec.has("local") && !affinity.exists() {
         faults.required(&affinity, "Local volume requires node affinity");
     }
@@ -67,8 +87,16 @@ pub(super) fn volume(volume: &Node, _: Option<&Node>, faults: &mut Faults) {
     if reclaim.text() == "Recycle" && !root.is_empty() && root.trim_matches('/').is_empty() {
         faults.forbidden(&reclaim, "may not be 'recycle' for a hostPath mount of '/'");
     }
-    faults.if_given(&spec.at("storageClassName"), names::subdomain);
-    faults.if_given_one_of(&spec.at("volumeMode"), &VOLUME_MODES);
+    if !is_out_of_place("storageClassName", faults) {
+        faults.if_given(&spec.at("storageClassName"), names::subdomain);
+    }
+    let mode = spec.at("volumeMode");
+    if inline && mode.exists() && mode.text() != "Filesystem" {
+        let detail = "may not specify volumeMode other than Filesystem in the context of inline volumes";
+        faults.forbidden(&mode, detail);
+    } else {
+        faults.if_given_one_of(&mode, &VOLUME_MODES);
+    }
     let class = spec.at("volumeAttributesClassName");
     if class.exists() {
         if class.text().is_empty() {
@@ -124,7 +152,7 @@ pub(super) fn claim_template(template: &Node, faults: &mut Faults) {
     claim_spec(&template.at("spec"), faults);
 }
 
-fn claim_spec(spec: &Node, faults: &mut Faults) {
+pub(super) fn claim_spec(spec: &Node, faults: &mut Faults) {
     access_modes(spec, "at least 1 access mode is required", faults);
     selectors::label_selector(&spec.at("selector"), faults);
     let blamed = spec.entry("resources", "storage");
@@ -259,32 +287,58 @@ pub(super) fn storage_class_change(new: &Node, old: &Node, faults: &mut Faults) 
 
 /// A driver for storage.
 pub(super) fn csi_driver(driver: &Node, _: Option<&Node>, faults: &mut Faults) {
-    volumes::driver_name(&driver.at_as("metadata.name", "name"), faults);
     let spec = driver.at("spec");
-    for name in ["attachRequired", "podInfoOnMount", "storageCapacity"] {
+    for (name, shown) in [
+        ("attachRequired", ATTACH),
+        ("podInfoOnMount", "podInfoOnMount"),
+        ("storageCapacity", "storageCapacity"),
+    ] {
         if !spec.has(name) {
-            faults.required(&spec.at(name), "");
+            faults.required(&spec.at(shown), "");
         }
     }
-    faults.if_given_one_of(&spec.at("fsGroupPolicy"), &["ReadWriteOnceWithFSType", "File", "None"]);
+    faults.if_given_one_of(&spec.at("fsGroupPolicy"), &["File", "None", "ReadWriteOnceWithFSType"]);
+    let mut audiences = BTreeSet::new();
+    for request in spec.items("tokenRequests") {
+        if !audiences.insert(request.text_of("audience")) {
+            faults.duplicate(&request.at("audience"), request.text_of("audience"));
+            continue;
+        }
+        let seconds = request.at("expirationSeconds");
+        match seconds.number() {
+            Some(number) if number < 600 => {
+                faults.invalid(&seconds, number, "may not specify a duration less than 10 minutes");
+            }
+            Some(number) if number > 1 << 32 => {
+                faults.invalid(&seconds, number, "may not specify a duration larger than 2^32 seconds");
+            }
+            _ => {}
+        }
+    }
     for mode in spec.items("volumeLifecycleModes") {
         if !matches!(mode.text(), "Persistent" | "Ephemeral") {
             faults.not_supported(&spec.at("volumeLifecycleModes"), mode.text(), &["Persistent", "Ephemeral"]);
         }
     }
-    let mut audiences = BTreeSet::new();
-    for request in spec.items("tokenRequests") {
-        if !audiences.insert(request.text_of("audience")) {
-            faults.duplicate(&request.at("audience"), request.text_of("audience"));
-        }
+    let period = spec.at("nodeAllocatableUpdatePeriodSeconds");
+    if let Some(seconds) = period.number().filter(|seconds| *seconds < 10) {
+        faults.invalid(&period, seconds, "must be greater than or equal to 10 seconds");
+    }
+    let in_secrets = spec.at("serviceAccountTokenInSecrets");
+    if in_secrets.exists() && spec.len_of("tokenRequests") == 0 {
+        let detail = "serviceAccountTokenInSecrets is set but no tokenRequests are specified";
+        faults.invalid(&in_secrets, in_secrets.value.clone(), detail);
     }
 }
 
+/// What `attachRequired` is called when it is blamed.
+const ATTACH: &str = "attachedRequired";
+
 /// What may change in a driver for storage.
 pub(super) fn csi_driver_change(new: &Node, old: &Node, faults: &mut Faults) {
-    for name in ["spec.attachRequired", "spec.volumeLifecycleModes"] {
-        faults.unchanged(&new.at(name), &old.at(name));
-    }
+    let spec = new.at("spec");
+    faults.unchanged(&spec.at_as("attachRequired", ATTACH), &old.at("spec.attachRequired"));
+    faults.unchanged(&spec.at("volumeLifecycleModes"), &old.at("spec.volumeLifecycleModes"));
 }
 
 /// The drivers for storage that a node has.
@@ -336,7 +390,7 @@ pub(super) fn volume_attachment(attachment: &Node, _: Option<&Node>, faults: &mu
                 faults.texts(&name, names::subdomain(name.text()));
             }
         }
-        (true, false) => {}
+        (true, false) => volume_spec(&source.at("inlineVolumeSpec"), true, faults),
     }
     let node = spec.at("nodeName");
     faults.texts(&node, names::subdomain(node.text()));

@@ -7,6 +7,7 @@ use super::{
     names, resources, selectors, storage,
 };
 
+const QUOBYTE_TENANT_BYTES_MAX: usize = 64;
 const ONE_SOURCE: &str = "may not specify more than 1 volume type";
 const FILE_MODE: &str = "must be a number between 0 and 0777 (octal), both inclusive";
 const TOKEN_SECONDS_MIN: i64 = 10 * 60;
@@ -43,7 +44,7 @@ const GCE: Source = Source { shown: "persistentDisk", ..source("gcePersistentDis
 const AWS: Source = source("awsElasticBlockStore", &["volumeID"], partition);
 const NFS: Source = source("nfs", &["server", "path"], absolute_path);
 const FLOCKER: Source = source("flocker", &[], flocker);
-const QUOBYTE: Source = source("quobyte", &["registry", "volume"], nothing_more);
+const QUOBYTE: Source = source("quobyte", &[], quobyte);
 const FC: Source = source("fc", &[], fibre_channel);
 const FLEX: Source = source("flexVolume", &["driver"], flex_options);
 const VSPHERE: Source = source("vsphereVolume", &["volumePath"], nothing_more);
@@ -52,7 +53,7 @@ const PORTWORX: Source = source("portworxVolume", &["volumeID"], nothing_more);
 const AZURE_DISK: Source = source("azureDisk", &["diskName", "diskURI"], azure_disk);
 const SCALE_IO: Source = source("scaleIO", &["gateway", "system", "volumeName"], nothing_more);
 const GLUSTER: Source = source("glusterfs", &["endpoints", "path"], nothing_more);
-const RBD: Source = source("rbd", &["image"], monitors);
+const RBD: Source = source("rbd", &[], rbd);
 const CEPH_FS: Source = Source { second: "cephFS", ..source("cephfs", &[], monitors) };
 const AZURE_FILE: Source = source("azureFile", &["secretName", "shareName"], nothing_more);
 const STORAGE_OS: Source = source("storageos", &["volumeName"], storage_os);
@@ -120,7 +121,9 @@ static OF_VOLUMES: &[Source] = &[
 fn one_of(at: &Node, sources: &[Source], faults: &mut Faults) {
     let mut found = false;
     for source in sources.iter().filter(|source| at.has(source.name)) {
-        if found {
+        // Among persistent volumes, one of a plug-in is not counted.
+        let is_counted = source.name != "flexVolume" || !std::ptr::eq(sources, OF_VOLUMES);
+        if found && is_counted {
             faults.forbidden(&at.at(source.second), ONE_SOURCE);
             continue;
         }
@@ -297,6 +300,26 @@ fn monitors(at: &Node, faults: &mut Faults) {
     }
 }
 
+fn rbd(at: &Node, faults: &mut Faults) {
+    monitors(at, faults);
+    faults.given(&at.at("image"));
+}
+
+fn quobyte(at: &Node, faults: &mut Faults) {
+    let (registry, tenant) = (at.at("registry"), at.at("tenant"));
+    let pairs = "must be a host:port pair or multiple pairs separated by commas";
+    if registry.text().is_empty() {
+        faults.required(&registry, pairs);
+    } else if tenant.text().len() > QUOBYTE_TENANT_BYTES_MAX {
+        faults.required(&tenant, "must be a UUID and may not exceed a length of 64 characters");
+    } else {
+        for _ in registry.text().split(',').filter(|pair| !pair.contains(':')) {
+            faults.invalid(&registry, registry.text(), pairs);
+        }
+    }
+    faults.given(&at.at("volume"));
+}
+
 fn flocker(at: &Node, faults: &mut Faults) {
     match (at.text_of("datasetName"), at.text_of("datasetUUID")) {
         ("", "") => faults.required(at, "one of datasetName and datasetUUID is required"),
@@ -381,7 +404,7 @@ fn azure_disk(at: &Node, faults: &mut Faults) {
     faults.if_given_one_of(&at.at("kind"), &["Dedicated", "Managed", "Shared"]);
     let (disk, uri) = (at.at("diskURI"), at.text_of("diskURI"));
     match at.text_of("kind") {
-        "" => {}
+        _ if !at.has("kind") => {}
         "Managed" if !uri.starts_with("/subscriptions/") => faults.not_supported(
             &disk,
             uri,
@@ -406,6 +429,9 @@ fn storage_os(at: &Node, faults: &mut Faults) {
 /// The name of a driver for storage.
 pub(super) fn driver_name(at: &Node, faults: &mut Faults) {
     faults.given(at);
+    if at.text().is_empty() {
+        return;
+    }
     if at.text().len() > DRIVER_NAME_BYTES_MAX {
         faults.too_long(at, DRIVER_NAME_BYTES_MAX);
     }
@@ -415,8 +441,13 @@ pub(super) fn driver_name(at: &Node, faults: &mut Faults) {
 fn csi_in_pod(at: &Node, faults: &mut Faults) {
     driver_name(&at.at("driver"), faults);
     let secret = at.at("nodePublishSecretRef");
-    if secret.exists() {
-        faults.named(&secret.at("name"), names::subdomain);
+    if secret.exists() && secret.text_of("name").is_empty() {
+        faults.required(&secret.at("name"), "");
+    } else if secret.exists() {
+        // The name is blamed without the field that it is in.
+        for fault in names::subdomain(secret.text_of("name")) {
+            faults.invalid(&at.at("name"), secret.text_of("name"), &fault);
+        }
     }
 }
 
@@ -456,7 +487,9 @@ fn downward_api(at: &Node, faults: &mut Faults) {
 }
 
 fn downward_file(file: &Node, blamed: &Node, faults: &mut Faults) {
-    faults.given(&file.at("path"));
+    if file.text_of("path").is_empty() {
+        faults.required(&blamed.at("path"), "");
+    }
     file_path(&file.at("path"), faults);
     let known =
         ["metadata.annotations", "metadata.labels", "metadata.name", "metadata.namespace", "metadata.uid"];

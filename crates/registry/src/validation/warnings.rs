@@ -91,6 +91,18 @@ pub(super) fn of(ty: &str, new: &Value, old: Option<&Value>) -> Vec<String> {
         }
         "core.v1.PodTemplate" if !same_spec => template(&object.at("template"), &mut warnings),
         "core.v1.Service" => service(&object, &mut warnings),
+        "storage.v1.CSIDriver" => {
+            csi_driver(&object, &mut warnings);
+            // What was so before is not told again.
+            if let Some(old) = old {
+                let mut before = Warnings::default();
+                csi_driver(&Node::root(old), &mut before);
+                warnings.0.retain(|text| !before.0.contains(text));
+            }
+        }
+        "discovery.v1.EndpointSlice" if old.is_none() && object.text_of("addressType") == "FQDN" => {
+            warnings.0.push("spec.addressType: FQDN endpoints are deprecated".to_owned());
+        }
         "core.v1.PersistentVolume" => volume(&object, &mut warnings),
         "core.v1.PersistentVolumeClaim" => storage_class_annotation(&object, &mut warnings),
         "networking.v1.Ingress"
@@ -245,20 +257,53 @@ fn repeated_ports(container: &Node, warnings: &mut Warnings) {
 fn service(service: &Node, warnings: &mut Warnings) {
     let (meta, spec) = (service.at("metadata"), service.at("spec"));
     let hints = meta.entry("annotations", "service.kubernetes.io/topology-aware-hints");
+    let mut warn = |text: &str| warnings.0.push(text.to_owned());
     if hints.exists() {
-        warnings.tell(&hints, "please use service.kubernetes.io/topology-mode instead");
+        warn(
+            "annotation service.kubernetes.io/topology-aware-hints is deprecated, please use \
+             service.kubernetes.io/topology-mode instead",
+        );
     }
-    if spec.text_of("clusterIP") != "None" {
-        return;
+    let kind = spec.text_of("type");
+    let headless = kind == "ClusterIP" && spec.text_of("clusterIP") == "None";
+    let has_external_ips = spec.len_of("externalIPs") > 0;
+    if headless {
+        if !spec.text_of("loadBalancerIP").is_empty() {
+            warn("spec.loadBalancerIP is ignored for headless services");
+        }
+        if has_external_ips {
+            warn("spec.externalIPs is ignored for headless services");
+        }
+        if spec.text_of("sessionAffinity") != "None" {
+            warn("spec.SessionAffinity is ignored for headless services");
+        }
     }
-    if !spec.text_of("loadBalancerIP").is_empty() {
-        warnings.0.push("spec.loadBalancerIP is ignored when spec.clusterIP is \"None\"".to_owned());
+    match kind {
+        "ExternalName" if has_external_ips => {
+            warn("spec.externalIPs is ignored when spec.type is \"ExternalName\"");
+        }
+        "ExternalName" => {}
+        _ => {
+            if has_external_ips && !headless {
+                warn("spec.externalIPs is deprecated and may no longer be implemented in some clusters");
+            }
+            if !spec.text_of("externalName").is_empty() {
+                warn("spec.externalName is ignored when spec.type is not \"ExternalName\"");
+            }
+        }
     }
-    if spec.len_of("externalIPs") > 0 {
-        warnings.0.push("spec.externalIPs is ignored when spec.clusterIP is \"None\"".to_owned());
+    if spec.text_of("trafficDistribution") == "PreferClose" {
+        warn("spec.trafficDistribution: \"PreferClose\" is deprecated; use \"PreferSameZone\"");
     }
-    if spec.text_of("sessionAffinity") == "ClientIP" {
-        warnings.0.push("spec.SessionAffinity is ignored when spec.clusterIP is \"None\"".to_owned());
+}
+
+/// A driver that asks for tokens had better get them where they are not logged.
+fn csi_driver(driver: &Node, warnings: &mut Warnings) {
+    let spec = driver.at("spec");
+    if spec.len_of("tokenRequests") > 0 && !spec.has("serviceAccountTokenInSecrets") {
+        let text = "spec.serviceAccountTokenInSecrets is unset; if supported by this CSI driver, set to true to \
+             prevent possible logging of tokens in volume attributes";
+        warnings.0.push(text.to_owned());
     }
 }
 

@@ -1,15 +1,23 @@
 //! Controllers of pods: what they run, how many, and what of it may change.
 
+use std::collections::BTreeSet;
+
+use keepwatch_apimachinery::status::Cause;
 use serde_json::Value;
 
 use super::{
     cron,
     document::{Faults, Node, same_but},
-    metadata, names, pod, selectors,
+    metadata, names, pod, selectors, storage,
 };
 
 const MISMATCH: &str = "`selector` does not match template `labels`";
 const JOB_NAME_BYTES_MAX: usize = 52;
+const MANAGER_BYTES_MAX: usize = 63;
+const POLICY_RULES_MAX: usize = 20;
+const EXIT_CODES_MAX: usize = 255;
+const INDEXES_MAX: i64 = 100_000;
+const INDEXES_BYTES_MAX: usize = 64 * 1024;
 
 /// A selector that has to be given and to say something, and the template that it picks.
 fn selector(spec: &Node, empty: &str, unreadable: &str, faults: &mut Faults) {
@@ -110,8 +118,25 @@ fn deployment_strategy(strategy: &Node, faults: &mut Faults) {
             }
             at_most_all(&unavailable, faults);
         }
-        other => faults.not_supported(&strategy.at("type"), other, &["Recreate", "RollingUpdate"]),
+        _ => {
+            faults.not_supported_shown_of(strategy, &shown_strategy(strategy), &["Recreate", "RollingUpdate"])
+        }
     }
+}
+
+/// A strategy as Go writes it.
+fn shown_strategy(strategy: &Node) -> String {
+    let rolling = strategy.at("rollingUpdate");
+    let shown = if rolling.exists() {
+        let number = |name: &str| match rolling.at(name).value {
+            Value::Null => "0".to_owned(),
+            given => given.to_string(),
+        };
+        format!(r#"{{"MaxUnavailable":{},"MaxSurge":{}}}"#, number("maxUnavailable"), number("maxSurge"))
+    } else {
+        "null".to_owned()
+    };
+    format!(r#"{{"Type":"{}","RollingUpdate":{shown}}}"#, strategy.text_of("type"))
 }
 
 /// A controller's selector stays what it is.
@@ -189,7 +214,9 @@ fn daemon_strategy(strategy: &Node, faults: &mut Faults) {
                 _ => {}
             }
         }
-        other => faults.not_supported(&strategy.at("type"), other, &["RollingUpdate", "OnDelete"]),
+        _ => {
+            faults.not_supported_shown_of(strategy, &shown_strategy(strategy), &["RollingUpdate", "OnDelete"])
+        }
     }
 }
 
@@ -207,6 +234,11 @@ pub(super) fn stateful_set(set: &Node, old: Option<&Node>, faults: &mut Faults) 
         let policy = spec.at("persistentVolumeClaimRetentionPolicy");
         if policy.exists() {
             faults.if_given_one_of(&policy.at(moment), &["Retain", "Delete"]);
+        }
+    }
+    if old.is_none() {
+        for template in spec.items("volumeClaimTemplates") {
+            storage::claim_spec(&template.at("spec"), faults);
         }
     }
     faults.not_negative(&spec.at("replicas"));
@@ -326,12 +358,23 @@ pub(super) fn daemon_counts(new: &Node, _: &Node, faults: &mut Faults) {
 }
 
 /// A Job.
-pub(super) fn job(job: &Node, old: Option<&Node>, faults: &mut Faults) {
+pub(super) fn job(job: &Node, _: Option<&Node>, faults: &mut Faults) {
     let spec = job.at("spec");
-    if old.is_none() {
-        generated_selector(job, &spec, faults);
+    generated_selector(job, &spec, faults);
+    job_spec_and_selector(&spec, faults);
+    let completions = spec.number_of("completions");
+    if spec.text_of("completionMode") == "Indexed" && completions > 0 {
+        let meta = job.at("metadata");
+        let longest = format!("{}-{}", meta.text_of("name"), completions - 1);
+        if !names::label(&longest).is_empty() {
+            let detail = format!("will not able to create pod with invalid DNS label: {longest}");
+            faults.invalid(&meta.at("name"), meta.text_of("name"), &detail);
+        }
     }
-    job_spec(&spec, faults);
+}
+
+fn job_spec_and_selector(spec: &Node, faults: &mut Faults) {
+    job_spec(spec, faults);
     let selector = spec.at("selector");
     if selector.exists() {
         selectors::label_selector(&selector, faults);
@@ -339,16 +382,7 @@ pub(super) fn job(job: &Node, old: Option<&Node>, faults: &mut Faults) {
         faults.required(&selector, "");
     }
     if selectors::can_be_asked(&selector) {
-        picks_template(&spec, &selector, faults);
-    }
-    let completions = spec.number_of("completions");
-    if old.is_none() && spec.text_of("completionMode") == "Indexed" && completions > 0 {
-        let meta = job.at("metadata");
-        let longest = format!("{}-{}", meta.text_of("name"), completions - 1);
-        if !names::label(&longest).is_empty() {
-            let detail = format!("will not able to create pod with invalid DNS label {longest}");
-            faults.invalid(&meta.at("name"), meta.text_of("name"), &detail);
-        }
+        picks_template(spec, &selector, faults);
     }
 }
 
@@ -364,10 +398,10 @@ fn generated_selector(job: &Node, spec: &Node, faults: &mut Faults) {
     let template = spec.at("template.metadata");
     let mut given = serde_json::Map::new();
     for (key, source) in [
-        ("batch.kubernetes.io/controller-uid", "uid"),
-        ("batch.kubernetes.io/job-name", "name"),
         ("controller-uid", "uid"),
         ("job-name", "name"),
+        ("batch.kubernetes.io/controller-uid", "uid"),
+        ("batch.kubernetes.io/job-name", "name"),
     ] {
         let (label, expected) = (template.entry("labels", key), meta.text_of(source));
         given.insert(key.to_owned(), expected.into());
@@ -403,6 +437,9 @@ fn job_spec(spec: &Node, faults: &mut Faults) {
         for (blamed, fault) in names::domain_path(manager.text()) {
             faults.invalid(&manager, blamed, &fault);
         }
+        if manager.text().len() > MANAGER_BYTES_MAX {
+            faults.too_long(&manager, MANAGER_BYTES_MAX);
+        }
     }
     let mode = spec.at("completionMode");
     faults.if_given_one_of(&mode, &["NonIndexed", "Indexed"]);
@@ -414,46 +451,217 @@ fn job_spec(spec: &Node, faults: &mut Faults) {
             let detail = "must be less than or equal to 100000 when completion mode is Indexed";
             faults.invalid(&spec.at("parallelism"), spec.number_of("parallelism"), detail);
         }
-    } else if spec.has("backoffLimitPerIndex") {
-        let limit = spec.at("backoffLimitPerIndex");
-        faults.invalid(&limit, limit.value.clone(), "requires indexed completion mode");
+        failed_indexes(spec, faults);
     }
-    let replacement = spec.at("podReplacementPolicy");
+    if !mode.exists() || mode.text() == "NonIndexed" {
+        for name in ["backoffLimitPerIndex", "maxFailedIndexes"] {
+            let limit = spec.at(name);
+            if limit.exists() {
+                faults.invalid(&limit, limit.value.clone(), "requires indexed completion mode");
+            }
+        }
+    }
     if spec.has("podFailurePolicy") {
-        failure_policy(&spec.at("podFailurePolicy"), faults);
-        faults.if_given_one_of(&replacement, &["Failed"]);
-    } else {
-        faults.if_given_one_of(&replacement, &["Failed", "TerminatingOrFailed"]);
+        failure_policy(spec, faults);
     }
+    let success = spec.at("successPolicy");
+    if success.exists() {
+        if mode.text() == "Indexed" {
+            success_policy(spec, faults);
+        } else {
+            faults.invalid(&success, success.value.clone(), "requires indexed completion mode");
+        }
+    }
+    let known: &[&str] =
+        if spec.has("podFailurePolicy") { &["Failed"] } else { &["Failed", "TerminatingOrFailed"] };
+    faults.if_given_one_of(&spec.at("podReplacementPolicy"), known);
     pod::template(&spec.at("template"), faults);
     job_restart(spec, faults);
 }
 
-fn failure_policy(policy: &Node, faults: &mut Faults) {
-    for rule in policy.items("rules") {
-        faults.one_of(&rule.at("action"), &["Count", "FailIndex", "FailJob", "Ignore"]);
-        match (rule.has("onExitCodes"), rule.len_of("onPodConditions") > 0) {
-            (true, true) => faults.invalid(
-                &rule,
-                rule.value.clone(),
-                "specifying both OnExitCodes and OnPodConditions is not supported",
-            ),
-            (false, false) => faults.invalid(
-                &rule,
-                rule.value.clone(),
-                "specifying one of OnExitCodes and OnPodConditions is required",
-            ),
-            (true, false) => {
-                let codes = rule.at("onExitCodes");
-                faults.one_of(&codes.at("operator"), &["In", "NotIn"]);
-                if codes.len_of("values") == 0 {
-                    let values = codes.at("values");
-                    faults.invalid(&values, values.value.clone(), "at least one value is required");
-                }
-            }
-            (false, true) => {}
+/// How many indexes of a Job may fail.
+fn failed_indexes(spec: &Node, faults: &mut Faults) {
+    let (limit, completions) = (spec.at("maxFailedIndexes"), spec.at("completions"));
+    if let Some(number) = limit.number() {
+        if completions.number().is_some_and(|completions| number > completions) {
+            faults.invalid(&limit, number, "must be less than or equal to completions");
+        }
+        if number > INDEXES_MAX {
+            faults.invalid(&limit, number, &format!("must be less than or equal to {INDEXES_MAX}"));
         }
     }
+    if completions.number().is_none_or(|number| number <= INDEXES_MAX) || !spec.has("backoffLimitPerIndex") {
+        return;
+    }
+    if !limit.exists() {
+        faults.required(&limit, &format!("must be specified when completions is above {INDEXES_MAX}"));
+    }
+    for name in ["parallelism", "maxFailedIndexes"] {
+        let at = spec.at(name);
+        if let Some(number) = at.number().filter(|number| *number > INDEXES_MAX / 10) {
+            let detail = format!(
+                "must be less than or equal to {} when completions are above {INDEXES_MAX} and used with backoff limit \
+                 per index",
+                INDEXES_MAX / 10
+            );
+            faults.invalid(&at, number, &detail);
+        }
+    }
+}
+
+fn failure_policy(spec: &Node, faults: &mut Faults) {
+    let policy = spec.at("podFailurePolicy");
+    let count = policy.len_of("rules");
+    if count > POLICY_RULES_MAX {
+        faults.too_many(&policy.at("rules"), count, POLICY_RULES_MAX);
+    }
+    for rule in policy.items("rules") {
+        let action = rule.at("action");
+        if action.text() != "FailIndex" {
+            faults.required_one_of(&action, &["Count", "FailIndex", "FailJob", "Ignore"]);
+        } else if !spec.has("backoffLimitPerIndex") {
+            faults.invalid(&action, action.text(), "requires the backoffLimitPerIndex to be set");
+        }
+        let has_conditions = rule.len_of("onPodConditions") > 0;
+        if rule.has("onExitCodes") {
+            exit_codes(spec, &rule.at("onExitCodes"), faults);
+        }
+        pod_conditions(&rule, faults);
+        match (rule.has("onExitCodes"), has_conditions) {
+            (true, true) => faults
+                .invalid_unshown(&rule, "specifying both OnExitCodes and OnPodConditions is not supported"),
+            (false, false) => {
+                faults.invalid_unshown(&rule, "specifying one of OnExitCodes and OnPodConditions is required")
+            }
+            _ => {}
+        }
+    }
+}
+
+fn pod_conditions(rule: &Node, faults: &mut Faults) {
+    let count = rule.len_of("onPodConditions");
+    if count > POLICY_RULES_MAX {
+        faults.too_many(&rule.at("onPodConditions"), count, POLICY_RULES_MAX);
+    }
+    for pattern in rule.items("onPodConditions") {
+        let kind = pattern.at("type");
+        faults.texts(&kind, names::qualified(kind.text()));
+        faults.required_one_of(&pattern.at("status"), &["False", "True", "Unknown"]);
+    }
+}
+
+fn exit_codes(spec: &Node, codes: &Node, faults: &mut Faults) {
+    faults.required_one_of(&codes.at("operator"), &["In", "NotIn"]);
+    let (container, pod) = (codes.at("containerName"), spec.at("template.spec"));
+    let is_known = ["containers", "initContainers"]
+        .iter()
+        .any(|list| pod.items(list).any(|one| one.text_of("name") == container.text()));
+    if container.exists() && !is_known {
+        let detail = "must be one of the container or initContainer names in the pod template";
+        faults.invalid(&container, container.text(), detail);
+    }
+    let values = codes.at("values");
+    match codes.len_of("values") {
+        0 => faults.invalid(&values, values.value.clone(), "at least one value is required"),
+        count if count > EXIT_CODES_MAX => faults.too_many(&values, count, EXIT_CODES_MAX),
+        _ => {}
+    }
+    let (mut seen, mut last, mut is_ordered) = (BTreeSet::new(), i64::MIN, true);
+    for value in codes.items("values") {
+        let number = value.number().unwrap_or_default();
+        if codes.text_of("operator") == "In" && number == 0 {
+            faults.invalid(&value, number, "must not be 0 for the In operator");
+        }
+        if !seen.insert(number) {
+            faults.duplicate_shown(&value, &number.to_string());
+        }
+        is_ordered &= last <= number;
+        last = number;
+    }
+    if !is_ordered {
+        faults.invalid(&values, values.value.clone(), "must be ordered");
+    }
+}
+
+/// Which indexes of a Job have to succeed for all of it to.
+fn success_policy(spec: &Node, faults: &mut Faults) {
+    let policy = spec.at("successPolicy");
+    match policy.len_of("rules") {
+        0 => faults.required(
+            &policy.at("rules"),
+            "at least one rules must be specified when the successPolicy is specified",
+        ),
+        count if count > POLICY_RULES_MAX => faults.too_many(&policy.at("rules"), count, POLICY_RULES_MAX),
+        _ => {}
+    }
+    let completions = spec.number_of("completions");
+    for rule in policy.items("rules") {
+        let (indexes, count) = (rule.at("succeededIndexes"), rule.at("succeededCount"));
+        if !indexes.exists() && !count.exists() {
+            faults.required(&rule, "at least one of succeededCount or succeededIndexes must be specified");
+        }
+        let mut all = 0;
+        if indexes.exists() {
+            if indexes.text().len() > INDEXES_BYTES_MAX {
+                faults.too_long(&indexes, INDEXES_BYTES_MAX);
+            }
+            match count_indexes(indexes.text(), completions) {
+                Ok(number) => all = number,
+                Err(wrong) => {
+                    let detail = format!("error parsing succeededIndexes: {wrong}");
+                    faults.invalid(&indexes, indexes.text(), &detail);
+                }
+            }
+        }
+        faults.not_negative(&count);
+        let Some(number) = count.number() else { continue };
+        if number > completions {
+            let detail =
+                format!("must be less than or equal to {completions} (the number of specified completions)");
+            faults.invalid(&count, number, &detail);
+        }
+        if indexes.exists() && number > all {
+            let detail = format!(
+                "must be less than or equal to {all} (the number of indexes in the specified succeededIndexes field)"
+            );
+            faults.invalid(&count, number, &detail);
+        }
+    }
+}
+
+/// How many indexes a text such as `0-2,4` names, or what is wrong with it.
+fn count_indexes(text: &str, completions: i64) -> Result<i64, String> {
+    if text.is_empty() {
+        return Ok(0);
+    }
+    let index = |text: &str| match text.parse::<i64>() {
+        Err(_) => Err(format!("cannot convert string to integer for index: {text:?}")),
+        Ok(index) if index >= completions => Err(format!("too large index: {text:?}")),
+        Ok(index) => Ok(index),
+    };
+    let (mut all, mut last) = (0, None);
+    for interval in text.split(',') {
+        let mut parts = interval.split('-');
+        let (first, second, more) = (parts.next().unwrap_or_default(), parts.next(), parts.next());
+        if more.is_some() {
+            return Err(format!(
+                "the fragment {interval:?} violates the requirement that an index interval can have at most two parts \
+                 separated by '-'"
+            ));
+        }
+        let first = index(first)?;
+        let second = second.map(index).transpose()?;
+        if let Some(previous) = last.filter(|last| *last >= first) {
+            return Err(format!("non-increasing order, previous: {previous}, current: {first}"));
+        }
+        if let Some(second) = second.filter(|second| first >= *second) {
+            return Err(format!("non-increasing order, previous: {first}, current: {second}"));
+        }
+        let end = second.unwrap_or(first);
+        all += end - first + 1;
+        last = Some(end);
+    }
+    Ok(all)
 }
 
 fn job_restart(spec: &Node, faults: &mut Faults) {
@@ -472,6 +680,7 @@ fn job_restart(spec: &Node, faults: &mut Faults) {
 /// What may change in a Job.
 pub(super) fn job_change(new: &Node, old: &Node, faults: &mut Faults) {
     let (spec, before) = (new.at("spec"), old.at("spec"));
+    job_spec_and_selector(&spec, faults);
     let completions = spec.at("completions");
     if spec.text_of("completionMode") == "Indexed" && before.text_of("completionMode") == "Indexed" {
         let elastic = spec.number_of("completions") == spec.number_of("parallelism");
@@ -519,6 +728,10 @@ pub(super) fn job_counts(new: &Node, _: &Node, faults: &mut Faults) {
     for name in ["active", "succeeded", "failed", "ready", "terminating"] {
         faults.not_negative(&status.at(name));
     }
+    if status.number_of("ready") > status.number_of("active") {
+        let ready = status.at("ready");
+        faults.invalid(&ready, ready.value.clone(), "cannot set more ready pods than active");
+    }
 }
 
 /// A CronJob.
@@ -539,7 +752,11 @@ pub(super) fn cron_job(cron: &Node, old: Option<&Node>, faults: &mut Faults) {
         faults.invalid(&selector, selector.value.clone(), "`selector` will be auto-generated");
     }
     if job.flag("manualSelector") {
-        faults.not_supported(&job.at("manualSelector"), "true", &["nil", "false"]);
+        faults.0.push(Cause::new(
+            "FieldValueNotSupported",
+            "Unsupported value: true: supported values: \"nil\", \"false\"",
+            "spec.jobTemplate.spec.manualSelector",
+        ));
     }
     faults.not_negative(&spec.at("successfulJobsHistoryLimit"));
     faults.not_negative(&spec.at("failedJobsHistoryLimit"));

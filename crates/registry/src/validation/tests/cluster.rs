@@ -385,7 +385,7 @@ fn storage_is_claimed_and_provided() {
     );
     check(
         "storage.v1.CSIDriver",
-        &[("spec/attachRequired", Value::Null, &["spec.attachRequired: Required value"])],
+        &[("spec/attachRequired", Value::Null, &["spec.attachedRequired: Required value"])],
     );
     check_update(
         "storage.v1.VolumeAttachment",
@@ -492,5 +492,47 @@ fn networks_have_rules() {
                 ],
             ),
         ],
+    );
+}
+
+#[test]
+fn endpoints_that_stay_are_not_blamed_for_another_type_of_addresses() {
+    check_update(
+        "discovery.v1.EndpointSlice",
+        &[
+            ("addressType", json!("IPv6"), &["addressType: Invalid value: \"IPv6\": field is immutable"]),
+            (
+                "endpoints/0/addresses/0",
+                json!("2001:db8::1"),
+                &["endpoints[0].addresses: Invalid value: \"2001:db8::1\": must be an IPv4 address"],
+            ),
+        ],
+    );
+}
+
+#[test]
+fn every_fixed_field_of_a_node_that_changes_is_named() {
+    let node = |spec: Value| json!({"kind": "Node", "metadata": {"name": "a", "uid": "u"}, "spec": spec});
+    let old = node(json!({
+        "podCIDR": "192.0.2.0/24", "podCIDRs": ["192.0.2.0/24", "2001:db8::/64"], "providerID": "a://b",
+    }));
+    let new = node(json!({
+        "podCIDR": "198.51.100.0/24", "podCIDRs": ["198.51.100.0/24", "2001:db8:1::/64"], "providerID": "a://c",
+        "externalID": "x", "taints": [{"key": "k", "effect": "Bogus"}],
+    }));
+    let taint = "metadata.taints[0].effect: Unsupported value: \"Bogus\": supported values: \"NoSchedule\", \
+                 \"PreferNoSchedule\", \"NoExecute\"";
+    let range = "spec.podCIDRs: Forbidden: node updates may not change podCIDR except from \"\" to valid";
+    told(
+        update(resource("core.v1.Node"), &new, &old),
+        &[
+            taint,
+            range,
+            range,
+            "spec.providerID: Forbidden: node updates may not change providerID except from \"\" to valid",
+            taint,
+            "spec.externalID: Forbidden: may not be updated",
+        ],
+        "all at once",
     );
 }

@@ -79,7 +79,7 @@ fn fine(ty: &str) -> Value {
         "networking.v1.NetworkPolicy" => json!({"spec": {"podSelector": {}, "policyTypes": ["Ingress"]}}),
         "policy.v1.PodDisruptionBudget" => json!({"spec": {"minAvailable": 1, "selector": selector}}),
         "autoscaling.v2.HorizontalPodAutoscaler" => json!({"spec": {
-            "minReplicas": 1, "maxReplicas": 2, "scaleTargetRef": {"kind": "Deployment", "name": "d"},
+            "minReplicas": 1, "maxReplicas": 2, "scaleTargetRef": {"apiVersion": "apps/v1", "kind": "Deployment", "name": "d"},
             "metrics": [{"type": "Resource", "resource": {
                 "name": "cpu", "target": {"type": "Utilization", "averageUtilization": 80},
             }}],

@@ -444,3 +444,22 @@ fn a_pods_status_does_not_raise_the_dead() {
         "status",
     );
 }
+
+#[test]
+fn the_hostname_of_a_pod_is_said_by_one_field() {
+    let with = |more: Value| {
+        let mut pod = fine("core.v1.Pod");
+        put(&mut pod, "spec/hostnameOverride", json!("a.b"));
+        let spec = pod["spec"].as_object_mut().unwrap();
+        spec.extend(more.as_object().unwrap().clone());
+        create(resource("core.v1.Pod"), &pod)
+    };
+    let refused =
+        |field: &str| format!("spec.hostnameOverride: Forbidden: may not be specified when {field} is true");
+    told(with(json!({})), &[], "alone");
+    told(with(json!({"setHostnameAsFQDN": false})), &[], "not its domain");
+    told(with(json!({"setHostnameAsFQDN": true})), &[&refused("setHostnameAsFQDN")], "its domain");
+    told(with(json!({"hostNetwork": true})), &[&refused("hostNetwork")], "its node");
+    let both = [&*refused("setHostnameAsFQDN"), &*refused("hostNetwork")];
+    told(with(json!({"hostNetwork": true, "setHostnameAsFQDN": true})), &both, "both");
+}

@@ -89,7 +89,14 @@ fn controllers_pick_the_pods_that_they_make() {
         ],
     );
     let mut claims = fine("apps.v1.StatefulSet");
-    put(&mut claims, "spec/volumeClaimTemplates", json!([{"metadata": {"name": "v"}}]));
+    put(
+        &mut claims,
+        "spec/volumeClaimTemplates",
+        json!([{
+            "metadata": {"name": "v"},
+            "spec": {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}},
+        }]),
+    );
     put(
         &mut claims,
         "spec/template/spec/containers/0/volumeMounts",
@@ -175,4 +182,73 @@ fn jobs_end_and_cron_jobs_repeat() {
             ),
         ],
     );
+}
+
+#[test]
+fn the_policies_of_a_job_are_checked() {
+    let rule = |rule: Value| json!({"rules": [rule]});
+    let codes = |values: Value| {
+        rule(json!({"action": "FailJob", "onExitCodes": {"operator": "In", "values": values}}))
+    };
+    check(
+        "batch.v1.Job",
+        &[
+            ("spec/podFailurePolicy", codes(json!([1, 2])), &[]),
+            (
+                "spec/podFailurePolicy",
+                codes(json!([2, 0, 2])),
+                &[
+                    "spec.podFailurePolicy.rules[0].onExitCodes.values[1]: Invalid value: 0: must not be 0 for the In operator",
+                    "spec.podFailurePolicy.rules[0].onExitCodes.values[2]: Duplicate value: 2",
+                    "spec.podFailurePolicy.rules[0].onExitCodes.values: Invalid value: [2,0,2]: must be ordered",
+                ],
+            ),
+            (
+                "spec/podFailurePolicy",
+                rule(json!({})),
+                &[
+                    "spec.podFailurePolicy.rules[0].action: Required value: valid values: [\"Count\" \"FailIndex\" \"FailJob\" \"Ignore\"]",
+                    "spec.podFailurePolicy.rules[0]: Invalid value: specifying one of OnExitCodes and OnPodConditions is required",
+                ],
+            ),
+            ("spec/successPolicy", rule(json!({})), &["spec.successPolicy: Invalid value: …"]),
+            (
+                "spec/maxFailedIndexes",
+                json!(1),
+                &[
+                    "spec.backoffLimitPerIndex: Required value: …",
+                    "spec.maxFailedIndexes: Invalid value: 1: requires indexed completion mode",
+                ],
+            ),
+        ],
+    );
+    let mut indexed = fine("batch.v1.Job");
+    put(&mut indexed, "spec/completionMode", json!("Indexed"));
+    put(&mut indexed, "spec/completions", json!(5));
+    for (indexes, wrong) in [
+        ("0-1,3", None),
+        ("", None),
+        ("x", Some("cannot convert string to integer for index: \\\"x\\\"")),
+        ("5", Some("too large index: \\\"5\\\"")),
+        ("1,1", Some("non-increasing order, previous: 1, current: 1")),
+        ("2-1", Some("non-increasing order, previous: 2, current: 1")),
+        (
+            "0-1-2",
+            Some(
+                "the fragment \\\"0-1-2\\\" violates the requirement that an index interval can have at most two parts separated by '-'",
+            ),
+        ),
+    ] {
+        put(&mut indexed, "spec/successPolicy", rule(json!({"succeededIndexes": indexes})));
+        let causes: Vec<_> =
+            create(resource("batch.v1.Job"), &indexed).iter().map(|cause| cause.message.clone()).collect();
+        let expected: Vec<_> = wrong
+            .map(|wrong| {
+                let wrong = wrong.replace("\\\"", "\"");
+                format!("Invalid value: \"{indexes}\": error parsing succeededIndexes: {wrong}")
+            })
+            .into_iter()
+            .collect();
+        assert_eq!(causes, expected, "{indexes}");
+    }
 }
