@@ -70,6 +70,7 @@ impl Registry {
             }
             "core.v1.Pod" => {
                 self.set_priority(document).await?;
+                self.apply_runtime_class(document).await?;
                 tolerate_for_a_while(document);
             }
             "core.v1.Node" => taint_until_ready(document),
@@ -203,6 +204,66 @@ impl Registry {
         Ok(())
     }
 
+    /// What the runtime of a pod needs for itself is added to what the pod needs.
+    async fn apply_runtime_class(&self, pod: &mut Value) -> Result<(), Status> {
+        let wanted = text(pod, &["spec", "runtimeClassName"]).to_owned();
+        let refused = |pod: &Value, why: &str| {
+            Err(Status::forbidden(Qualified::core("pods"), name(pod), &format!("pod rejected: {why}")))
+        };
+        let given = at(pod, &["spec", "overhead"]).cloned();
+        let class = match at(pod, &["spec", "runtimeClassName"]) {
+            None => Value::Null,
+            Some(_) => {
+                let resource = known("node.k8s.io", "runtimeclasses");
+                let target = Target { resource, namespace: "", name: &wanted };
+                let found = match self.get(target, Position::Any).await {
+                    Err(status) if status.code == 404 => self.get(target, Position::MostRecent).await,
+                    other => other,
+                };
+                match found {
+                    Ok(object) => document_of(&object.value, None),
+                    Err(status) if status.code == 404 => {
+                        return refused(pod, &format!("RuntimeClass {wanted:?} not found"));
+                    }
+                    Err(status) => return Err(status),
+                }
+            }
+        };
+        match (at(&class, &["overhead", "podFixed"]), given) {
+            (None, Some(_)) => {
+                return refused(pod, "Pod Overhead set without corresponding RuntimeClass defined Overhead");
+            }
+            (Some(own), Some(given)) if *own != given => {
+                return refused(pod, "Pod's Overhead doesn't match RuntimeClass's defined Overhead");
+            }
+            (Some(own), _) => drop(fields(pod, &["spec"]).insert("overhead".to_owned(), own.clone())),
+            (None, None) => {}
+        }
+        let selector = at(&class, &["scheduling", "nodeSelector"]).and_then(Value::as_object);
+        for (key, value) in selector.into_iter().flatten() {
+            let own = fields(pod, &["spec", "nodeSelector"]);
+            let there = own.entry(key.clone()).or_insert_with(|| value.clone()).clone();
+            if there != *value {
+                let shown = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+                let (theirs, ours) = (shown(value), shown(&there));
+                let why = format!(
+                    "conflict: runtimeClass.scheduling.nodeSelector[{key}] = {theirs}; pod.spec.nodeSelector[{key}] = {ours}"
+                );
+                return refused(pod, &why);
+            }
+        }
+        let tolerations = crate::value::list(&class, &["scheduling", "tolerations"]).to_vec();
+        if !tolerations.is_empty() {
+            let own = fields(pod, &["spec"]).entry("tolerations").or_insert_with(|| json!([]));
+            if let Some(own) = own.as_array_mut() {
+                let new: Vec<Value> =
+                    tolerations.into_iter().filter(|toleration| !own.contains(toleration)).collect();
+                own.extend(new);
+            }
+        }
+        Ok(())
+    }
+
     async fn set_storage_class(&self, claim: &mut Value) -> Result<(), Status> {
         if at(claim, &["spec", "storageClassName"]).is_some() {
             return Ok(());
@@ -285,7 +346,7 @@ fn taint_until_ready(node: &mut Value) {
     }
 }
 
-fn protect(document: &mut Value, finalizer: &str) {
+pub(crate) fn protect(document: &mut Value, finalizer: &str) {
     if crate::value::finalizers(document).iter().any(|own| own == finalizer) {
         return;
     }

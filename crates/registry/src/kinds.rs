@@ -365,6 +365,18 @@ impl Resource {
         self.subresources.iter().find(|sub| sub.name == name)
     }
 
+    /// Whether a write of the status leaves labels, annotations, owners and finalizers as they are.
+    pub fn status_keeps_metadata(&self) -> bool {
+        matches!(
+            self.ty,
+            "networking.v1.ServiceCIDR"
+                | "resource.v1.ResourceClaim"
+                | "storage.v1.VolumeAttachment"
+                | "admissionregistration.v1.ValidatingAdmissionPolicy"
+                | "apiextensions.v1.CustomResourceDefinition"
+        )
+    }
+
     /// Whether it can be done.
     pub fn allows(&self, verb: &str) -> bool {
         self.verbs.contains(&verb)

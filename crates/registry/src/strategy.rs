@@ -4,7 +4,7 @@
 //! its subresource alone where there is one; generation counts the changes that the kind says.
 
 use crate::{
-    admission::tolerate_for_a_while,
+    admission::{protect, tolerate_for_a_while},
     convert::{SPEC_NOTES, STATUS_NOTES, keep_notes},
     defaults::qos,
     kinds::{Generation, Resource},
@@ -71,6 +71,7 @@ pub(crate) fn prepare_create(
     if resource.subresource("status").is_some() && !resource.keeps_status {
         reset_status(resource, document);
     }
+    drop_disabled_fields(resource, document);
     match resource.ty {
         "core.v1.Pod" => new_pod(document),
         "core.v1.Namespace" => {
@@ -81,9 +82,22 @@ pub(crate) fn prepare_create(
         "core.v1.PersistentVolume" => {
             document["status"] = json!({"phase": "Pending", "lastPhaseTransitionTime": schema::time(now)});
         }
-        "core.v1.PersistentVolumeClaim" => document["status"] = json!({"phase": "Pending"}),
-        "core.v1.Service" => list_the_address(document),
+        "core.v1.PersistentVolumeClaim" => {
+            document["status"] = json!({"phase": "Pending"});
+            agree_on_data_source(document);
+        }
+        "core.v1.Service" => {
+            list_the_address(document);
+            drop_internal_traffic_of_names(document);
+        }
         "apps.v1.DaemonSet" => set_template_generation(document, 1),
+        "core.v1.LimitRange" if name(document).is_empty() => {
+            fields(document, &["metadata"]).insert("name".to_owned(), new_uid().into());
+        }
+        "core.v1.ServiceAccount" => keep_names_of_secrets(document),
+        "storage.v1.VolumeAttributesClass" => {
+            protect(document, "kubernetes.io/vac-protection");
+        }
         "batch.v1.Job" => own_job_pods(document, &uid),
         "certificates.v1.CertificateSigningRequest" => sign_by(document, who),
         "apiextensions.v1.CustomResourceDefinition" => remember_stored_version(document),
@@ -95,6 +109,7 @@ pub(crate) fn prepare_create(
 /// Keeps what the part in question may not change, and counts the generation.
 pub(crate) fn prepare_update(resource: &Resource, part: Part, new: &mut Value, old: &Value, now: Timestamp) {
     keep_metadata(new, old);
+    drop_disabled_fields(resource, new);
     match part {
         Part::Main => prepare_main_update(resource, new, old),
         Part::Status => prepare_status_update(resource, new, old, now),
@@ -259,7 +274,7 @@ fn sign_by(document: &mut Value, who: &Requester) {
 fn keep_metadata(new: &mut Value, old: &Value) {
     let metadata = fields(new, &["metadata"]);
     let old = &old["metadata"];
-    for kept in ["creationTimestamp", "generation", "generateName"] {
+    for kept in ["creationTimestamp", "generation"] {
         set(metadata, kept, old.get(kept).cloned());
     }
     for kept in ["uid", "deletionTimestamp", "deletionGracePeriodSeconds"] {
@@ -267,7 +282,6 @@ fn keep_metadata(new: &mut Value, old: &Value) {
             set(metadata, kept, old.get(kept).cloned());
         }
     }
-    metadata.remove("selfLink");
 }
 
 fn prepare_main_update(resource: &Resource, new: &mut Value, old: &Value) {
@@ -282,8 +296,11 @@ fn prepare_main_update(resource: &Resource, new: &mut Value, old: &Value) {
         "core.v1.Pod" => keep_admitted(new, old),
         "core.v1.Service" => {
             drop_what_its_type_had(new, old);
+            drop_internal_traffic_of_names(new);
             keep_service_addresses(new, old);
         }
+        "core.v1.ServiceAccount" => keep_names_of_secrets(new),
+        "core.v1.PersistentVolumeClaim" => agree_on_data_source(new),
         "apiextensions.v1.CustomResourceDefinition" => remember_stored_version(new),
         "autoscaling.v1.HorizontalPodAutoscaler" => keep_notes(new, old, &STATUS_NOTES),
         "apps.v1.DaemonSet" => {
@@ -337,11 +354,17 @@ fn prepare_status_update(resource: &Resource, new: &mut Value, old: &Value, now:
         }
         _ => {}
     }
+    if resource.status_keeps_metadata() {
+        for kept in ["labels", "annotations", "finalizers", "ownerReferences"] {
+            set(fields(&mut metadata, &[]), kept, at(old, &["metadata", kept]).cloned());
+        }
+    }
     let conditions = at(old, &["status", "conditions"]).cloned();
     *new = old.clone();
     new["metadata"] = metadata;
     set(fields(new, &[]), "status", status);
     match resource.ty {
+        "core.v1.PersistentVolume" => date_phase(new, old, now),
         "core.v1.Pod" => {
             let status = fields(new, &["status"]);
             if status.get("qosClass").is_none_or(Value::is_null) {
@@ -356,6 +379,19 @@ fn prepare_status_update(resource: &Resource, new: &mut Value, old: &Value, now:
         }
         _ => {}
     }
+}
+
+/// A volume says since when it has its phase.
+fn date_phase(new: &mut Value, old: &Value, now: Timestamp) {
+    let (phase, before) = (text(new, &["status", "phase"]).to_owned(), text(old, &["status", "phase"]));
+    let (given, known) =
+        (at(new, &["status", "lastPhaseTransitionTime"]), at(old, &["status", "lastPhaseTransitionTime"]));
+    let at = match given {
+        Some(given) if Some(given) != known => given.clone(),
+        _ if phase != before => schema::time(now).into(),
+        _ => known.cloned().unwrap_or_default(),
+    };
+    set(fields(new, &["status"]), "lastPhaseTransitionTime", (!at.is_null()).then_some(at));
 }
 
 /// The status of a certificate request says what was signed; who may be trusted is said elsewhere.
@@ -381,6 +417,123 @@ fn date_conditions(new: &mut Value, old: Option<&Value>, now: Timestamp) {
             if at(condition, &[field]).is_none() {
                 fields(condition, &[]).insert(field.to_owned(), moment);
             }
+        }
+    }
+}
+
+/// Fields that the API has, but no server of this version keeps unless a feature gate that is off by default is on.
+fn drop_disabled_fields(resource: &Resource, document: &mut Value) {
+    match resource.ty {
+        "core.v1.Pod" => {
+            drop_disabled_pod_fields(fields(document, &["spec"]));
+            if let Some(status) = document.get_mut("status").and_then(Value::as_object_mut) {
+                status.remove("nodeAllocatableResourceClaimStatuses");
+            }
+        }
+        "core.v1.PodTemplate" => drop_disabled_template_fields(document.pointer_mut("/template/spec")),
+        "batch.v1.CronJob" => {
+            drop_disabled_template_fields(document.pointer_mut("/spec/jobTemplate/spec/template/spec"));
+        }
+        "apps.v1.StatefulSet" => {
+            let rolling = document.pointer_mut("/spec/updateStrategy/rollingUpdate");
+            if let Some(rolling) = rolling.and_then(Value::as_object_mut) {
+                rolling.remove("maxUnavailable");
+            }
+            for claim in list_mut(document, "/spec/volumeClaimTemplates") {
+                let claim = fields(claim, &[]);
+                claim.insert("apiVersion".to_owned(), "v1".into());
+                claim.insert("kind".to_owned(), "PersistentVolumeClaim".into());
+            }
+            drop_disabled_template_fields(document.pointer_mut("/spec/template/spec"));
+        }
+        "apps.v1.Deployment"
+        | "apps.v1.ReplicaSet"
+        | "apps.v1.DaemonSet"
+        | "batch.v1.Job"
+        | "core.v1.ReplicationController" => {
+            drop_disabled_template_fields(document.pointer_mut("/spec/template/spec"));
+        }
+        "core.v1.Node" => {
+            fields(document, &["spec"]).remove("configSource");
+            if let Some(status) = document.get_mut("status").and_then(Value::as_object_mut) {
+                status.remove("config");
+            }
+        }
+        "storage.v1.CSIDriver" => drop(fields(document, &["spec"]).remove("preventPodSchedulingIfMissing")),
+        "discovery.v1.EndpointSlice" => {
+            for endpoint in list_mut(document, "/endpoints") {
+                fields(endpoint, &[]).remove("deprecatedTopology");
+            }
+        }
+        "resource.v1.ResourceSlice" => {
+            for device in list_mut(document, "/spec/devices") {
+                let attributes = device.get_mut("attributes").and_then(Value::as_object_mut);
+                for (_, attribute) in attributes.into_iter().flatten() {
+                    if let Some(attribute) = attribute.as_object_mut() {
+                        attribute.retain(|name, _| {
+                            !["bools", "ints", "strings", "versions"].contains(&name.as_str())
+                        });
+                    }
+                }
+            }
+        }
+        _ => {}
+    }
+}
+
+fn drop_disabled_template_fields(spec: Option<&mut Value>) {
+    if let Some(spec) = spec.and_then(Value::as_object_mut) {
+        drop_disabled_pod_fields(spec);
+    }
+}
+
+fn drop_disabled_pod_fields(spec: &mut Map<String, Value>) {
+    spec.remove("schedulingGroup");
+    for kind in ["containers", "initContainers", "ephemeralContainers"] {
+        for container in spec.get_mut(kind).and_then(Value::as_array_mut).into_iter().flatten() {
+            let Some(container) = container.as_object_mut() else { continue };
+            let Some(lifecycle) = container.get_mut("lifecycle").and_then(Value::as_object_mut) else {
+                continue;
+            };
+            if lifecycle.remove("stopSignal").is_some() && lifecycle.is_empty() {
+                container.remove("lifecycle");
+            }
+        }
+    }
+}
+
+/// The two fields that say what a claim begins with say the same. The older one knows only claims and snapshots: what
+/// else it names is dropped.
+fn agree_on_data_source(claim: &mut Value) {
+    let spec = fields(claim, &["spec"]);
+    let is_known = |source: &Value| {
+        matches!(
+            (text(source, &["kind"]), text(source, &["apiGroup"])),
+            ("PersistentVolumeClaim", "") | ("VolumeSnapshot", "snapshot.storage.k8s.io")
+        )
+    };
+    if spec.get("dataSource").is_some_and(|source| !is_known(source)) {
+        spec.remove("dataSource");
+    }
+    match (spec.get("dataSource").cloned(), spec.get("dataSourceRef").cloned()) {
+        (Some(source), None) if !source.is_null() => {
+            let mut reference = source;
+            fields(&mut reference, &[]).entry("apiGroup").or_insert(Value::Null);
+            spec.insert("dataSourceRef".to_owned(), reference);
+        }
+        (None, Some(mut source)) if text(&source, &["namespace"]).is_empty() && !source.is_null() => {
+            fields(&mut source, &[]).remove("namespace");
+            spec.insert("dataSource".to_owned(), source);
+        }
+        _ => {}
+    }
+}
+
+/// Of the secrets of a service account only the names count.
+fn keep_names_of_secrets(account: &mut Value) {
+    for secret in list_mut(account, "/secrets") {
+        if let Some(secret) = secret.as_object_mut() {
+            secret.retain(|field, _| field == "name");
         }
     }
 }
@@ -433,7 +586,17 @@ fn drop_what_its_type_had(new: &mut Value, old: &Value) {
     if no_longer(&is_reachable, new) {
         gone.push(&["externalTrafficPolicy"]);
     }
-    let drops_node_ports = no_longer(&has_node_ports, new);
+    let ports_of = |service: &Value| -> Vec<i64> {
+        list(service, &["spec", "ports"])
+            .iter()
+            .map(|port| integer(port, &["nodePort"]).unwrap_or_default())
+            .collect()
+    };
+    let drops_node_ports =
+        no_longer(&has_node_ports, new) && ports_of(new).iter().all(|port| ports_of(old).contains(port));
+    if !is_balanced(new) {
+        set(fields(new, &["status"]), "loadBalancer", Some(json!({})));
+    }
     let spec = fields(new, &["spec"]);
     for together in gone {
         if together.iter().all(|name| spec.get(*name) == old["spec"].get(*name)) {
@@ -441,13 +604,16 @@ fn drop_what_its_type_had(new: &mut Value, old: &Value) {
         }
     }
     if drops_node_ports {
-        let had: Vec<Option<i64>> =
-            list(old, &["spec", "ports"]).iter().map(|port| integer(port, &["nodePort"])).collect();
         for port in list_mut(new, "/spec/ports") {
-            if had.contains(&integer(port, &["nodePort"])) {
-                fields(port, &[]).remove("nodePort");
-            }
+            fields(port, &[]).remove("nodePort");
         }
+    }
+}
+
+/// A service that is a mere name has no traffic within the cluster.
+fn drop_internal_traffic_of_names(service: &mut Value) {
+    if text(service, &["spec", "type"]) == "ExternalName" {
+        fields(service, &["spec"]).remove("internalTrafficPolicy");
     }
 }
 

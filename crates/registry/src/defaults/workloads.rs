@@ -108,7 +108,13 @@ pub(super) fn daemon_set(object: &mut Object) {
 
 /// A job.
 pub(super) fn job(object: &mut Object) {
-    labels_of_template(object);
+    // A new job is labelled like its pods when these have got the labels by which it selects them.
+    let spec = child_or_new(object, "spec");
+    let is_manual = spec.get("manualSelector") == Some(&Value::Bool(true));
+    let labels = spec.get("template").and_then(|template| template.pointer("/metadata/labels"));
+    if is_manual || labels.is_some_and(|labels| labels.get("controller-uid").is_some()) {
+        labels_of_template(object);
+    }
     let spec = child_or_new(object, "spec");
     if !is_set(spec, "parallelism") {
         set_default(spec, "completions", 1);
@@ -342,7 +348,7 @@ mod tests {
             json!({"spec": {"template": template()}}),
             "",
             json!({
-                "metadata": {"labels": {"app": "d"}},
+                "metadata": {},
                 "spec": {
                     "parallelism": 1, "completions": 1, "backoffLimit": 6, "completionMode": "NonIndexed",
                     "suspend": false, "manualSelector": false, "podReplacementPolicy": "TerminatingOrFailed",

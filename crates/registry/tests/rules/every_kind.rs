@@ -30,8 +30,14 @@ async fn each(mut check: impl AsyncFnMut(World, Kind)) {
 
 /// The kinds whose new objects something holds from the start.
 fn held_at_once(kind: &Kind) -> bool {
-    let held =
-        ["persistentvolumes", "persistentvolumeclaims", "namespaces", "jobs", "replicationcontrollers"];
+    let held = [
+        "persistentvolumes",
+        "persistentvolumeclaims",
+        "namespaces",
+        "jobs",
+        "replicationcontrollers",
+        "volumeattributesclasses",
+    ];
     held.contains(&kind.resource.plural)
 }
 
@@ -230,7 +236,8 @@ async fn the_status_is_written_through_its_own_path_alone_and_nothing_else_is() 
         let told = world.put(&kind.status_place(), sent).await;
         assert_eq!(told.line(), "200", "{name}");
         let told = told.ok();
-        assert_eq!(told["metadata"]["annotations"]["example.com/a"], "1", "{name}: metadata is stored too");
+        let annotation = if kind.resource.status_keeps_metadata() { Value::Null } else { json!("1") };
+        assert_eq!(told["metadata"]["annotations"]["example.com/a"], annotation, "{name}: metadata");
         let volatile = ["/status", "/metadata/annotations", "/metadata/resourceVersion"];
         assert_eq!(without(&told, &volatile), without(&made, &volatile), "{name}: all else is as it was");
         for (field, wanted) in status.as_object().unwrap() {
@@ -278,7 +285,7 @@ fn merge(document: &mut Value, patch: &Value) {
 }
 
 #[tokio::test]
-async fn labels_and_finalizers_sent_with_a_status_are_stored_but_the_labels_of_deployments() {
+async fn labels_and_finalizers_sent_with_a_status_are_stored_by_most_kinds() {
     each(async |world, kind| {
         if kind.status.is_none() {
             return;
@@ -286,9 +293,11 @@ async fn labels_and_finalizers_sent_with_a_status_are_stored_but_the_labels_of_d
         world.post(&kind.collection(), kind.object.clone()).await.ok();
         let sent = json!({"metadata": {"labels": {"l": "1"}, "finalizers": ["example.com/x"]}});
         let told = world.merge(&kind.status_place(), sent).await.ok();
-        let label = if kind.resource.plural == "deployments" { Value::Null } else { json!("1") };
+        let keeps = kind.resource.status_keeps_metadata();
+        let label = if keeps || kind.resource.plural == "deployments" { Value::Null } else { json!("1") };
         assert_eq!(told["metadata"]["labels"]["l"], label, "{}", kind.name);
-        assert_eq!(told["metadata"]["finalizers"], json!(["example.com/x"]), "{}", kind.name);
+        let is_stored = told["metadata"]["finalizers"] == json!(["example.com/x"]);
+        assert_eq!(is_stored, !keeps, "{}", kind.name);
     })
     .await;
 }

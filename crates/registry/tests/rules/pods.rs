@@ -369,3 +369,42 @@ async fn no_change_of_a_pod_goes_unseen() {
     let annotated = json!({"metadata": {"annotations": {"kubernetes.io/config.mirror": "x"}}});
     assert_eq!(world.merge(at, annotated).await.code, 422, "annotations have rules of their own");
 }
+
+#[tokio::test]
+async fn a_pod_gets_what_its_runtime_class_asks_for() {
+    let world = World::new().await;
+    let of_class = |name: &str, more: Value| {
+        let mut pod = pod(name);
+        pod["spec"]["runtimeClassName"] = "r".into();
+        pod["spec"].as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+        pod
+    };
+    let refused = world.post("pods default", of_class("a", json!({}))).await;
+    assert_eq!(
+        refused.line(),
+        "403 Forbidden: pods \"a\" is forbidden: pod rejected: RuntimeClass \"r\" not found"
+    );
+    let class = json!({
+        "metadata": {"name": "r"}, "handler": "h", "overhead": {"podFixed": {"cpu": "1m"}},
+        "scheduling": {"nodeSelector": {"k": "v"}, "tolerations": [{"key": "t", "operator": "Exists"}]},
+    });
+    world.post("runtimeclasses", class).await.ok();
+    let made = world.post("pods default", of_class("a", json!({"nodeSelector": {"own": "1"}}))).await.ok();
+    assert_eq!(made["spec"]["overhead"], json!({"cpu": "1m"}));
+    assert_eq!(made["spec"]["nodeSelector"], json!({"k": "v", "own": "1"}));
+    assert_eq!(made["spec"]["tolerations"][0], json!({"key": "t", "operator": "Exists"}));
+    let why = "403 Forbidden: pods \"b\" is forbidden: pod rejected: ";
+    for (more, end) in [
+        (json!({"overhead": {"cpu": "2m"}}), "Pod's Overhead doesn't match RuntimeClass's defined Overhead"),
+        (
+            json!({"nodeSelector": {"k": "other"}}),
+            "conflict: runtimeClass.scheduling.nodeSelector[k] = v; pod.spec.nodeSelector[k] = other",
+        ),
+    ] {
+        assert_eq!(world.post("pods default", of_class("b", more)).await.line(), format!("{why}{end}"));
+    }
+    let mut plain = pod("b");
+    plain["spec"]["overhead"] = json!({"cpu": "1m"});
+    let end = "Pod Overhead set without corresponding RuntimeClass defined Overhead";
+    assert_eq!(world.post("pods default", plain).await.line(), format!("{why}{end}"));
+}

@@ -677,3 +677,26 @@ async fn a_service_without_ports_has_none() {
     let made = world.post("services default", sent).await.ok();
     assert_eq!(made["spec"].get("ports"), None);
 }
+
+/// What a service has because of its type goes with the type, and with it what has no meaning for a mere name.
+#[tokio::test]
+async fn a_service_that_becomes_a_name_drops_all_that_the_server_gave_it() {
+    let world = World::new().await;
+    let sent = json!({"metadata": {"name": "s"}, "spec": {
+        "type": "LoadBalancer", "externalTrafficPolicy": "Local", "loadBalancerClass": "example.com/c",
+        "selector": {"a": "b"}, "ports": [{"port": 80}],
+    }});
+    world.post("services default", sent).await.ok();
+    let status = json!({"status": {"loadBalancer": {"ingress": [{"ip": "192.0.2.1"}]}}});
+    world.merge("services default/s/status", status).await.ok();
+    let change = json!({"spec": {"type": "ExternalName", "externalName": "a.example"}});
+    let named = world.merge("services default/s", change).await.ok();
+    assert_eq!(
+        named["spec"],
+        json!({
+            "type": "ExternalName", "externalName": "a.example", "sessionAffinity": "None", "selector": {"a": "b"},
+            "ports": [{"port": 80, "targetPort": 80, "protocol": "TCP"}],
+        })
+    );
+    assert_eq!(named["status"], json!({"loadBalancer": {}}));
+}
