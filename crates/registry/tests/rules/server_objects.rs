@@ -24,12 +24,17 @@ async fn a_new_server_has_its_namespaces_its_service_and_its_classes() {
     assert_eq!(world.get("ipaddresses 10.0.0.1").await.ok()["spec"]["parentRef"]["name"], "kubernetes");
 }
 
+/// As with a store that no other server can use.
+fn alone() -> RegistryOptions {
+    RegistryOptions { owns_storage: true, ..RegistryOptions::default() }
+}
+
 #[tokio::test]
 async fn a_server_that_starts_again_changes_nothing_that_is_there_and_makes_what_is_not() {
-    let world = World::new().await;
+    let world = World::with(alone(), |_, storage| storage).await;
     world.merge("namespaces default", json!({"metadata": {"labels": {"l": "1"}}})).await.ok();
     let before = world.everything().await;
-    let again = world.again(RegistryOptions::default()).await;
+    let again = world.again(alone()).await;
     assert_eq!(again.everything().await, before);
     world.delete("priorityclasses system-node-critical").await.ok();
     world.delete("services default/kubernetes").await.ok();
@@ -146,7 +151,7 @@ fn both(ends: &str) -> (String, String) {
 
 #[tokio::test]
 async fn the_own_service_leads_to_the_server_in_the_form_of_the_original() {
-    let world = World::new().await;
+    let world = World::with(alone(), |_, storage| storage).await;
     let endpoints = world.get("endpoints default/kubernetes").await.ok();
     assert_eq!(endpoints["metadata"]["labels"], json!({"endpointslice.kubernetes.io/skip-mirror": "true"}));
     let ports = json!([{"name": "https", "port": 6443, "protocol": "TCP"}]);

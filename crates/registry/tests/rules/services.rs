@@ -359,15 +359,6 @@ async fn one_port_in_several_protocols_gets_one_node_port() {
             {"name": "w", "port": 80, "protocol": "UDP"},
         ]})
     };
-    for at in ["services default?dryRun=All", "services default"] {
-        let spec = world.post(at, service("any", dns(None))).await.ok()["spec"].clone();
-        assert_eq!(node_port(&spec, 0), node_port(&spec, 1));
-        assert_ne!(node_port(&spec, 0), node_port(&spec, 2));
-        let spec = world.post(at, service("given", dns(Some(30053)))).await.ok()["spec"].clone();
-        assert_eq!([node_port(&spec, 0), node_port(&spec, 1)], [30053, 30053]);
-        assert_ne!(node_port(&spec, 2), 30053);
-    }
-    assert_eq!(world.keys(PORTS).await.len(), 4);
     let ports = json!([
         {"name": "t", "port": 53, "protocol": "TCP", "nodePort": 30054},
         {"name": "u", "port": 54, "protocol": "UDP", "nodePort": 30054},
@@ -375,6 +366,15 @@ async fn one_port_in_several_protocols_gets_one_node_port() {
     let refused =
         world.post("services default", service("other", json!({"type": "NodePort", "ports": ports}))).await;
     assert_eq!(refused.causes(), ["FieldValueInvalid spec.ports[1].nodePort"], "nor two ports one");
+    for at in ["services default?dryRun=All", "services default"] {
+        let spec = world.post(at, service("given", dns(Some(30053)))).await.ok()["spec"].clone();
+        assert_eq!([node_port(&spec, 0), node_port(&spec, 1)], [30053, 30053]);
+        assert_ne!(node_port(&spec, 2), 30053);
+        let spec = world.post(at, service("any", dns(None))).await.ok()["spec"].clone();
+        assert_eq!(node_port(&spec, 0), node_port(&spec, 1));
+        assert_ne!(node_port(&spec, 0), node_port(&spec, 2));
+    }
+    assert_eq!(world.keys(PORTS).await.len(), 4);
     for name in ["any", "given"] {
         world.delete(&format!("services default/{name}")).await.ok();
     }
