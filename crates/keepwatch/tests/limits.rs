@@ -129,11 +129,12 @@ async fn nesting_is_read_to_some_depth_and_refused_beyond() {
             let said = answer.text().chars().take(400).collect::<String>();
             assert_eq!(answer.code, code, "{levels} levels, {headers}: {said}");
             let why = if headers.is_empty() {
-                "json parse error: invalid character '[' exceeded max depth ({"
+                ["json parse error: ", "invalid character '[' exceeded max depth ({"]
             } else {
-                "ConfigMap): yaml: line 2: exceeded max depth of 64 (6d65746164617461"
+                ["ConfigMap): yaml: line ", ": exceeded max depth of 64 (6d65746164617461"]
             };
-            assert_eq!(said.contains(why), code == 400, "{levels} levels, {headers}: {said}");
+            let is_told = why.iter().all(|part| said.contains(part));
+            assert_eq!(is_told, code == 400, "{levels} levels, {headers}: {said}");
             assert!(began.elapsed() < Duration::from_secs(10), "{levels} levels took {:?}", began.elapsed());
         }
     }

@@ -166,9 +166,12 @@ pub fn read_yaml(text: &str, problems: &mut Problems) -> Result<Value, ReadError
     });
     read.map_err(|error| {
         let line = error.location().map_or(1, |at| at.line());
+        let why = error.to_string().replace('\n', " ");
+        // The parser reads ahead, and tells its own limit by its words alone.
+        let is_limit = why.starts_with("recursion limit exceeded");
         room.fault(|too_deep| match too_deep {
-            Some(_) => format!("line {line}: exceeded max depth of {YAML_LEVELS_MAX}"),
-            None => error.to_string().replace('\n', " "),
+            None if !is_limit => why,
+            _ => format!("line {line}: exceeded max depth of {YAML_LEVELS_MAX}"),
         })
     })
 }
