@@ -245,7 +245,11 @@ impl Renderer {
                 return protobuf_list(api_version, kind, &meta, encoded);
             }
             let list = json!({"kind": kind, "apiVersion": api_version, "metadata": meta, "items": items});
-            self.untyped(&list).into()
+            match self.form.media {
+                Media::Json if self.pretty => Bytes::from(indented(&ordered_list(&list, ty))).into(),
+                Media::Json => ordered_list(&list, ty).into(),
+                _ => yaml(&list).into(),
+            }
         };
         match self.form.shown_as {
             ShownAs::Metadata(_) => Err(self.is_a_list()),
@@ -267,26 +271,9 @@ impl Renderer {
 
     fn untyped_list(&self, document: Value) -> Bytes {
         if self.form.media == Media::Json {
-            return self.ordered_list(&document);
+            return ordered_list(&document, self.resource.type_ref());
         }
         yaml(&document)
-    }
-
-    /// A list of converted items, with its fields in the usual order.
-    fn ordered_list(&self, document: &Value) -> Bytes {
-        let mut out = list_head(
-            document["kind"].as_str().unwrap_or_default(),
-            document["apiVersion"].as_str().unwrap_or_default(),
-            &document["metadata"],
-        );
-        for (number, item) in document["items"].as_array().into_iter().flatten().enumerate() {
-            if number > 0 {
-                out.push(b',');
-            }
-            schema::write(&mut out, item, self.resource.type_ref());
-        }
-        out.extend_from_slice(b"]}\n");
-        out.into()
     }
 
     /// An item of a list: a built-in kind does not say what it is.
@@ -461,6 +448,23 @@ fn enveloped_partial(out: &mut Vec<u8>, version: MetaVersion, partial: &Value) {
     protobuf::wrap(out, version.api_version(), "PartialObjectMetadata", |out| {
         protobuf::encode(out, partial, partial_type());
     });
+}
+
+/// A list of documents, with its fields in the usual order.
+fn ordered_list(document: &Value, ty: TypeRef) -> Bytes {
+    let mut out = list_head(
+        document["kind"].as_str().unwrap_or_default(),
+        document["apiVersion"].as_str().unwrap_or_default(),
+        &document["metadata"],
+    );
+    for (number, item) in document["items"].as_array().into_iter().flatten().enumerate() {
+        if number > 0 {
+            out.push(b',');
+        }
+        schema::write(&mut out, item, ty);
+    }
+    out.extend_from_slice(b"]}\n");
+    out.into()
 }
 
 fn without_type(mut document: Value) -> Value {

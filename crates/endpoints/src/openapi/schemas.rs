@@ -214,11 +214,15 @@ impl Schemas {
 
     fn add_watch_event(&mut self) {
         let object = self.value(Kind::Raw);
+        let words =
+            "The object as it is after the change, or before it was deleted; a Status if the watch failed.";
+        let words = Map::from_iter([("description".to_owned(), words.into())]);
+        let object = self.dialect.with(object, words);
         let schema = json!({
             "type": "object",
             "description": "A change of one watched object.",
             "properties": { "object": object, "type": { "type": "string" } },
-            "required": ["object", "type"],
+            "required": ["type", "object"],
             GROUP_VERSION_KIND: self.in_versions("WatchEvent"),
         });
         self.made.insert(WATCH_EVENT.to_owned(), schema);
