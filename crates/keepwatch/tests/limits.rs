@@ -69,6 +69,17 @@ async fn a_target_may_have_characters_that_are_usually_encoded() {
     }
 }
 
+#[tokio::test]
+async fn a_watch_without_time_does_not_send_the_state() {
+    let server = started().await;
+    create(&server, "a").await;
+    let watch = "watch=1&sendInitialEvents=true&resourceVersionMatch=NotOlderThan&allowWatchBookmarks=true";
+    for version in ["", "&resourceVersion=0"] {
+        let answer = get(&server, &format!("{CONFIGMAPS}?{watch}{version}&timeoutSeconds=-1")).await;
+        assert_eq!((answer.code, answer.text().as_str()), (200, ""));
+    }
+}
+
 // Bodies
 
 #[tokio::test]

@@ -110,6 +110,9 @@ pub(crate) async fn watch(
         // There is no list in a watch; upstream ends such a stream at its first event.
         return Ok(typed(StatusCode::OK, renderer.form.content_type(), Body::empty()));
     }
+    if upgrade.is_none() && ends_before_its_state(options.options()) {
+        return Ok(typed(StatusCode::OK, renderer.form.content_type(), Body::empty()));
+    }
     let target = keepwatch_registry::rest::Target { name: "", ..call.target() };
     let watch = api.registry.watch(target, options, timeout).await?;
     let metrics = api.metrics.watch(&pass.info);
@@ -127,6 +130,14 @@ pub(crate) async fn watch(
     let mut response = typed(StatusCode::OK, kind, Body::events(events.boxed()));
     response.headers_mut().remove(header::CONTENT_LENGTH);
     Ok(response)
+}
+
+/// Whether a watch has no time to send the state that it was asked for. The original then just ends it, or tells that the
+/// time is over, as chance has it.
+fn ends_before_its_state(options: &ListOptions) -> bool {
+    options.timeout_seconds.is_some_and(|seconds| seconds < 0)
+        && options.send_initial_events == Some(true)
+        && matches!(options.resource_version.as_str(), "" | "0")
 }
 
 /// How long a watch lasts: as its client says, or some time that differs so that not all come back at once.
