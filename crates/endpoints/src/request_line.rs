@@ -25,14 +25,11 @@ pub(crate) struct RequestLines<S> {
 }
 
 /// Where in a request the next byte belongs.
-#[derive(Debug, PartialEq, Eq)]
 enum At {
     Method,
     Target,
-    Version {
-        body_bytes: u64,
-    },
-    /// The beginning of a header line, as far as it is looked at.
+    Version,
+    /// A header line, of whose beginning this was read before.
     Header {
         line: Vec<u8>,
         body_bytes: u64,
@@ -55,81 +52,89 @@ impl At {
     fn follow(&mut self, bytes: &[u8]) -> Option<Vec<u8>> {
         let mut changed: Option<Vec<u8>> = None;
         let mut at = 0;
-        while at < bytes.len() {
-            match self {
-                At::Anywhere => break,
-                At::Body { left } => {
-                    let here = usize::try_from(*left).unwrap_or(usize::MAX).min(bytes.len() - at);
-                    *left -= here as u64;
-                    if *left == 0 {
-                        *self = At::Method;
-                    }
-                    if let Some(changed) = &mut changed {
-                        changed.extend_from_slice(&bytes[at..at + here]);
-                    }
-                    at += here;
-                    continue;
-                }
-                _ => {}
-            }
-            let byte = bytes[at];
-            if *self == At::Target && is_encoded(byte) {
+        while let [byte, ..] = bytes[at..] {
+            if matches!(self, At::Target) && is_encoded(byte) {
                 let changed = changed.get_or_insert_with(|| bytes[..at].to_vec());
                 changed.extend_from_slice(format!("%{byte:02X}").as_bytes());
-            } else {
-                if let Some(changed) = &mut changed {
-                    changed.push(byte);
-                }
-                self.step(byte);
+                at += 1;
+                continue;
             }
-            at += 1;
-        }
-        if let Some(changed) = &mut changed {
-            changed.extend_from_slice(&bytes[at..]);
+            let passed = self.pass(&bytes[at..]);
+            if let Some(changed) = &mut changed {
+                changed.extend_from_slice(&bytes[at..at + passed]);
+            }
+            at += passed;
         }
         changed
     }
 
-    fn step(&mut self, byte: u8) {
-        match (&mut *self, byte) {
-            (At::Method, b' ') => *self = At::Target,
-            // Nothing that begins so is a request with a target.
-            (At::Method, b'\r' | b'\n' | b'A'..=b'Z') => {}
-            (At::Method, _) => *self = At::Anywhere,
-            (At::Target, b' ') => *self = At::Version { body_bytes: 0 },
-            (At::Target, b'\r' | b'\n') => *self = At::Anywhere,
-            (At::Version { body_bytes }, b'\n') => {
-                *self = At::Header { line: Vec::new(), body_bytes: *body_bytes };
+    /// Follows the first of these bytes, which stay as they are. Returns how many: at least one.
+    fn pass(&mut self, bytes: &[u8]) -> usize {
+        let (next, end) = match self {
+            At::Anywhere => return bytes.len(),
+            At::Body { left } => {
+                let here = usize::try_from(*left).unwrap_or(usize::MAX).min(bytes.len());
+                *left -= here as u64;
+                if *left == 0 {
+                    *self = At::Method;
+                }
+                return here;
             }
-            (At::Header { line, body_bytes }, b'\n') => *self = after_header(line, *body_bytes),
-            (At::Header { line, .. }, byte) if line.len() < HEADER_BYTES_MAX => {
-                line.push(byte.to_ascii_lowercase());
+            At::Method => {
+                // Nothing that begins with anything else is a request with a target.
+                let end = bytes.iter().position(|byte| !matches!(byte, b'A'..=b'Z' | b'\r' | b'\n'));
+                let Some(end) = end else { return bytes.len() };
+                (if bytes[end] == b' ' { At::Target } else { At::Anywhere }, end)
             }
-            _ => {}
-        }
+            At::Target => {
+                let end = bytes.iter().position(|byte| is_encoded(*byte) || b" \r\n".contains(byte));
+                match end.map(|end| (end, bytes[end])) {
+                    None => return bytes.len(),
+                    Some((end, b' ')) => (At::Version, end),
+                    Some((end, b'\r' | b'\n')) => (At::Anywhere, end),
+                    Some((end, _)) => return end,
+                }
+            }
+            At::Version => {
+                let Some(end) = memchr::memchr(b'\n', bytes) else { return bytes.len() };
+                (At::Header { line: Vec::new(), body_bytes: 0 }, end)
+            }
+            At::Header { line, body_bytes } => {
+                let end = memchr::memchr(b'\n', bytes);
+                let here = &bytes[..end.unwrap_or(bytes.len())];
+                if end.is_none() || !line.is_empty() {
+                    line.extend(here.iter().take(HEADER_BYTES_MAX.saturating_sub(line.len())));
+                }
+                let Some(end) = end else { return bytes.len() };
+                let line = if line.is_empty() { here } else { line };
+                (after_header(line, *body_bytes), end)
+            }
+        };
+        *self = next;
+        end + 1
     }
 }
 
-/// Where the next byte belongs after a header line, in lower case.
+/// Where the next byte belongs after a header line.
 fn after_header(line: &[u8], body_bytes: u64) -> At {
     let line = line.trim_ascii();
     if line.is_empty() {
         return if body_bytes == 0 { At::Method } else { At::Body { left: body_bytes } };
     }
-    let mut parts = line.splitn(2, |byte| *byte == b':');
-    let (name, value) = (parts.next().unwrap_or_default(), parts.next().unwrap_or_default());
-    let body_bytes = match name {
-        b"transfer-encoding" | b"upgrade" | b"expect" => return At::Anywhere,
-        b"content-length" => {
-            let length = std::str::from_utf8(value.trim_ascii()).ok().and_then(|text| text.parse().ok());
-            match length {
-                Some(length) if body_bytes == 0 => length,
-                _ => return At::Anywhere,
-            }
-        }
-        _ => body_bytes,
-    };
-    At::Header { line: Vec::new(), body_bytes }
+    let colon = memchr::memchr(b':', line).unwrap_or(line.len());
+    let (name, value) = (&line[..colon], line.get(colon + 1..).unwrap_or_default());
+    let is = |other: &str| name.eq_ignore_ascii_case(other.as_bytes());
+    if is("transfer-encoding") || is("upgrade") || is("expect") {
+        return At::Anywhere;
+    }
+    if !is("content-length") {
+        return At::Header { line: Vec::new(), body_bytes };
+    }
+    let length = std::str::from_utf8(value.trim_ascii()).ok().and_then(|text| text.parse().ok());
+    match length {
+        Some(length) if body_bytes == 0 => At::Header { line: Vec::new(), body_bytes: length },
+        _ => At::Anywhere,
+    }
 }
 
 /// Whether a byte of a target is one that Go takes and the library does not take as it is.
