@@ -233,8 +233,11 @@ impl Registry {
         list.map_err(|error| target.failure("list", error))
     }
 
-    /// How many bytes an object has, as far as is known without asking storage; 0 if there is none.
+    /// How many bytes an object has, as far as the watch cache knows; 0 if there is none. Those that expire are not cached.
     pub async fn stored_bytes(&self, target: Target<'_>) -> usize {
+        if self.ttl(target.resource).is_some() {
+            return 0;
+        }
         let found = self.get(target, Position::Any).await;
         found.map_or(0, |object| object.value.len())
     }
