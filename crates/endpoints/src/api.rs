@@ -5,8 +5,8 @@
 
 use crate::{
     auth::{
-        Attributes, Authenticator, Authorizer, ClientCertificate, Credentials, Impersonation, User,
-        authorized,
+        Attributes, Authenticator, Authorizer, ClientCertificate, Credentials, Impersonation, SYSTEM_MASTERS,
+        User, authorized,
     },
     body::Body,
     discovery,
@@ -38,6 +38,7 @@ use std::{
     sync::{Arc, LazyLock},
     time::{Duration, Instant},
 };
+use tokio::runtime::Handle;
 
 /// How the HTTP side behaves.
 pub struct ApiOptions {
@@ -101,8 +102,8 @@ pub struct Parts {
 pub const BODY_BYTES_MAX: usize = 3 << 20;
 /// How many bytes are held for all requests together: of their bodies, and of what their answers are made from.
 const HELD_BYTES_MAX: usize = 256 << 20;
-/// How many bytes a request may have held before they are counted.
-pub(crate) const UNCOUNTED_BYTES_MAX: usize = 16 << 10;
+/// How many bytes an answer may have held before they are counted.
+const UNCOUNTED_BYTES_MAX: usize = 16 << 10;
 /// The longest path with its parameters.
 pub const URL_BYTES_MAX: usize = 32 << 10;
 /// When a client that came at a bad time may come again.
@@ -268,7 +269,8 @@ impl Api {
             true => (&self.writes, self.options.writes_in_flight_max),
             false => (&self.reads, self.options.reads_in_flight_max),
         };
-        let on_line = pass.line.place(max.div_ceil(2))?;
+        let is_master = pass.user.is_in(SYSTEM_MASTERS);
+        let on_line = pass.line.place(is_write, if is_master { max } else { max.div_ceil(2) })?;
         let share = places.take(&pass.user, 1)?;
         let count = self.metrics.in_flight(is_write);
         count.inc();
@@ -449,20 +451,31 @@ impl Api {
             drop(share);
             (answer, Some(place))
         };
+        let changes = is_write && pass.query.first("dryRun").is_none();
         let done = tokio::time::timeout_at(deadline, async {
-            match (is_large, is_write) {
-                (true, _) => {
-                    let thread = large::thread().await;
-                    self.ending.finish(thread.run(work)).await.and_then(|done| done)
-                }
-                // A write that was begun is finished, whether its client still listens or not, and has its place until
-                // then.
-                (false, true) => self.ending.finish(work).await,
+            let turn = if is_large { large::turn(&pass.user).await } else { None };
+            // Many may wait for their turn, and are not begun any more.
+            if is_large && self.ending.stopping.is_stopping() {
+                return Ok((Err(Status::service_unavailable("the server is stopping").into()), None));
+            }
+            let work = async move {
+                let done = work.await;
+                drop(turn);
+                done
+            };
+            // A write that was begun is finished, whether its client still listens or not, and has its place until then.
+            match (is_large, changes) {
+                (true, true) => self.ending.finish_on(work, large::requests()).await,
+                (true, false) => large::requests().spawn(work).await,
+                (false, true) => self.ending.finish_on(work, &Handle::current()).await,
                 (false, false) => Ok(work.await),
             }
         });
         match done.await {
-            Ok(Ok((Ok(answer), place))) => pass.response(answer, place, deadline).await,
+            Ok(Ok((Ok(answer), place))) => {
+                let response = tokio::time::timeout_at(deadline, pass.response(answer, place, deadline));
+                response.await.unwrap_or_else(|_| pass.refusal(&too_slow()))
+            }
             Ok(Ok((Err(refused), _))) => pass.refusal_of(refused),
             Ok(Err(error)) => {
                 tracing::error!(%error, "a request failed");
@@ -650,14 +663,11 @@ async fn read_body(request: &mut Request<Incoming>, share: &mut Share) -> Result
     }
     let unreadable =
         |error| Status::bad_request(format!("the body of the request could not be read: {error}"));
-    let (mut pieces, mut uncounted) = (Vec::new(), UNCOUNTED_BYTES_MAX);
-    let mut left = BODY_BYTES_MAX;
+    let (mut pieces, mut left) = (Vec::new(), BODY_BYTES_MAX);
     while let Some(frame) = request.body_mut().frame().await {
         let Ok(piece) = frame.map_err(unreadable)?.into_data() else { continue };
         left = left.checked_sub(piece.len()).ok_or_else(too_large)?;
-        let counted = piece.len().saturating_sub(uncounted);
-        uncounted -= piece.len() - counted;
-        if counted > 0 && !share.grow(counted) {
+        if !share.grow(piece.len()) {
             return Err(too_much_at_once());
         }
         pieces.push(piece);

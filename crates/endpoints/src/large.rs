@@ -1,48 +1,87 @@
-//! Work on large documents, which takes long: it is done by threads of its own, as many as there are cores, so that it
-//! never keeps those from their work that answer everybody else.
+//! Work on large documents, which takes long: threads of its own do it, as many as there are cores, so that it never keeps
+//! those from their work that answer everybody else.
+//!
+//! Kept true: what waits, as for storage, keeps no thread; a user has only so many large requests there at a time, so
+//! that others wait for a few of them at most, and never for all; answers have other threads than requests.
 
+use crate::auth::{SYSTEM_MASTERS, User};
+use parking_lot::Mutex;
 use std::{
-    future::Future,
+    collections::HashMap,
     sync::{Arc, LazyLock},
 };
 use tokio::{
-    runtime::Handle,
+    runtime::{Builder, Handle, Runtime},
     sync::{OwnedSemaphorePermit, Semaphore},
-    task::JoinError,
 };
 
-/// From how many bytes on a document is large: reading, checking and writing such a one takes milliseconds.
-pub(crate) const LARGE_BYTES_MIN: usize = 64 << 10;
+/// From how many bytes on a document is large: reading, checking and writing such a one can take milliseconds.
+pub(crate) const LARGE_BYTES_MIN: usize = 8 << 10;
 
-/// One for each core, whatever number of servers a process has.
-static THREADS: LazyLock<Arc<Semaphore>> = LazyLock::new(|| {
+/// How many large requests of a user are worked on at a time, whatever number of servers a process has.
+const REQUESTS_OF_USER_MAX: usize = 4;
+
+static REQUESTS: LazyLock<Runtime> = LazyLock::new(|| threads("large-requests"));
+static ANSWERS: LazyLock<Runtime> = LazyLock::new(|| threads("large-answers"));
+
+/// Threads that are started when they are first needed.
+fn threads(name: &str) -> Runtime {
     let cores = std::thread::available_parallelism().map_or(1, usize::from);
-    Arc::new(Semaphore::new(cores))
-});
+    let threads = Builder::new_multi_thread().worker_threads(cores).thread_name(name).enable_all().build();
+    threads.expect("a process that serves requests can start threads")
+}
 
-/// Waits until a thread is free for large work. Who is dropped meanwhile does not wait any longer.
-pub(crate) async fn thread() -> Thread {
+/// Where large requests are decoded, checked, and encoded to be stored.
+pub(crate) fn requests() -> &'static Handle {
+    REQUESTS.handle()
+}
+
+/// Where large answers are encoded and compressed.
+pub(crate) fn answers() -> &'static Handle {
+    ANSWERS.handle()
+}
+
+/// Who has a large request worked on.
+static TURNS: LazyLock<Mutex<HashMap<String, Arc<Semaphore>>>> = LazyLock::new(Mutex::default);
+
+/// Waits until one more large request of a user may be worked on, for as long as what is returned lives. Members of the
+/// group `system:masters` do not wait.
+pub(crate) async fn turn(user: &User) -> Option<OwnedSemaphorePermit> {
+    if user.is_in(SYSTEM_MASTERS) {
+        return None;
+    }
+    let own = {
+        let mut turns = TURNS.lock();
+        turns.retain(|_, own| Arc::strong_count(own) > 1);
+        let own = turns.entry(user.name.clone());
+        Arc::clone(own.or_insert_with(|| Arc::new(Semaphore::new(REQUESTS_OF_USER_MAX))))
+    };
     // It is never closed.
-    Thread { _permit: Arc::clone(&THREADS).acquire_owned().await.ok() }
+    own.acquire_owned().await.ok()
 }
 
-/// The right to a thread for large work.
-pub(crate) struct Thread {
-    _permit: Option<OwnedSemaphorePermit>,
-}
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use futures::FutureExt;
 
-impl Thread {
-    /// Does something there, which is finished in any case.
-    pub(crate) async fn run<F>(self, work: F) -> Result<F::Output, JoinError>
-    where
-        F: Future<Output: Send + 'static> + Send + 'static,
-    {
-        let handle = Handle::current();
-        tokio::task::spawn_blocking(move || {
-            let done = handle.block_on(work);
-            drop(self);
-            done
-        })
-        .await
+    fn user(name: &str, group: &str) -> User {
+        User { name: name.to_owned(), groups: vec![group.to_owned()], ..User::default() }
+    }
+
+    #[tokio::test]
+    async fn a_user_waits_for_its_own_large_requests_and_nobody_elses() {
+        let (ann, bob, root) = (user("ann", "a"), user("bob", "a"), user("root", SYSTEM_MASTERS));
+        let mut anns = Vec::new();
+        for _ in 0..REQUESTS_OF_USER_MAX {
+            anns.push(turn(&ann).await);
+        }
+        assert!(turn(&ann).now_or_never().is_none());
+        assert!(turn(&bob).now_or_never().is_some() && turn(&root).now_or_never().is_some());
+        anns.pop();
+        assert!(turn(&ann).now_or_never().is_some());
+        drop(anns);
+        let _bobs = turn(&bob).await;
+        assert!(!TURNS.lock().contains_key("ann"), "nothing is kept of who has none");
     }
 }

@@ -103,7 +103,12 @@ impl At {
                 let end = memchr::memchr(b'\n', bytes);
                 let here = &bytes[..end.unwrap_or(bytes.len())];
                 if end.is_none() || !line.is_empty() {
-                    line.extend(here.iter().take(HEADER_BYTES_MAX.saturating_sub(line.len())));
+                    line.extend(here.iter().take(HEADER_BYTES_MAX - line.len()));
+                }
+                // One that says how long the body is, and is not seen whole, would be taken for another length.
+                if line.len() == HEADER_BYTES_MAX && says_length(line) {
+                    *self = At::Anywhere;
+                    return bytes.len();
                 }
                 let Some(end) = end else { return bytes.len() };
                 let line = if line.is_empty() { here } else { line };
@@ -113,6 +118,12 @@ impl At {
         *self = next;
         end + 1
     }
+}
+
+/// Whether a header line begins as the one that has the length of the body.
+fn says_length(line: &[u8]) -> bool {
+    const NAME: &[u8] = b"content-length";
+    line.get(..NAME.len()).is_some_and(|name| name.eq_ignore_ascii_case(NAME))
 }
 
 /// Where the next byte belongs after a header line.
@@ -130,8 +141,8 @@ fn after_header(line: &[u8], body_bytes: u64) -> At {
     if !is("content-length") {
         return At::Header { line: Vec::new(), body_bytes };
     }
-    let length = std::str::from_utf8(value.trim_ascii()).ok().and_then(|text| text.parse().ok());
-    match length {
+    let digits = std::str::from_utf8(value.trim_ascii()).ok().filter(|text| !text.starts_with('+'));
+    match digits.and_then(|text| text.parse().ok()) {
         Some(length) if body_bytes == 0 => At::Header { line: Vec::new(), body_bytes: length },
         _ => At::Anywhere,
     }
@@ -245,11 +256,20 @@ mod tests {
             "upgrade: websocket",
             "Content-Length: x",
             "Content-Length: 1\r\nContent-Length: 2",
+            "Content-Length: +1",
         ] {
             let sent = format!("POST /a HTTP/1.1\r\n{header}\r\n\r\nGET /<> HTTP/1.1\r\n\r\n");
             check(&sent, &sent).await;
         }
         let sent = "GET /a\r\nGET /<> HTTP/1.1\r\n\r\n";
         check(sent, sent).await;
+    }
+
+    /// Whatever the line looks like, the body behind it is not taken for a request.
+    #[tokio::test]
+    async fn a_length_with_many_digits_counts_whole_or_not_at_all() {
+        let body = "GET /<> HTTP/1.1\r\n\r\n";
+        let sent = format!("POST /a HTTP/1.1\r\nContent-Length: {:0>70}\r\n\r\n{body}", body.len());
+        check(&sent, &sent).await;
     }
 }

@@ -32,6 +32,7 @@ use std::{
 };
 use tokio::{
     net::{TcpListener, TcpStream},
+    runtime::Handle,
     sync::Notify,
     task::JoinHandle,
 };
@@ -141,11 +142,11 @@ impl Ending {
     }
 
     /// Does something that is finished in any case, whether its client still listens or not.
-    pub(crate) fn finish<F>(&self, work: F) -> JoinHandle<F::Output>
+    pub(crate) fn finish_on<F>(&self, work: F, threads: &Handle) -> JoinHandle<F::Output>
     where
         F: Future<Output: Send + 'static> + Send + 'static,
     {
-        self.writes.spawn(work)
+        self.writes.spawn_on(work, threads)
     }
 
     /// Waits a moment until all clients are done, and no longer than `patience` until all writes are.
@@ -383,14 +384,14 @@ pub(crate) struct Line {
     shared: bool,
     asked: AtomicBool,
     lately: AtomicBool,
-    /// How many of its requests have a place.
-    places: AtomicUsize,
+    /// How many of its requests that read have a place, and how many that write.
+    places: [AtomicUsize; 2],
     /// How many of its answers were not read in time.
     stalled: AtomicUsize,
     is_cut: Notify,
 }
 
-/// How many answers of a connection may not be read while others are.
+/// How many answers of a connection may not be read in time, before it ends.
 const STALLED_MAX: usize = 16;
 
 impl Line {
@@ -407,9 +408,9 @@ impl Line {
     }
 
     /// A place for one of its requests, if it has not as many as it may have.
-    pub(crate) fn place(self: &Arc<Line>, max: usize) -> Option<OnLine> {
-        let taken = self.places.fetch_add(1, Ordering::Relaxed);
-        let place = OnLine(Arc::clone(self));
+    pub(crate) fn place(self: &Arc<Line>, is_write: bool, max: usize) -> Option<OnLine> {
+        let place = OnLine(Arc::clone(self), usize::from(is_write));
+        let taken = self.places[place.1].fetch_add(1, Ordering::Relaxed);
         (taken < max).then_some(place)
     }
 
@@ -429,11 +430,11 @@ impl Line {
 }
 
 /// A place for a request of a connection.
-pub(crate) struct OnLine(Arc<Line>);
+pub(crate) struct OnLine(Arc<Line>, usize);
 
 impl Drop for OnLine {
     fn drop(&mut self) {
-        self.0.places.fetch_sub(1, Ordering::Relaxed);
+        self.0.places[self.1].fetch_sub(1, Ordering::Relaxed);
     }
 }
 

@@ -8,16 +8,33 @@ use common::*;
 use keepwatch::Server;
 use keepwatch_endpoints::auth::StaticTokens;
 use serde_json::json;
-use std::{env, path::Path, process::Command};
+use std::{
+    env,
+    path::{Path, PathBuf},
+    process::Command,
+};
 
 const DIRECTORY: &str = "KEEPWATCH_TEST_FULL_DIRECTORY";
-const NAME: &str = "a_full_disk_is_told_and_what_makes_room_still_works";
 
 #[test]
 fn a_full_disk_is_told_and_what_makes_room_still_works() {
+    on_a_small_disk("a_full_disk_is_told_and_what_makes_room_still_works", fill_and_make_room);
+}
+
+/// All of it was removed at once, and rewriting the log found no room for the rest.
+#[test]
+fn a_disk_that_objects_have_filled_has_room_when_their_namespace_is_gone() {
+    on_a_small_disk(
+        "a_disk_that_objects_have_filled_has_room_when_their_namespace_is_gone",
+        fill_and_delete_namespace,
+    );
+}
+
+/// Does something with a directory on a disk of 64 MB. `name` is that of the test, which is started once more.
+fn on_a_small_disk<F: Future<Output = ()>>(name: &str, work: impl FnOnce(PathBuf) -> F) {
     if let Some(directory) = env::var_os(DIRECTORY) {
         let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().unwrap();
-        return runtime.block_on(fill_and_make_room(Path::new(&directory)));
+        return runtime.block_on(work(directory.into()));
     }
     // A mount of our own, in a name space of our own, gone with the process: no traces, and no root needed where user
     // name spaces are allowed.
@@ -27,17 +44,39 @@ fn a_full_disk_is_told_and_what_makes_room_still_works() {
         .args(["--user", "--map-root-user", "--mount", "sh", "-c", mounted])
         .arg(root.path())
         .arg(env::current_exe().unwrap())
-        .args(["--exact", NAME, "--nocapture"])
+        .args(["--exact", name, "--nocapture"])
         .env(DIRECTORY, root.path())
         .status()
         .expect("unshare and mount of util-linux are needed for a small disk");
     assert!(status.success(), "the test inside the small disk failed, or none could be mounted: {status}");
 }
 
-async fn fill_and_make_room(disk: &Path) {
+async fn server_on(disk: &Path) -> Server {
     let tokens = StaticTokens::parse("s3cret,alice,u-1").unwrap();
     let server = Server::builder().data_dir(disk.join("data")).http_port(0).tokens(tokens);
-    let server = server.start().await.unwrap();
+    server.start().await.unwrap()
+}
+
+async fn fill_and_delete_namespace(disk: PathBuf) {
+    let server = server_on(&disk).await;
+    assert_eq!(post(&server, "/api/v1/namespaces", &config_map("full")).await.code, 201);
+    let mut wire = Wire::open(&server).await;
+    for number in 0.. {
+        let body = json!({"metadata": {"name": format!("m{number}")}, "data": {"text": "x".repeat(27_000)}});
+        wire.request("POST", "/api/v1/namespaces/full/configmaps", "", body.to_string().as_bytes()).await;
+        if wire.answer().await.unwrap().code != 201 {
+            break;
+        }
+    }
+    assert_eq!(get(&server, "/readyz").await.code, 500);
+    assert_eq!(ask(&server, "DELETE", "/api/v1/namespaces/full", "", b"").await.code, 200);
+    until("it is ready again by itself", || async { get(&server, "/readyz").await.code == 200 }).await;
+    create(&server, "after").await;
+    server.stop().await;
+}
+
+async fn fill_and_make_room(disk: PathBuf) {
+    let server = server_on(&disk).await;
     assert_eq!(get(&server, "/readyz").await.text(), "ok");
     create(&server, "before").await;
     let mut held = json!({"metadata": {"name": "held", "finalizers": ["example.com/x"]}});

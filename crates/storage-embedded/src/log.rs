@@ -286,11 +286,19 @@ impl Log {
         if self.rewrites_due == 0 || begun < self.next_rewrite {
             return;
         }
-        self.rewrites_due -= 1;
-        if let Some(open) = self.reader.open.read().as_ref()
-            && let Err(error) = open.rewrite()
-        {
-            tracing::warn!(%error, "no room could be made by rewriting the log");
+        // What is written anew needs room before anything is given up for it.
+        self.room.release();
+        let rewritten = self.reader.open.read().as_ref().map_or(Ok(()), OpenLog::rewrite);
+        match &rewritten {
+            Ok(()) => self.rewrites_due -= 1,
+            Err(error) => tracing::warn!(%error, "no room could be made by rewriting the log; trying again"),
+        }
+        // fjall keeps files that it no longer needs until it is opened again, if it could not write new ones.
+        if rewritten.is_err() || self.rewrites_due == 0 {
+            self.broken = true;
+            if let Err(error) = self.open_again() {
+                tracing::warn!(%error, "the log could not be opened again to make room; trying again");
+            }
         }
         let ended = Instant::now();
         self.rewrite_pause =

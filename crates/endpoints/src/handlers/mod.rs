@@ -216,7 +216,7 @@ pub(crate) async fn handle(
 
 /// Whether a request takes long because of what it sends, or what it is about.
 pub(crate) async fn is_large(api: &Api, pass: &Pass, route: &Route, body: &[u8]) -> bool {
-    if body.len() >= LARGE_BYTES_MIN {
+    if body.len() >= LARGE_BYTES_MIN && route.action.writes() {
         return true;
     }
     let call = Call { api, pass, route, deadline: None };
