@@ -759,9 +759,28 @@ impl Registry {
         match target.resource.plural {
             "services" if target.resource.group.is_empty() => {
                 self.free(Claim::of(&document_of(&last.value, None)), last.revision).await;
+                self.delete_endpoints(target).await;
             }
             "ipaddresses" => self.restore_address(target.name, &document_of(&last.value, None)).await,
             _ => {}
+        }
+    }
+
+    /// The Endpoints of a service go with it, so that another of its name does not begin with them.
+    async fn delete_endpoints(&self, service: Target<'_>) {
+        let target = Target { resource: known("", "endpoints"), ..service };
+        let options = crate::options::DeleteOptions::default();
+        // In a box because it is a deletion in a deletion.
+        let deleted = Box::pin(self.delete(target, &options)).await;
+        if let Err(status) = deleted.map(drop)
+            && status.code != 404
+        {
+            tracing::warn!(
+                namespace = target.namespace,
+                name = target.name,
+                why = status.message,
+                "the Endpoints of a deleted service could not be deleted"
+            );
         }
     }
 

@@ -282,7 +282,7 @@ fn must_be(expected: &Expected, api_version: &str, kind: &str) -> Result<(), Sta
     Err(cannot_be_handled(expected, api_version, kind, &why))
 }
 
-fn not_registered(kind: &str, api_version: &str) -> String {
+pub(crate) fn not_registered(kind: &str, api_version: &str) -> String {
     format!("no kind \"{kind}\" is registered for version \"{api_version}\" in scheme \"keepwatch\"")
 }
 

@@ -128,6 +128,8 @@ pub enum Generation {
     Once,
     /// When the spec changes.
     Spec,
+    /// When the spec changes; what a new object says is kept.
+    SpecOnceCreated,
     /// When the spec or an annotation changes.
     SpecOrAnnotations,
     /// When anything but metadata and status changes.
@@ -373,6 +375,8 @@ impl Resource {
                 | "resource.v1.ResourceClaim"
                 | "storage.v1.VolumeAttachment"
                 | "admissionregistration.v1.ValidatingAdmissionPolicy"
+                | "flowcontrol.v1.FlowSchema"
+                | "flowcontrol.v1.PriorityLevelConfiguration"
                 | "apiextensions.v1.CustomResourceDefinition"
         )
     }
@@ -389,7 +393,7 @@ pub fn group_version(group: &str, version: &str) -> String {
 }
 
 use At::{Flag, Number, Path};
-use Generation::{Content, ContentOrLabels, Once, Spec, SpecOrAnnotations};
+use Generation::{Content, ContentOrLabels, Once, Spec, SpecOnceCreated, SpecOrAnnotations};
 use NameRule::{Ip, Label, PathSegment};
 use UnknownField::{NotSupported, NotSupportedFor, NotSupportedForKind};
 
@@ -637,7 +641,7 @@ pub static RESOURCES: &[Resource] = &[
         .cluster()
         .needs_version()
         .returned()
-        .generation(Spec),
+        .generation(SpecOnceCreated),
     row(STORAGE, "storage.v1.CSINode", "csinodes", "CSINode").cluster().needs_version().returned(),
     row(STORAGE, "storage.v1.CSIStorageCapacity", "csistoragecapacities", "CSIStorageCapacity")
         .needs_version(),

@@ -802,9 +802,9 @@ pub(crate) fn encode(resource: &Resource, document: &Value) -> Bytes {
                 .expect("the table of types has every kind; a test looks");
             // The other form has fields, and so defaults, that the client's does not.
             defaults::apply(ty.name, &mut stored);
-            schema::write(out, &stored, ty);
+            schema::write_stored(out, &stored, ty);
         } else {
-            schema::write(out, document, resource.type_ref());
+            schema::write_stored(out, document, resource.type_ref());
         }
         let encoded = Bytes::copy_from_slice(out);
         out.shrink_to(WRITING_BYTES_MAX);
@@ -849,6 +849,16 @@ pub(crate) fn apply_patch(
         patched.map_err(|error: PatchError| error.status())
     };
     let document = patched()?;
+    // Told with what the patch made, which is made again: hardly any patch comes to this.
+    let undecodable = |why: &str| {
+        let shown = patched().map(|document| document.to_string()).unwrap_or_default();
+        Status::invalid(Qualified::core(""), "", vec![Cause::invalid("patch", &shown.into(), why)])
+    };
+    let kind = text(&document, &["kind"]);
+    // A strategic patch is applied to fields, so what it says of the kind is not read.
+    if !matches!(patch, Patch::Strategic(_)) && !kind.is_empty() && kind != text(old, &["kind"]) {
+        return Err(undecodable(&codec::not_registered(kind, text(&document, &["apiVersion"]))));
+    }
     let count = schema::count_values(&document);
     // One that had more all along may still be changed, as long as it does not get yet more.
     if count > schema::VALUES_MAX && count > schema::count_values(old) {
@@ -857,11 +867,6 @@ pub(crate) fn apply_patch(
     let mut problems = Problems::default();
     let result =
         schema::normalize_some(document, expected.ty, &mut problems, |field| patch.may_change(field));
-    // Told with what the patch made, which is made again: hardly any patch comes to this.
-    let undecodable = |why: &str| {
-        let shown = patched().map(|document| document.to_string()).unwrap_or_default();
-        Status::invalid(Qualified::core(""), "", vec![Cause::invalid("patch", &shown.into(), why)])
-    };
     let mut document = result.map_err(|error| undecodable(&error.to_string()))?;
     match strictness {
         FieldValidation::Strict if !problems.0.is_empty() => {

@@ -9,7 +9,7 @@ use crate::{
     defaults::qos,
     kinds::{Generation, Resource},
     schema::{self, Timestamp},
-    value::{at, fields, finalizers, integer, list, list_mut, name, set, text},
+    value::{at, fields, finalizers, integer, list, list_mut, name, same, set, text},
 };
 use serde_json::{Map, Value, json};
 
@@ -65,7 +65,7 @@ pub(crate) fn prepare_create(
     } else {
         metadata.remove("namespace");
     }
-    if resource.generation != Generation::Unmanaged {
+    if !matches!(resource.generation, Generation::Unmanaged | Generation::SpecOnceCreated) {
         metadata.insert("generation".to_owned(), 1.into());
     }
     if resource.subresource("status").is_some() && !resource.keeps_status {
@@ -320,19 +320,22 @@ fn prepare_main_update(resource: &Resource, new: &mut Value, old: &Value) {
 }
 
 fn counts(generation: Generation, new: &Value, old: &Value) -> bool {
-    let differ = |path: &[&str]| at(new, path) != at(old, path);
-    let content = |document: &Value, without_status: bool| -> Map<String, Value> {
+    let differ = |path: &[&str]| {
+        let part = |document| at(document, path).unwrap_or(&Value::Null);
+        !same(part(new), part(old))
+    };
+    let content = |document: &Value, without_status: bool| -> Value {
         let fields = document.as_object().cloned().unwrap_or_default();
         let skipped = |name: &str| name == "metadata" || (without_status && name == "status");
-        fields.into_iter().filter(|(name, _)| !skipped(name)).collect()
+        fields.into_iter().filter(|(name, _)| !skipped(name)).collect::<Map<_, _>>().into()
     };
     match generation {
         Generation::Unmanaged | Generation::Once => false,
-        Generation::Spec => differ(&["spec"]),
+        Generation::Spec | Generation::SpecOnceCreated => differ(&["spec"]),
         Generation::SpecOrAnnotations => differ(&["spec"]) || differ(&["metadata", "annotations"]),
-        Generation::Content => content(new, true) != content(old, true),
+        Generation::Content => !same(&content(new, true), &content(old, true)),
         Generation::ContentOrLabels => {
-            content(new, false) != content(old, false) || differ(&["metadata", "labels"])
+            !same(&content(new, false), &content(old, false)) || differ(&["metadata", "labels"])
         }
     }
 }
@@ -458,6 +461,11 @@ fn drop_disabled_fields(resource: &Resource, document: &mut Value) {
             if let Some(status) = document.get_mut("status").and_then(Value::as_object_mut) {
                 status.remove("config");
             }
+        }
+        "coordination.v1.Lease" => {
+            let spec = fields(document, &["spec"]);
+            spec.remove("strategy");
+            spec.remove("preferredHolder");
         }
         "storage.v1.CSIDriver" => drop(fields(document, &["spec"]).remove("preventPodSchedulingIfMissing")),
         "discovery.v1.EndpointSlice" => {

@@ -74,3 +74,16 @@ pub(crate) fn finalizers(document: &Value) -> &[Value] {
 pub(crate) fn is_deleting(document: &Value) -> bool {
     at(document, &["metadata", "deletionTimestamp"]).is_some()
 }
+
+/// Whether two values mean the same: a list without items is as good as none.
+pub(crate) fn same(a: &Value, b: &Value) -> bool {
+    let nothing = |value: &Value| value.is_null() || value.as_array().is_some_and(Vec::is_empty);
+    match (a, b) {
+        (Value::Array(a), Value::Array(b)) => a.len() == b.len() && a.iter().zip(b).all(|(a, b)| same(a, b)),
+        (Value::Object(a), Value::Object(b)) => {
+            a.iter().all(|(name, value)| b.get(name).map_or(nothing(value), |other| same(value, other)))
+                && b.iter().all(|(name, value)| a.contains_key(name) || nothing(value))
+        }
+        (a, b) => a == b || (nothing(a) && nothing(b)),
+    }
+}

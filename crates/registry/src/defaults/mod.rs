@@ -55,6 +55,7 @@ pub fn apply(ty: &str, document: &mut Value) {
         "core.v1.PersistentVolumeClaim" => storage::claim(object),
         "storage.v1.StorageClass" => storage::storage_class(object),
         "storage.v1.CSIDriver" => storage::csi_driver(object),
+        "storage.v1.VolumeAttachment" => storage::volume_attachment(object),
         "core.v1.Secret" => cluster::secret(object),
         "core.v1.Namespace" => cluster::namespace(object),
         "core.v1.Node" => cluster::node(object),

@@ -1,7 +1,7 @@
 //! Volumes that outlive pods, claims to them, and who provides them.
 
 use super::{
-    fields::{Object, child_or_new, round_quantities, set_default, set_if_zero},
+    fields::{Object, child, child_or_new, round_quantities, set_default, set_if_zero},
     volume,
 };
 use serde_json::json;
@@ -35,6 +35,14 @@ pub(super) fn claim_spec(owner: &mut Object) {
 pub(super) fn storage_class(object: &mut Object) {
     set_default(object, "reclaimPolicy", "Delete");
     set_default(object, "volumeBindingMode", "Immediate");
+}
+
+/// The attachment of a volume, which may be given inline.
+pub(super) fn volume_attachment(object: &mut Object) {
+    let source = child(object, "spec").and_then(|spec| child(spec, "source"));
+    if let Some(spec) = source.and_then(|source| child(source, "inlineVolumeSpec")) {
+        volume::sources(spec);
+    }
 }
 
 /// A driver of storage.

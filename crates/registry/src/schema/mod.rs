@@ -24,4 +24,4 @@ pub(crate) use strict::{field_problems, operation_problems, yaml_duplicates};
 pub use time::{Timestamp, micro_time, parse_time, time};
 pub use types::{Field, Kind, ListType, Merge, Presence, Shape, Type, TypeRef, all, lookup};
 pub use write::write;
-pub(crate) use write::{ObjectWriter, write_any, write_list, write_text};
+pub(crate) use write::{ObjectWriter, write_any, write_list, write_stored, write_text};

@@ -12,7 +12,21 @@ use std::io::Write;
 
 /// Appends a document.
 pub fn write(out: &mut Vec<u8>, document: &Value, ty: TypeRef) {
-    of_kind(out, document, Kind::Message(ty));
+    of_kind(out, document, Kind::Message(ty), EmptyLists::Kept);
+}
+
+/// Appends a document as it comes back from a store. Protobuf, in which Kubernetes stores, has no lists that are empty, so
+/// one that is written in any case is null. Definitions of custom resources are stored as JSON.
+pub(crate) fn write_stored(out: &mut Vec<u8>, document: &Value, ty: TypeRef) {
+    let is_json = ty.name.starts_with("apiextensions.");
+    of_kind(out, document, Kind::Message(ty), if is_json { EmptyLists::Kept } else { EmptyLists::Null });
+}
+
+/// What is written for an empty list in a field that is always written.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum EmptyLists {
+    Kept,
+    Null,
 }
 
 /// Appends a value of any kind, the fields of objects in the order of their names.
@@ -90,14 +104,14 @@ impl<'o> ObjectWriter<'o> {
     }
 }
 
-fn of_kind(out: &mut Vec<u8>, value: &Value, kind: Kind) {
+fn of_kind(out: &mut Vec<u8>, value: &Value, kind: Kind, empty: EmptyLists) {
     match (value, kind) {
-        (Value::Object(fields), Kind::Message(ty)) => message(out, fields, ty),
+        (Value::Object(fields), Kind::Message(ty)) => message(out, fields, ty, empty),
         (value, _) => write_any(out, value),
     }
 }
 
-fn message(out: &mut Vec<u8>, fields: &Map<String, Value>, ty: TypeRef) {
+fn message(out: &mut Vec<u8>, fields: &Map<String, Value>, ty: TypeRef, empty: EmptyLists) {
     let (mut given, mut values) = (Places::default(), [&Value::Null; FIELDS_MAX]);
     for (name, value) in fields {
         if let Some(place) = ty.place(name) {
@@ -115,25 +129,28 @@ fn message(out: &mut Vec<u8>, fields: &Map<String, Value>, ty: TypeRef) {
     }
     for place in given {
         let field = ty.json_fields()[place];
-        of_field(object.field(field.name), values[place], field);
+        of_field(object.field(field.name), values[place], field, empty);
     }
     object.end();
 }
 
-fn of_field(out: &mut Vec<u8>, value: &Value, field: &Field) {
+fn of_field(out: &mut Vec<u8>, value: &Value, field: &Field, empty: EmptyLists) {
     let kind = field.kind;
     match (field.shape, value, kind) {
+        (Shape::List, Value::Array(items), _) if items.is_empty() && empty == EmptyLists::Null => {
+            out.extend_from_slice(b"null");
+        }
         (Shape::List, Value::Array(items), Kind::Message(_)) => {
-            write_list(out, items, |out, item| of_kind(out, item, kind));
+            write_list(out, items, |out, item| of_kind(out, item, kind, empty));
         }
         (Shape::Map, Value::Object(entries), Kind::Message(_)) => {
             let mut object = ObjectWriter::begin(out);
             for (name, value) in entries {
-                of_kind(object.entry(name), value, kind);
+                of_kind(object.entry(name), value, kind, empty);
             }
             object.end();
         }
-        (_, value, kind) => of_kind(out, value, kind),
+        (_, value, kind) => of_kind(out, value, kind, empty),
     }
 }
 
@@ -210,6 +227,17 @@ mod tests {
             let text = written(&value);
             assert_eq!(serde_json::from_str::<Value>(&text).unwrap(), value, "{text}");
         }
+    }
+
+    #[test]
+    fn a_stored_list_that_is_empty_is_null() {
+        let ty = crate::schema::lookup("core.v1.LimitRange").unwrap();
+        let document = json!({"kind": "LimitRange", "spec": {"limits": []}});
+        let (mut given, mut stored) = (Vec::new(), Vec::new());
+        write(&mut given, &document, ty);
+        write_stored(&mut stored, &document, ty);
+        assert_eq!(String::from_utf8(given).unwrap(), r#"{"kind":"LimitRange","spec":{"limits":[]}}"#);
+        assert_eq!(String::from_utf8(stored).unwrap(), r#"{"kind":"LimitRange","spec":{"limits":null}}"#);
     }
 
     #[test]

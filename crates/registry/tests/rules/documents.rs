@@ -19,6 +19,8 @@ pub(crate) struct Kind {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Counting {
     Counted,
+    /// The same, but what a new object says is kept.
+    CountedOnceCreated,
     Once,
     Left,
 }
@@ -73,6 +75,7 @@ pub(crate) fn documents() -> Vec<Kind> {
             let name = document["resource"].as_str().unwrap().to_owned();
             let generation = match document["generation"].as_str() {
                 Some("counted") => Counting::Counted,
+                Some("counted once created") => Counting::CountedOnceCreated,
                 Some("once") => Counting::Once,
                 None => Counting::Left,
                 Some(other) => panic!("{name}: generation is not {other}"),

@@ -161,3 +161,17 @@ async fn what_a_patch_brings_is_given_its_form() {
     let replaced = json!({"$retainKeys": ["metadata", "spec"], "metadata": {"labels": {"c": "1"}}});
     assert_eq!(world.strategic(at, replaced).await.ok()["spec"], made["spec"]);
 }
+
+#[tokio::test]
+async fn a_patch_cannot_make_another_kind() {
+    let world = World::new().await;
+    world.post("configmaps default", map("a")).await.ok();
+    let at = "configmaps default/a";
+    let operation = json!([{"op": "replace", "path": "/kind", "value": "Zzz"}]);
+    for refused in [world.merge(at, json!({"kind": "Zzz"})).await, world.json_patch(at, operation).await] {
+        let line = refused.line();
+        assert!(line.starts_with("422 Invalid:  \"\" is invalid: patch: Invalid value: "), "{line}");
+        assert!(line.contains("no kind \"Zzz\" is registered for version \"v1\""), "{line}");
+    }
+    assert_eq!(world.strategic(at, json!({"kind": "Zzz"})).await.ok()["kind"], "ConfigMap");
+}

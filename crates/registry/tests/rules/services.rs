@@ -700,3 +700,15 @@ async fn a_service_that_becomes_a_name_drops_all_that_the_server_gave_it() {
     );
     assert_eq!(named["status"], json!({"loadBalancer": {}}));
 }
+
+#[tokio::test]
+async fn the_endpoints_of_a_service_go_with_it() {
+    let world = World::new().await;
+    for name in ["s", "other"] {
+        made(&world, name, json!({})).await;
+        world.post("endpoints default", json!({"metadata": {"name": name}})).await.ok();
+    }
+    world.delete("services default/s").await.ok();
+    assert_eq!(world.get("endpoints default/s").await.line(), "404 NotFound: endpoints \"s\" not found");
+    assert_eq!(world.get("endpoints default/other").await.line(), "200");
+}
