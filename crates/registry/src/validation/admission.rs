@@ -75,8 +75,8 @@ pub(super) fn webhooks(configuration: &Node, _: Option<&Node>, faults: &mut Faul
         faults.if_given_one_of(&hook.at("reinvocationPolicy"), &["IfNeeded", "Never"]);
         client_config(&hook.at("clientConfig"), faults);
         for condition in hook.items("matchConditions") {
-            faults.named(&condition.at("name"), names::qualified);
             faults.given(&condition.at("expression"));
+            faults.named(&condition.at("name"), names::qualified);
         }
         if !taken.insert(name.text()) {
             faults.duplicate(&name, name.text());
@@ -116,27 +116,80 @@ fn versions(hook: &Node, faults: &mut Faults) {
 }
 
 fn operations_rule(rule: &Node, faults: &mut Faults) {
-    for name in ["operations", "apiGroups", "apiVersions", "resources"] {
+    let known = ["*", "CONNECT", "CREATE", "DELETE", "UPDATE"];
+    if rule.len_of("operations") == 0 {
+        faults.required(&rule.at("operations"), "");
+    }
+    wildcard_alone(rule, "operations", "operations", faults);
+    for operation in rule.items("operations") {
+        faults.must_be_one_of(&operation, &known);
+    }
+    for (name, what) in [("apiGroups", "API groups"), ("apiVersions", "API versions")] {
         if rule.len_of(name) == 0 {
             faults.required(&rule.at(name), "");
         }
-    }
-    let known = ["*", "CONNECT", "CREATE", "DELETE", "UPDATE"];
-    for operation in rule.items("operations") {
-        if !known.contains(&operation.text()) {
-            faults.not_supported(&operation, operation.text(), &known);
-        }
-    }
-    for name in ["operations", "apiGroups", "apiVersions"] {
-        if rule.len_of(name) > 1 && rule.items(name).any(|item| item.text() == "*") {
-            let list = rule.at(name);
-            faults.invalid(&list, list.value.clone(), "if '*' is present, must not specify other values");
-        }
+        wildcard_alone(rule, name, what, faults);
     }
     for version in rule.items("apiVersions") {
         faults.given(&version);
     }
+    rule_resources(rule, faults);
     faults.if_given_one_of(&rule.at("scope"), &["*", "Cluster", "Namespaced"]);
+}
+
+/// What stands for everything stands alone.
+fn wildcard_alone(rule: &Node, name: &str, what: &str, faults: &mut Faults) {
+    if rule.len_of(name) > 1 && rule.items(name).any(|item| item.text() == "*") {
+        let list = rule.at(name);
+        let detail = format!("if '*' is present, must not specify other {what}");
+        faults.invalid(&list, list.value.clone(), &detail);
+    }
+}
+
+/// Resources, and subresources after a slash; what stands for several makes naming one of them pointless.
+fn rule_resources(rule: &Node, faults: &mut Faults) {
+    let list = rule.at("resources");
+    if rule.len_of("resources") == 0 {
+        faults.required(&list, "");
+    }
+    let (mut all_below, mut below_all) = (BTreeSet::new(), BTreeSet::new());
+    let (mut everything, mut all, mut plain) = (false, false, false);
+    for item in rule.items("resources") {
+        let text = item.text();
+        if text.is_empty() {
+            faults.required(&item, "");
+            continue;
+        }
+        everything |= text == "*/*";
+        all |= text == "*";
+        let Some((resource, below)) = text.split_once('/') else {
+            // The last one counts, as in the original.
+            plain = text != "*";
+            continue;
+        };
+        for (given, name) in [
+            (all_below.contains(resource), format!("{resource}/*")),
+            (below_all.contains(below), format!("*/{below}")),
+        ] {
+            if given {
+                faults.invalid(&item, text, &format!("if '{name}' is present, must not specify {text}"));
+            }
+        }
+        if below == "*" {
+            all_below.insert(resource);
+        }
+        if resource == "*" {
+            below_all.insert(below);
+        }
+    }
+    if everything && rule.len_of("resources") > 1 {
+        let detail = "if '*/*' is present, must not specify other resources";
+        faults.invalid(&list, list.value.clone(), detail);
+    }
+    if all && plain {
+        let detail = "if '*' is present, must not specify other resources without subresources";
+        faults.invalid(&list, list.value.clone(), detail);
+    }
 }
 
 fn client_config(config: &Node, faults: &mut Faults) {
@@ -151,18 +204,43 @@ fn client_config(config: &Node, faults: &mut Faults) {
             let detail = "'https' is the only allowed URL scheme; desired format: https://host[/path]";
             faults.invalid(&url, scheme, detail);
         }
+        let rest = url.text().split_once("://").map_or("", |(_, rest)| rest);
+        if rest.split(['/', '?', '#']).next().is_none_or(str::is_empty) {
+            faults.invalid(&url, "", "host must be specified; desired format: https://host[/path]");
+        }
         return;
     }
-    for (name, missing) in
-        [("name", "service name is required"), ("namespace", "service namespace is required")]
-    {
+    // The original mixes up the two.
+    for (name, blamed) in [("namespace", "name"), ("name", "namespace")] {
         if service.text_of(name).is_empty() {
-            faults.required(&service.at(name), missing);
+            faults.required(&service.at(blamed), "");
         }
     }
     if let Some(port) = service.at("port").number().filter(|port| !(1..=65535).contains(port)) {
         let detail = "port is not valid: must be between 1 and 65535, inclusive";
         faults.invalid(&service.at("port"), port, detail);
+    }
+    service_path(&service.at("path"), faults);
+}
+
+fn service_path(path: &Node, faults: &mut Faults) {
+    let text = path.text();
+    match text {
+        "" | "/" => return,
+        "//" => return faults.invalid(path, text, "segment[0] may not be empty"),
+        _ if !text.starts_with('/') => faults.invalid(path, text, "must start with a '/'"),
+        _ => {}
+    }
+    // The first character is taken for the slash, whatever it is.
+    let rest = text.char_indices().nth(1).map_or("", |(start, _)| &text[start..]);
+    for (at, step) in rest.strip_suffix('/').unwrap_or(rest).split('/').enumerate() {
+        if step.is_empty() {
+            faults.invalid(path, text, &format!("segment[{at}] may not be empty"));
+            continue;
+        }
+        for fault in names::subdomain(step) {
+            faults.invalid(path, text, &format!("segment[{at}]: {fault}"));
+        }
     }
 }
 
@@ -172,8 +250,7 @@ pub(super) fn policy(policy: &Node, _: Option<&Node>, faults: &mut Faults) {
     faults.if_given_one_of(&spec.at("failurePolicy"), &["Fail", "Ignore"]);
     let kind = spec.at("paramKind");
     if kind.exists() {
-        faults.given(&kind.at("apiVersion"));
-        faults.given(&kind.at("kind"));
+        param_kind(&kind, faults);
     }
     let constraints = spec.at("matchConstraints");
     if constraints.exists() {
@@ -182,6 +259,7 @@ pub(super) fn policy(policy: &Node, _: Option<&Node>, faults: &mut Faults) {
         faults.required(&constraints, "");
     }
     if policy.text_of("kind") == "MutatingAdmissionPolicy" {
+        mutating_operations(&constraints, faults);
         if spec.len_of("mutations") == 0 {
             faults.required(&spec.at("mutations"), "mutations must contain at least one item");
         }
@@ -191,11 +269,42 @@ pub(super) fn policy(policy: &Node, _: Option<&Node>, faults: &mut Faults) {
     if spec.len_of("validations") == 0 && spec.len_of("auditAnnotations") == 0 {
         let detail = "validations or auditAnnotations must contain at least one item";
         faults.required(&spec.at("validations"), detail);
+        faults.required(&spec.at("auditAnnotations"), detail);
     }
     for validation in spec.items("validations") {
         if validation.text_of("expression").trim().is_empty() {
             faults.required(&validation.at("expression"), "expression is not specified");
         }
+    }
+}
+
+/// The kind of a policy's parameters.
+fn param_kind(kind: &Node, faults: &mut Faults) {
+    let version = kind.at("apiVersion");
+    match version.text().split('/').collect::<Vec<_>>().as_slice() {
+        [""] => faults.required(&version, ""),
+        [.., ""] => faults.invalid(&version, version.text(), "version must be specified"),
+        [parts @ .., bare] if parts.len() < 2 => {
+            let group = parts.first().copied().unwrap_or_default();
+            let wrong = if group.is_empty() { Vec::new() } else { names::subdomain(group) };
+            for (part, wrong) in [(group, wrong), (bare, names::label_1035(bare))] {
+                if !wrong.is_empty() {
+                    faults.invalid(&version, part, &wrong.join(","));
+                }
+            }
+        }
+        _ => {
+            let detail = format!("unexpected GroupVersion string: {}", version.text());
+            faults.invalid(&version, version.text(), &detail);
+        }
+    }
+    let name = kind.at("kind");
+    let wrong = names::label_1035(&name.text().to_ascii_lowercase());
+    if name.text().is_empty() {
+        faults.required(&name, "");
+    } else if !wrong.is_empty() {
+        let detail = format!("may have mixed case, but should otherwise match: {}", wrong.join(","));
+        faults.invalid(&name, name.text(), &detail);
     }
 }
 
@@ -207,30 +316,45 @@ fn match_resources(resources: &Node, need_rules: bool, faults: &mut Faults) {
     }
     for name in ["resourceRules", "excludeResourceRules"] {
         for rule in resources.items(name) {
+            let mut seen = BTreeSet::new();
+            for object in rule.items("resourceNames") {
+                faults.texts(&object, names::path_segment(object.text()));
+                if !seen.insert(object.text()) {
+                    faults.duplicate(&object, object.text());
+                }
+            }
             operations_rule(&rule, faults);
         }
     }
     faults.if_given_one_of(&resources.at("matchPolicy"), &["Equivalent", "Exact"]);
 }
 
+/// Only what creates or changes objects can be changed on its way. The rules are blamed together.
+fn mutating_operations(resources: &Node, faults: &mut Faults) {
+    let (rules, known) = (resources.at("resourceRules"), ["*", "CONNECT", "CREATE", "UPDATE"]);
+    for rule in resources.items("resourceRules") {
+        for operation in rule.items("operations").filter(|operation| !known.contains(&operation.text())) {
+            faults.not_supported(&rules.at("operations"), operation.text(), &known);
+        }
+    }
+}
+
 /// Where a policy of admission holds.
 pub(super) fn policy_binding(binding: &Node, _: Option<&Node>, faults: &mut Faults) {
     let spec = binding.at("spec");
     faults.named(&spec.at("policyName"), names::subdomain);
-    let parameter = spec.at("paramRef");
-    if parameter.exists() && parameter.has("name") == parameter.has("selector") {
-        faults.forbidden(&parameter.at("name"), "name and selector are mutually exclusive");
+    let parameters = spec.at("paramRef");
+    if parameters.exists() {
+        param_ref(&parameters, faults);
     }
     match_resources(&spec.at("matchResources"), false, faults);
     if binding.text_of("kind") == "MutatingAdmissionPolicyBinding" {
+        mutating_operations(&spec.at("matchResources"), faults);
         return;
-    }
-    if spec.len_of("validationActions") == 0 {
-        faults.required(&spec.at("validationActions"), "");
     }
     let mut seen = BTreeSet::new();
     for action in spec.items("validationActions") {
-        faults.one_of(&action, &["Audit", "Deny", "Warn"]);
+        faults.must_be_one_of(&action, &["Audit", "Deny", "Warn"]);
         if !seen.insert(action.text()) {
             faults.duplicate(&action, action.text());
         }
@@ -241,6 +365,32 @@ pub(super) fn policy_binding(binding: &Node, _: Option<&Node>, faults: &mut Faul
              API response and headers serves no purpose)";
         faults.invalid(&actions, actions.value.clone(), detail);
     }
+    if seen.is_empty() {
+        faults.required(&spec.at("validationActions"), "at least one validation action is required");
+    }
+}
+
+/// Which objects a policy gets as its parameters.
+fn param_ref(parameters: &Node, faults: &mut Faults) {
+    let (name, selector) = (parameters.at("name"), parameters.at("selector"));
+    let named = !name.text().is_empty();
+    let detail = "name and selector are mutually exclusive";
+    if named {
+        faults.texts(&name, names::path_segment(name.text()));
+        if selector.exists() {
+            faults.forbidden(&name, detail);
+        }
+    }
+    if selector.exists() {
+        selectors::label_selector(&selector, faults);
+        if named {
+            faults.forbidden(&selector, detail);
+        }
+    }
+    if !named && !selector.exists() {
+        faults.required(parameters, "one of name or selector must be specified");
+    }
+    faults.one_of(&parameters.at("parameterNotFoundAction"), &["Deny", "Allow"]);
 }
 
 const USAGES: [&str; 23] = [
@@ -332,138 +482,5 @@ fn signer_name(signer: &Node, faults: &mut Faults) {
     }
     if text.len() > SIGNER_NAME_BYTES_MAX {
         faults.too_long(signer, SIGNER_NAME_BYTES_MAX);
-    }
-}
-
-/// Which requests flow together.
-pub(super) fn flow_schema(schema: &Node, _: Option<&Node>, faults: &mut Faults) {
-    let spec = schema.at("spec");
-    let precedence = spec.number_of("matchingPrecedence");
-    if precedence <= 0 {
-        faults.invalid(&spec.at("matchingPrecedence"), precedence, "must be a positive value");
-    }
-    if precedence > 10000 {
-        faults.invalid(&spec.at("matchingPrecedence"), precedence, "must not be greater than 10000");
-    }
-    if precedence == 1 && schema.at("metadata").text_of("name") != "exempt" {
-        let detail = "only the schema named 'exempt' may have matchingPrecedence 1";
-        faults.invalid(&spec.at("matchingPrecedence"), precedence, detail);
-    }
-    if spec.has("distinguisherMethod") {
-        faults.one_of(&spec.at("distinguisherMethod.type"), &["ByNamespace", "ByUser"]);
-    }
-    let level = spec.at("priorityLevelConfiguration.name");
-    if level.text().is_empty() {
-        faults.required(&level, "must reference a priority level");
-    } else {
-        faults.texts(&level, names::subdomain(level.text()));
-    }
-    for rule in spec.items("rules") {
-        if rule.len_of("subjects") == 0 {
-            faults.required(&rule.at("subjects"), "subjects must contain at least one value");
-        }
-        for subject in rule.items("subjects") {
-            faults.one_of(&subject.at("kind"), &["Group", "ServiceAccount", "User"]);
-        }
-        if rule.len_of("resourceRules") + rule.len_of("nonResourceRules") == 0 {
-            let detail = "at least one of resourceRules and nonResourceRules has to be non-empty";
-            faults.required(&rule, detail);
-        }
-    }
-}
-
-/// How many requests run at once.
-pub(super) fn priority_level(level: &Node, _: Option<&Node>, faults: &mut Faults) {
-    let spec = level.at("spec");
-    faults.one_of(&spec.at("type"), &["Exempt", "Limited"]);
-    let limited = spec.at("limited");
-    match spec.text_of("type") {
-        "Exempt" if limited.exists() => {
-            faults.forbidden(&limited, "must be nil if the type is not Limited");
-        }
-        "Limited" if spec.has("exempt") => {
-            faults.forbidden(&spec.at("exempt"), "must be nil if the type is Limited");
-        }
-        "Limited" if !limited.exists() => {
-            faults.required(&limited, "must not be empty when type is Limited");
-        }
-        "Limited" => {
-            faults.not_negative(&limited.at("nominalConcurrencyShares"));
-            let response = limited.at("limitResponse");
-            faults.one_of(&response.at("type"), &["Queue", "Reject"]);
-            let queuing = response.at("queuing");
-            if response.text_of("type") == "Queue" && !queuing.exists() {
-                faults.required(&queuing, "must not be empty if limited's type is Queue");
-            }
-        }
-        _ => {}
-    }
-}
-
-/// A class of devices, a claim to some, or what a node has: names that have to be given.
-pub(super) fn device_claim(claim: &Node, _: Option<&Node>, faults: &mut Faults) {
-    let spec = if claim.text_of("kind") == "ResourceClaimTemplate" { "spec.spec" } else { "spec" };
-    let spec = claim.at(spec);
-    let devices = spec.at("devices");
-    let mut taken = BTreeSet::new();
-    for request in devices.items("requests") {
-        let name = request.at("name");
-        faults.named(&name, names::label);
-        if !taken.insert(name.text()) {
-            faults.duplicate(&name, name.text());
-        }
-        let exactly = request.at("exactly");
-        match (exactly.exists(), request.len_of("firstAvailable") > 0) {
-            (true, true) => faults.invalid(
-                &request,
-                request.value.clone(),
-                "exactly one of `exactly` or `firstAvailable` is required, but multiple fields are set",
-            ),
-            (false, false) => {
-                faults.required(&request, "exactly one of `exactly` or `firstAvailable` is required")
-            }
-            (true, false) => faults.named(&exactly.at("deviceClassName"), names::subdomain),
-            (false, true) => {
-                for choice in request.items("firstAvailable") {
-                    faults.named(&choice.at("name"), names::label);
-                    faults.named(&choice.at("deviceClassName"), names::subdomain);
-                }
-            }
-        }
-    }
-}
-
-/// The devices of a node.
-pub(super) fn resource_slice(slice: &Node, _: Option<&Node>, faults: &mut Faults) {
-    let spec = slice.at("spec");
-    super::volumes::driver_name(&spec.at("driver"), faults);
-    let pool = spec.at("pool");
-    faults.given(&pool.at("name"));
-    faults.not_negative(&pool.at("generation"));
-    if pool.number_of("resourceSliceCount") <= 0 {
-        let count = pool.number_of("resourceSliceCount");
-        faults.invalid(&pool.at("resourceSliceCount"), count, "must be greater than zero");
-    }
-    let places = ["nodeName", "nodeSelector", "allNodes", "perDeviceNodeSelection"];
-    let chosen = places.iter().filter(|name| spec.has(name)).count();
-    if chosen != 1 {
-        let detail =
-            "exactly one of `nodeName`, `nodeSelector`, `allNodes`, `perDeviceNodeSelection` is required";
-        faults.invalid(&spec, spec.value.clone(), detail);
-    }
-    let mut taken = BTreeSet::new();
-    for device in spec.items("devices") {
-        let name = device.at("name");
-        faults.named(&name, names::label);
-        if !taken.insert(name.text()) {
-            faults.duplicate(&name, name.text());
-        }
-    }
-}
-
-/// What may change in a slice of devices.
-pub(super) fn resource_slice_change(new: &Node, old: &Node, faults: &mut Faults) {
-    for name in ["spec.driver", "spec.pool.name", "spec.nodeName"] {
-        faults.unchanged(&new.at(name), &old.at(name));
     }
 }

@@ -336,6 +336,14 @@ fn limit_amounts(limit: &Node, faults: &mut Faults) {
         if resources::quantity(&ratio).is_some_and(|ratio| ratio < Quantity::whole(1)) {
             faults.invalid(&ratio, ratio.text(), &format!("ratio {} is less than 1", ratio.text()));
         }
+        let amounts = [&ratio, &min, &max].map(resources::quantity);
+        if let [Some(most), Some(low), Some(high)] = amounts {
+            let limit = high.millis() as f64 / low.millis() as f64;
+            if most.millis() as f64 / 1000.0 > limit {
+                let detail = format!("ratio {} is greater than max/min = {limit:.6}", ratio.text());
+                faults.invalid(&ratio, ratio.text(), &detail);
+            }
+        }
     }
 }
 
@@ -375,6 +383,14 @@ pub(super) fn resource_quota(quota: &Node, _: Option<&Node>, faults: &mut Faults
         for _ in spec.entries("hard").filter(|(name, _)| !may_be_scoped(scope, name)) {
             let detail = "unsupported scope applied to resource";
             faults.invalid(&expressions, selector.at("matchExpressions").value.clone(), detail);
+        }
+        let only_exists =
+            ["BestEffort", "NotBestEffort", "Terminating", "NotTerminating", "CrossNamespacePodAffinity"];
+        if only_exists.contains(&scope) && operator != "Exists" {
+            let detail = "must be 'Exists' when scope is any of ResourceQuotaScopeTerminating, \
+                 ResourceQuotaScopeNotTerminating, ResourceQuotaScopeBestEffort, ResourceQuotaScopeNotBestEffort or \
+                 ResourceQuotaScopeCrossNamespacePodAffinity";
+            faults.invalid(&expressions.at("operator"), operator, detail);
         }
         match operator {
             "In" | "NotIn" if term.len_of("values") == 0 => faults.required(

@@ -8,6 +8,8 @@ use std::fmt;
 use keepwatch_apimachinery::status::Cause;
 use serde_json::Value;
 
+use crate::value::same;
+
 static NOTHING: Value = Value::Null;
 
 /// One step of the way to a value.
@@ -72,6 +74,11 @@ impl<'d, 'p> Node<'d, 'p> {
             get(self.value, names)
         };
         self.step(value, Step::Field(names))
+    }
+
+    /// Another value, blamed as this one is.
+    pub(super) fn with<'e>(&self, value: &'e Value) -> Node<'e, 'p> {
+        Node { value, path: self.path }
     }
 
     /// The field of that name, blamed under another.
@@ -165,9 +172,9 @@ impl<'d, 'p> Node<'d, 'p> {
 
 /// Whether two values are the same but for these fields; what is null is not there.
 pub(super) fn same_but(a: &Value, b: &Value, except: &[&str]) -> bool {
-    let (Some(a), Some(b)) = (a.as_object(), b.as_object()) else { return a == b };
+    let (Some(a), Some(b)) = (a.as_object(), b.as_object()) else { return same(a, b) };
     let mut keys = a.keys().chain(b.keys()).filter(|key| !except.contains(&key.as_str()));
-    keys.all(|key| a.get(key).filter(|value| !value.is_null()) == b.get(key).filter(|value| !value.is_null()))
+    keys.all(|key| same(a.get(key).unwrap_or(&NOTHING), b.get(key).unwrap_or(&NOTHING)))
 }
 
 /// The faults found so far, in the order in which rules were asked.
@@ -335,9 +342,16 @@ impl Faults {
         }
     }
 
+    /// The text must be what it was; one that is not there is empty.
+    pub(super) fn text_unchanged(&mut self, new: &Node, old: &Node) {
+        if new.text() != old.text() {
+            self.invalid(new, new.text(), "field is immutable");
+        }
+    }
+
     /// The value must be what it was.
     pub(super) fn unchanged(&mut self, new: &Node, old: &Node) {
-        if new.value != old.value {
+        if !same(new.value, old.value) {
             self.invalid(new, new.value.clone(), "field is immutable");
         }
     }

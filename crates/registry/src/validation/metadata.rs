@@ -1,6 +1,6 @@
 //! The metadata that objects of every kind have.
 
-use std::borrow::Cow;
+use std::{borrow::Cow, collections::BTreeSet};
 
 use super::{
     document::{Faults, Node},
@@ -213,4 +213,50 @@ fn managers(meta: &Node, faults: &mut Faults) {
             faults.too_long(&entry.at("subresource"), SUBRESOURCE_BYTES_MAX);
         }
     }
+}
+
+const REASON_BYTES_MAX: usize = 1024;
+const MESSAGE_BYTES_MAX: usize = 32 * 1024;
+const REASON_RULE: &str = "a condition reason must start with alphabetic character, optionally followed by a string of \
+     alphanumeric characters or '_,:', and must end with an alphanumeric character or '_' (e.g. 'my_name',  or 'MY_NAME',  \
+     or 'MyName',  or 'ReasonA,ReasonB',  or 'ReasonA:ReasonB', regex used for validation is \
+     '[A-Za-z]([A-Za-z0-9_,:]*[A-Za-z0-9_])?')";
+
+/// The conditions of an object, in the form that kinds share.
+pub(super) fn conditions(owner: &Node, faults: &mut Faults) {
+    let mut seen = BTreeSet::new();
+    for condition in owner.items("conditions") {
+        let (ty, reason) = (condition.at("type"), condition.at("reason"));
+        if !seen.insert(condition.text_of("type")) {
+            faults.duplicate(&ty, ty.text());
+        }
+        faults.texts(&ty, names::qualified(ty.text()));
+        faults.must_be_one_of(&condition.at("status"), &["False", "True", "Unknown"]);
+        let generation = condition.number_of("observedGeneration");
+        if generation < 0 {
+            let detail = "must be greater than or equal to zero";
+            faults.invalid(&condition.at("observedGeneration"), generation, detail);
+        }
+        faults.given(&condition.at("lastTransitionTime"));
+        faults.given(&reason);
+        if !reason.text().is_empty() && !is_reason(reason.text()) {
+            faults.invalid(&reason, reason.text(), REASON_RULE);
+        }
+        for (name, bytes_max) in [("reason", REASON_BYTES_MAX), ("message", MESSAGE_BYTES_MAX)] {
+            if condition.text_of(name).len() > bytes_max {
+                faults.too_long(&condition.at(name), bytes_max);
+            }
+        }
+    }
+}
+
+/// The conditions in a status.
+pub(super) fn conditions_of_status(new: &Node, _: &Node, faults: &mut Faults) {
+    conditions(&new.at("status"), faults);
+}
+
+fn is_reason(text: &str) -> bool {
+    text.starts_with(|c: char| c.is_ascii_alphabetic())
+        && text.ends_with(|c: char| c.is_ascii_alphanumeric() || c == '_')
+        && text.bytes().all(|b| b.is_ascii_alphanumeric() || b"_,:".contains(&b))
 }

@@ -28,6 +28,8 @@ mod rbac;
 mod events;
 mod policy;
 mod admission;
+mod flow;
+mod devices;
 mod warnings;
 
 #[cfg(test)]
@@ -47,6 +49,9 @@ use crate::kinds::{NameRule, Resource};
 pub fn create(resource: &Resource, document: &Value) -> Vec<Cause> {
     let mut faults = Faults::default();
     let object = Node::root(document);
+    if resource.ty == "core.v1.Service" && service::addresses_asked_first(&object, None, &mut faults) {
+        return faults.0;
+    }
     metadata::check(&object.at("metadata"), form(resource), &mut faults);
     (rules(resource.ty).own)(&object, None, &mut faults);
     faults.0
@@ -56,6 +61,9 @@ pub fn create(resource: &Resource, document: &Value) -> Vec<Cause> {
 pub fn update(resource: &Resource, new: &Value, old: &Value) -> Vec<Cause> {
     let mut faults = Faults::default();
     let (new, old) = (Node::root(new), Node::root(old));
+    if resource.ty == "core.v1.Service" && service::addresses_asked_first(&new, Some(&old), &mut faults) {
+        return faults.0;
+    }
     common_change(resource, &new, &old, &mut faults);
     let (rules, form) = (rules(resource.ty), form(resource));
     for step in rules.update {
@@ -251,26 +259,28 @@ fn rules(ty: &str) -> Rules {
             row(networking::ingress_class, networking::ingress_class_change, CHANGE_FIRST)
         }
         "networking.v1.NetworkPolicy" => row(networking::network_policy, any, SPEC),
-        "networking.v1.IPAddress" => row(networking::ip_address, networking::ip_address_change, CHANGE),
+        "networking.v1.IPAddress" => row(networking::ip_address, networking::ip_address_change, WHOLE),
         "networking.v1.ServiceCIDR" => row(networking::service_cidr, networking::service_cidr_change, CHANGE),
         "rbac.v1.Role" => row(rbac::role, any, LATE),
         "rbac.v1.ClusterRole" => row(rbac::cluster_role, any, LATE),
         "rbac.v1.RoleBinding" => row(rbac::role_binding, rbac::binding_change, LATE),
         "rbac.v1.ClusterRoleBinding" => row(rbac::cluster_role_binding, rbac::binding_change, LATE),
-        "storage.v1.StorageClass" => row(storage::storage_class, storage::storage_class_change, CHANGE),
+        "storage.v1.StorageClass" => row(storage::storage_class, storage::storage_class_change, LATE),
         "storage.v1.CSIDriver" => row(storage::csi_driver, storage::csi_driver_change, SPEC),
-        "storage.v1.CSINode" => row(storage::csi_node, any, ITSELF),
+        "storage.v1.CSINode" => row(storage::csi_node, storage::csi_node_change, ITSELF),
         "storage.v1.CSIStorageCapacity" => {
             row(storage::storage_capacity, storage::storage_capacity_change, ITSELF)
         }
         "storage.v1.VolumeAttachment" => row(storage::volume_attachment, storage::spec_is_fixed, ITSELF),
         "storage.v1.VolumeAttributesClass" => {
-            row(storage::attributes_class, storage::attributes_class_change, CHANGE)
+            row(storage::attributes_class, storage::attributes_class_change, CHANGE_FIRST)
         }
         "admissionregistration.v1.MutatingWebhookConfiguration"
         | "admissionregistration.v1.ValidatingWebhookConfiguration" => row(admission::webhooks, any, ITSELF),
         "admissionregistration.v1.ValidatingAdmissionPolicy"
-        | "admissionregistration.v1.MutatingAdmissionPolicy" => row(admission::policy, any, ITSELF),
+        | "admissionregistration.v1.MutatingAdmissionPolicy" => {
+            row(admission::policy, any, ITSELF).status(metadata::conditions_of_status)
+        }
         "admissionregistration.v1.ValidatingAdmissionPolicyBinding"
         | "admissionregistration.v1.MutatingAdmissionPolicyBinding" => {
             row(admission::policy_binding, any, ITSELF)
@@ -280,12 +290,17 @@ fn rules(ty: &str) -> Rules {
         "certificates.v1.CertificateSigningRequest" => {
             row(admission::certificate_request, storage::spec_is_fixed, CHANGE)
         }
-        "flowcontrol.v1.FlowSchema" => row(admission::flow_schema, any, WHOLE),
-        "flowcontrol.v1.PriorityLevelConfiguration" => row(admission::priority_level, any, WHOLE),
-        "resource.v1.ResourceClaim" | "resource.v1.ResourceClaimTemplate" => {
-            row(admission::device_claim, storage::spec_is_fixed, CHANGE)
+        "flowcontrol.v1.FlowSchema" => row(flow::flow_schema, any, WHOLE).status(flow::status),
+        "flowcontrol.v1.PriorityLevelConfiguration" => {
+            row(flow::priority_level, any, WHOLE).status(flow::status)
         }
-        "resource.v1.ResourceSlice" => row(admission::resource_slice, admission::resource_slice_change, SPEC),
+        "resource.v1.DeviceClass" => row(devices::class, any, &[Step::Meta, Step::MetaChange, Step::Own]),
+        "resource.v1.ResourceClaim" => {
+            row(devices::claim, storage::spec_is_fixed, &[Step::Meta, Step::MetaChange, Step::Change])
+                .status(devices::claim_status)
+        }
+        "resource.v1.ResourceClaimTemplate" => row(devices::claim_template, storage::spec_is_fixed, LATE),
+        "resource.v1.ResourceSlice" => row(devices::resource_slice, any, SPEC),
         _ => row(none, any, WHOLE),
     }
 }

@@ -70,8 +70,9 @@ fn policy_port(port: &Node, faults: &mut Faults) {
         }
         _ => {
             faults.in_range(&first, 1, 65535);
-            if let Some(end) = last.number().filter(|end| Some(*end) < first.number()) {
-                faults.invalid(&last, end, "must be greater than or equal to `port`");
+            // What is shown is the port.
+            if last.number().is_some_and(|end| Some(end) < first.number()) {
+                faults.invalid(&last, first.value.clone(), "must be greater than or equal to `port`");
             }
             faults.in_range(&last, 1, 65535);
         }
@@ -258,7 +259,7 @@ pub(super) fn ingress_class(class: &Node, _: Option<&Node>, faults: &mut Faults)
 
 /// A class keeps its controller.
 pub(super) fn ingress_class_change(new: &Node, old: &Node, faults: &mut Faults) {
-    faults.unchanged(&new.at("spec.controller"), &old.at("spec.controller"));
+    faults.text_unchanged(&new.at("spec.controller"), &old.at("spec.controller"));
 }
 
 /// An address that is taken.

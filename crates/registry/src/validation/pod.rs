@@ -31,7 +31,7 @@ pub(super) fn pod(pod: &Node, old: Option<&Node>, faults: &mut Faults) {
         // not, and that is no fault of who changes something else.
         return;
     }
-    pod_spec(&spec, Some(pod.at("metadata").text_of("name")), Vec::new(), faults);
+    pod_spec(&spec, Some(pod.at("metadata").text_of("name")), faults);
     if spec.text_of("serviceAccountName").is_empty() {
         no_tokens(&spec, faults);
     }
@@ -63,16 +63,11 @@ pub(super) fn same_spec(pod: &Node, old: &Node) -> bool {
 
 /// A template of pods.
 pub(super) fn template(template: &Node, faults: &mut Faults) {
-    template_with(template, Vec::new(), faults);
-}
-
-/// A template of pods that are given volumes of these names.
-pub(super) fn template_with(template: &Node, claims: Vec<&str>, faults: &mut Faults) {
     metadata::labels(&template.at_as("metadata.labels", "labels"), faults);
     let annotations = template.at_as("metadata.annotations", "annotations");
     metadata::annotations(&annotations, faults);
     pod_annotations(&annotations, &template.at("spec"), faults);
-    pod_spec(&template.at("spec"), None, claims, faults);
+    pod_spec(&template.at("spec"), None, faults);
     if template.at("spec").len_of("ephemeralContainers") > 0 {
         let at = template.at("spec.ephemeralContainers");
         faults.forbidden(&at, "ephemeral containers not allowed in pod template");
@@ -128,15 +123,13 @@ fn is_deletion_cost(text: &str) -> bool {
 }
 
 /// What a pod is to be. Outside a template it has a name.
-fn pod_spec(spec: &Node, name: Option<&str>, claims: Vec<&str>, faults: &mut Faults) {
+fn pod_spec(spec: &Node, name: Option<&str>, faults: &mut Faults) {
     let grace = spec.at("terminationGracePeriodSeconds");
     if !grace.exists() {
         faults.required(&grace, "");
     }
-    let mut volumes = volumes::of_pod(spec, name, faults);
-    volumes.extend(claims.into_iter().map(|name| (name, true)));
     let around = Around {
-        volumes,
+        volumes: volumes::of_pod(spec, name, faults),
         claims: spec.items("resourceClaims").map(|claim| claim.text_of("name")).collect(),
         grace: grace.number(),
         restart: spec.text_of("restartPolicy"),
@@ -169,6 +162,26 @@ fn pod_spec(spec: &Node, name: Option<&str>, claims: Vec<&str>, faults: &mut Fau
         }
     }
     rest_of_spec(spec, faults);
+    files_of_variables(spec, faults);
+}
+
+/// Variables can be read from files in volumes that the pod's containers fill.
+fn files_of_variables(spec: &Node, faults: &mut Faults) {
+    for container in all_containers(spec) {
+        for variable in container.items("env") {
+            let (from, volume) = (variable.at("valueFrom"), variable.at("valueFrom.fileKeyRef.volumeName"));
+            if !from.has("fileKeyRef") {
+                continue;
+            }
+            match spec.items("volumes").filter(|other| other.text_of("name") == volume.text()).last() {
+                None => faults.not_found(&volume, volume.text()),
+                Some(found) if !found.has("emptyDir") => {
+                    faults.invalid(&volume, volume.text(), "referenced volume must be of type emptyDir");
+                }
+                Some(_) => {}
+            }
+        }
+    }
 }
 
 fn rest_of_spec(spec: &Node, faults: &mut Faults) {

@@ -30,6 +30,7 @@ pub(super) fn disruption_budget(budget: &Node, _: Option<&Node>, faults: &mut Fa
 
 /// What a budget still allows.
 pub(super) fn disruption_status(new: &Node, _: &Node, faults: &mut Faults) {
+    super::metadata::conditions(&new.at("status"), faults);
     let status = new.at("status");
     for name in ["disruptionsAllowed", "currentHealthy", "desiredHealthy", "expectedPods"] {
         faults.not_negative(&status.at(name));
@@ -97,15 +98,16 @@ fn metric_source(metric: &Node, faults: &mut Faults) {
     if kind.text().is_empty() {
         faults.required(&kind, "must specify a metric source type");
     }
+    let known = METRICS.map(|(name, _)| name);
+    faults.must_be_one_of(&kind, &known);
     let expected = METRICS.iter().find(|(name, _)| *name == kind.text()).map(|(_, field)| *field);
-    if expected.is_none() {
-        faults.not_supported(&kind, kind.text(), &METRICS.map(|(name, _)| name));
-    }
     // Only the first that is given is looked at.
     let given = ["object", "external", "pods", "resource", "containerResource"];
     if let Some(name) = given.into_iter().find(|name| metric.has(name)) {
         metric_fields(name, &metric.at(name), faults);
     }
+    // What is not known is told before and after.
+    faults.must_be_one_of(&kind, &known);
     if let Some(expected) = expected.filter(|expected| !metric.has(expected)) {
         faults.required(&metric.at(expected), "must populate information for the given metric source");
     }
@@ -261,9 +263,8 @@ pub(super) fn priority_class_change(new: &Node, old: &Node, faults: &mut Faults)
 
 /// A RuntimeClass.
 pub(super) fn runtime_class(class: &Node, _: Option<&Node>, faults: &mut Faults) {
-    let handler = class.at("handler");
-    faults.texts(&handler, names::label(handler.text()));
-    resources::amounts(&class.at("overhead"), "podFixed", Asker::Container, faults);
+    faults.named(&class.at("handler"), names::label);
+    resources::amounts_as(&class.at("overhead"), "podFixed", "limits", Asker::Container, faults);
     super::metadata::labels(&class.at("scheduling.nodeSelector"), faults);
     super::pod::tolerations(&class.at("scheduling"), faults);
 }

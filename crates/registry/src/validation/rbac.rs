@@ -24,6 +24,9 @@ pub(super) fn cluster_role(role: &Node, _: Option<&Node>, faults: &mut Faults) {
     }
     for selector in aggregation.items("clusterRoleSelectors") {
         selectors::label_selector(&selector, faults);
+        if !selectors::can_be_asked(&selector) {
+            faults.invalid(&selector, serde_json::Value::Null, "invalid label selector.");
+        }
     }
 }
 
@@ -90,11 +93,7 @@ fn subject_is_known(subject: &Node, namespaced: bool, faults: &mut Faults) {
                 faults.given(&subject.at("namespace"));
             }
         }
-        kind @ ("User" | "Group") => {
-            if name.text().is_empty() {
-                let detail = format!("{} name cannot be empty", kind.to_lowercase());
-                faults.invalid(&name, "", &detail);
-            }
+        "User" | "Group" => {
             if group.text() != GROUP {
                 faults.not_supported(&group, group.text(), &[GROUP]);
             }

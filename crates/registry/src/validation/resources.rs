@@ -51,7 +51,8 @@ pub(super) fn is_native(name: &str) -> bool {
     !name.contains('/') || name.contains("kubernetes.io/")
 }
 
-fn is_extended(name: &str) -> bool {
+/// Whether the name is that of a resource which a plugin provides.
+pub(super) fn is_extended(name: &str) -> bool {
     !is_native(name)
         && !name.starts_with("requests.")
         && names::qualified(&format!("requests.{name}")).is_empty()
@@ -161,8 +162,13 @@ pub(super) fn requirements(at: &Node, asker: Asker, claims: &BTreeSet<&str>, fau
 
 /// Amounts that are allowed and that nothing is asked against.
 pub(super) fn amounts(at: &Node, name: &str, asker: Asker, faults: &mut Faults) {
+    amounts_as(at, name, name, asker, faults);
+}
+
+/// The same, blamed under another name.
+pub(super) fn amounts_as(at: &Node, name: &str, shown: &str, asker: Asker, faults: &mut Faults) {
     for (resource, amount) in at.entries(name) {
-        one_amount(resource, &amount, asker, faults);
+        one_amount(resource, &at.entry(shown, resource).with(amount.value), asker, faults);
     }
 }
 

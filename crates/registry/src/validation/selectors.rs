@@ -1,6 +1,6 @@
 //! Selectors inside objects: of labels, of nodes, and of topologies.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::Value;
 
@@ -135,8 +135,12 @@ fn node_field_requirement(requirement: &Node, faults: &mut Faults) {
 
 /// The topologies in which a class of storage can be had.
 pub(super) fn topology_terms(parent: &Node, name: &str, faults: &mut Faults) {
+    // Empty terms are as good as those that are not there, and the original compares with as many of these as there are
+    // terms.
+    let count = parent.len_of(name);
+    let mut terms: Vec<BTreeMap<&str, BTreeSet<&str>>> = vec![BTreeMap::new(); count];
     for term in parent.items(name) {
-        let mut keys = BTreeSet::new();
+        let mut keys = BTreeMap::new();
         for requirement in term.items("matchLabelExpressions") {
             if requirement.len_of("values") == 0 {
                 faults.required(&requirement.at("values"), "");
@@ -149,9 +153,13 @@ pub(super) fn topology_terms(parent: &Node, name: &str, faults: &mut Faults) {
             }
             let key = requirement.at("key");
             faults.texts(&key, names::qualified(key.text()));
-            if !keys.insert(requirement.text_of("key")) {
+            if keys.insert(requirement.text_of("key"), seen).is_some() {
                 faults.duplicate(&key, key.text());
             }
         }
+        for _ in terms.iter().filter(|other| **other == keys) {
+            faults.duplicate(&term.at("matchLabelExpressions"), "");
+        }
+        terms.push(keys);
     }
 }

@@ -63,6 +63,14 @@ pub(super) fn service(service: &Node, old: Option<&Node>, faults: &mut Faults) {
     traffic(&spec, faults);
 }
 
+/// Addresses are looked at before anything else, because they are given out before. Whether something is wrong with them.
+pub(super) fn addresses_asked_first(service: &Node, old: Option<&Node>, faults: &mut Faults) -> bool {
+    if !is_of_type(service, "ExternalName") {
+        cluster_ips(service, &service.at("spec"), old, faults);
+    }
+    !faults.0.is_empty()
+}
+
 fn external_name(spec: &Node, faults: &mut Faults) {
     for name in ["clusterIPs", "ipFamilies", "ipFamilyPolicy"] {
         if spec.has(name) {
@@ -315,6 +323,12 @@ pub(super) fn service_change(new: &Node, old: &Node, faults: &mut Faults) {
         if class.value != before.at("loadBalancerClass").value {
             faults.invalid(&class, class.value.clone(), "may not change once set");
         }
+    }
+    let class = spec.at("loadBalancerClass");
+    if is_of_type(new, "LoadBalancer") && class.exists() {
+        faults.texts(&class, names::qualified(class.text()));
+    } else if class.exists() {
+        faults.forbidden(&class, "may only be used when `type` is 'LoadBalancer'");
     }
     let health = "healthCheckNodePort";
     if needs_health_check(&spec)

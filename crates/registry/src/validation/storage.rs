@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use super::{
-    document::{Faults, Node},
+    document::{Faults, Node, same_but},
     names, resources, selectors, volumes, workloads,
 };
 
@@ -80,9 +80,6 @@ fn volume_spec(spec: &Node, inline: bool, faults: &mut Faults) {
         }
     }
     volumes::persistent(spec, faults);
-    if spec.has("local") && !affinity.exists() {
-        faults.required(&affinity, "Local volume requires node affinity");
-    }
     let root = spec.at("hostPath").text_of("path");
     if reclaim.text() == "Recycle" && !root.is_empty() && root.trim_matches('/').is_empty() {
         faults.forbidden(&reclaim, "may not be 'recycle' for a hostPath mount of '/'");
@@ -181,6 +178,15 @@ pub(super) fn claim_spec(spec: &Node, faults: &mut Faults) {
         faults.if_given(&source.at("apiGroup"), names::subdomain);
         faults.if_given(&source.at("namespace"), names::label);
     }
+    let (source, reference) = (spec.at("dataSource"), spec.at("dataSourceRef"));
+    if source.exists() && reference.exists() {
+        if !reference.text_of("namespace").is_empty() {
+            let detail = "may not be specified when dataSourceRef.namespace is specified";
+            faults.invalid(spec, source.value.clone(), detail);
+        } else if !same_but(source.value, reference.value, &["namespace"]) {
+            faults.invalid(spec, source.value.clone(), "must match dataSourceRef");
+        }
+    }
     faults.if_given(&spec.at("volumeAttributesClassName"), names::subdomain);
 }
 
@@ -249,11 +255,19 @@ pub(super) fn storage_class(class: &Node, _: Option<&Node>, faults: &mut Faults)
     if provisioner.text().is_empty() {
         faults.required(&provisioner, "");
     } else {
-        faults.texts(&provisioner, names::qualified(&provisioner.text().to_ascii_lowercase()));
+        let lower = provisioner.text().to_ascii_lowercase();
+        for fault in names::qualified(&lower) {
+            faults.invalid(&provisioner, lower.as_str(), &fault);
+        }
     }
     parameters(class, faults);
     faults.if_given_one_of(&class.at("reclaimPolicy"), &["Delete", "Retain"]);
-    faults.one_of(&class.at("volumeBindingMode"), &["Immediate", "WaitForFirstConsumer"]);
+    let mode = class.at("volumeBindingMode");
+    if mode.exists() {
+        faults.if_given_one_of(&mode, &["Immediate", "WaitForFirstConsumer"]);
+    } else {
+        faults.required(&mode, "");
+    }
     selectors::topology_terms(class, "allowedTopologies", faults);
 }
 
@@ -277,12 +291,11 @@ fn parameters(class: &Node, faults: &mut Faults) {
 
 /// What may change in a class of storage.
 pub(super) fn storage_class_change(new: &Node, old: &Node, faults: &mut Faults) {
-    for name in ["parameters", "provisioner", "reclaimPolicy"] {
-        if new.at(name).value != old.at(name).value {
-            faults.forbidden(&new.at(name), &format!("updates to {name} are forbidden."));
-        }
+    faults.unchanged(&new.at("parameters"), &old.at("parameters"));
+    faults.text_unchanged(&new.at("provisioner"), &old.at("provisioner"));
+    for name in ["reclaimPolicy", "volumeBindingMode"] {
+        faults.unchanged(&new.at(name), &old.at(name));
     }
-    faults.unchanged(&new.at("volumeBindingMode"), &old.at("volumeBindingMode"));
 }
 
 /// A driver for storage.
@@ -356,15 +369,33 @@ pub(super) fn csi_node(node: &Node, _: Option<&Node>, faults: &mut Faults) {
         if driver.has("allocatable") {
             faults.not_negative(&driver.at("allocatable.count"));
         }
-        let mut keys = BTreeSet::new();
-        for key in driver.items("topologyKeys") {
-            if !keys.insert(key.text()) {
-                faults.duplicate(&driver.at("topologyKeys"), key.text());
-            }
-            faults.texts(&key, names::qualified(key.text()));
-        }
         if !taken.insert(driver.text_of("name")) {
             faults.duplicate(&driver.at("name"), driver.text_of("name"));
+        }
+        // Keys are blamed as their driver.
+        let mut keys = BTreeSet::new();
+        for key in driver.items("topologyKeys") {
+            if key.text().is_empty() {
+                faults.required(&driver, "");
+            }
+            if !keys.insert(key.text()) {
+                faults.duplicate(&driver, key.text());
+            }
+            for fault in names::qualified(key.text()) {
+                faults.invalid(&driver, key.text(), &fault);
+            }
+        }
+    }
+}
+
+/// A driver that stays may only change how many volumes it can have.
+pub(super) fn csi_node_change(new: &Node, old: &Node, faults: &mut Faults) {
+    let (spec, before) = (new.at("spec"), old.at("spec"));
+    for was in before.items("drivers") {
+        for is in spec.items("drivers").filter(|is| is.text_of("name") == was.text_of("name")) {
+            if !same_but(is.value, was.value, &["allocatable"]) {
+                faults.invalid(&spec.at("drivers"), is.value.clone(), "field is immutable");
+            }
         }
     }
 }
@@ -386,9 +417,8 @@ pub(super) fn volume_attachment(attachment: &Node, _: Option<&Node>, faults: &mu
             let name = source.at("persistentVolumeName");
             if name.text().is_empty() {
                 faults.required(&name, "must specify non empty persistentVolumeName");
-            } else {
-                faults.texts(&name, names::subdomain(name.text()));
             }
+            faults.texts(&name, names::subdomain(name.text()));
         }
         (true, false) => volume_spec(&source.at("inlineVolumeSpec"), true, faults),
     }
@@ -405,6 +435,9 @@ pub(super) fn spec_is_fixed(new: &Node, old: &Node, faults: &mut Faults) {
 pub(super) fn attributes_class(class: &Node, _: Option<&Node>, faults: &mut Faults) {
     volumes::driver_name(&class.at("driverName"), faults);
     parameters(class, faults);
+    if class.len_of("parameters") == 0 {
+        faults.required(&class.at("parameters"), "must contain at least one key/value pair");
+    }
 }
 
 /// A class of attributes stays what it is.
@@ -421,11 +454,9 @@ pub(super) fn storage_capacity(capacity: &Node, _: Option<&Node>, faults: &mut F
     let class = capacity.at("storageClassName");
     faults.texts(&class, names::subdomain(class.text()));
     selectors::label_selector(&capacity.at("nodeTopology"), faults);
-    for name in ["capacity", "maximumVolumeSize"] {
-        let amount = capacity.at(name);
-        if resources::quantity(&amount).is_some_and(|quantity| quantity.is_negative()) {
-            faults.invalid(&amount, amount.text(), "must be greater than or equal to 0");
-        }
+    let amount = capacity.at("capacity");
+    if resources::quantity(&amount).is_some_and(|quantity| quantity.is_negative()) {
+        faults.invalid(&amount, amount.text(), "must be greater than or equal to 0");
     }
 }
 

@@ -67,7 +67,7 @@ static OF_PODS: &[Source] = &[
     AWS,
     source("secret", &["secretName"], keys_and_mode),
     NFS,
-    source("iscsi", &["targetPortal", "iqn"], iscsi),
+    source("iscsi", &["targetPortal", "iqn"], iscsi_in_pod),
     GLUSTER,
     FLOCKER,
     source("persistentVolumeClaim", &["claimName"], nothing_more),
@@ -103,7 +103,7 @@ static OF_VOLUMES: &[Source] = &[
     RBD,
     QUOBYTE,
     CEPH_FS,
-    source("iscsi", &["targetPortal", "iqn"], iscsi),
+    source("iscsi", &["targetPortal", "iqn"], iscsi_volume),
     source("cinder", &["volumeID"], |at, faults| named_secret(at, true, faults)),
     FC,
     FLEX,
@@ -114,7 +114,13 @@ static OF_VOLUMES: &[Source] = &[
     AZURE_DISK,
     SCALE_IO,
     source("local", &["path"], |at, faults| no_steps_back(&at.at("path"), faults)),
-    STORAGE_OS,
+    source("storageos", &["volumeName"], |at, faults| {
+        storage_os(at, faults);
+        let secret = at.at("secretRef");
+        if secret.exists() {
+            faults.given(&secret.at("namespace"));
+        }
+    }),
     source("csi", &[], csi_volume),
 ];
 
@@ -133,6 +139,9 @@ fn one_of(at: &Node, sources: &[Source], faults: &mut Faults) {
             faults.given(&given.at(field));
         }
         (source.own)(&given, faults);
+        if source.name == "local" && !at.has("nodeAffinity") {
+            faults.required(&at.at("nodeAffinity"), "Local volume requires node affinity");
+        }
     }
     if !found {
         faults.required(at, "must specify a volume type");
@@ -178,7 +187,8 @@ pub(super) fn of_pod<'d>(
 /// What holds for a volume in a pod, though not in a template.
 fn pod_only(volume: &Node, pod: Option<&str>, faults: &mut Faults) {
     let image = volume.at("image");
-    if image.exists() {
+    let is_alone = || OF_PODS.iter().all(|source| source.name == "image" || !volume.has(source.name));
+    if image.exists() && is_alone() {
         if pod.is_some() {
             faults.given(&image.at("reference"));
         }
@@ -330,10 +340,10 @@ fn flocker(at: &Node, faults: &mut Faults) {
     }
 }
 
-fn iscsi_name(at: &Node, faults: &mut Faults) {
+fn iscsi_name(at: &Node, wrong_prefix: &str, faults: &mut Faults) {
     let text = at.text();
     if !["iqn", "eui", "naa"].iter().any(|prefix| text.starts_with(prefix)) {
-        faults.invalid(at, text, "must be valid format starting with iqn, eui, or naa");
+        faults.invalid(at, text, wrong_prefix);
         return;
     }
     let hex =
@@ -350,17 +360,30 @@ fn iscsi_name(at: &Node, faults: &mut Faults) {
     }
 }
 
-fn iscsi(at: &Node, faults: &mut Faults) {
+/// In a pod, which is told more about names than a volume is.
+fn iscsi_in_pod(at: &Node, faults: &mut Faults) {
+    iscsi(at, "must be valid format starting with iqn, eui, or naa", faults);
+}
+
+fn iscsi_volume(at: &Node, faults: &mut Faults) {
+    iscsi(at, "must be valid format", faults);
+}
+
+fn iscsi(at: &Node, wrong_prefix: &str, faults: &mut Faults) {
     if !at.text_of("iqn").is_empty() {
-        iscsi_name(&at.at("iqn"), faults);
+        iscsi_name(&at.at("iqn"), wrong_prefix, faults);
     }
     faults.in_range(&at.at("lun"), 0, 255);
     if (at.flag("chapAuthDiscovery") || at.flag("chapAuthSession")) && !at.has("secretRef") {
         faults.required(&at.at("secretRef"), "");
     }
+    // Only a volume's secret has to be named.
+    if wrong_prefix == "must be valid format" {
+        named_secret(at, false, faults);
+    }
     let initiator = at.at_as("initiatorName", "initiatorname");
     if initiator.exists() {
-        iscsi_name(&initiator, faults);
+        iscsi_name(&initiator, wrong_prefix, faults);
         if at.text_of("targetPortal").len() >= ISCSI_NAME_BYTES_MAX {
             faults.invalid(
                 &at.at_as("targetPortal", "targetportal"),
@@ -429,13 +452,19 @@ fn storage_os(at: &Node, faults: &mut Faults) {
 /// The name of a driver for storage.
 pub(super) fn driver_name(at: &Node, faults: &mut Faults) {
     faults.given(at);
-    if at.text().is_empty() {
-        return;
+    if !at.text().is_empty() {
+        driver_name_text(at.text(), at, faults);
     }
-    if at.text().len() > DRIVER_NAME_BYTES_MAX {
+}
+
+/// The name of a driver that is part of another text.
+pub(super) fn driver_name_text(text: &str, at: &Node, faults: &mut Faults) {
+    if text.len() > DRIVER_NAME_BYTES_MAX {
         faults.too_long(at, DRIVER_NAME_BYTES_MAX);
     }
-    faults.texts(at, names::subdomain(&at.text().to_ascii_lowercase()));
+    for fault in names::subdomain(&text.to_ascii_lowercase()) {
+        faults.invalid(at, text, &fault);
+    }
 }
 
 fn csi_in_pod(at: &Node, faults: &mut Faults) {

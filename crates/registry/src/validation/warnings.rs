@@ -79,6 +79,12 @@ pub(super) fn of(ty: &str, new: &Value, old: Option<&Value>) -> Vec<String> {
             }
             if !same_spec {
                 template(&object.at("spec.template"), &mut warnings);
+                let limit = object.at("spec.revisionHistoryLimit");
+                if ty == "apps.v1.StatefulSet" && limit.number().is_some_and(|limit| limit < 0) {
+                    let text =
+                        "a negative value retains all historical revisions; a value >= 0 is recommended";
+                    warnings.tell(&limit, text);
+                }
             }
         }
         "batch.v1.CronJob" => {
@@ -92,12 +98,9 @@ pub(super) fn of(ty: &str, new: &Value, old: Option<&Value>) -> Vec<String> {
         "core.v1.PodTemplate" if !same_spec => template(&object.at("template"), &mut warnings),
         "core.v1.Service" => service(&object, &mut warnings),
         "storage.v1.CSIDriver" => {
-            csi_driver(&object, &mut warnings);
-            // What was so before is not told again.
-            if let Some(old) = old {
-                let mut before = Warnings::default();
-                csi_driver(&Node::root(old), &mut before);
-                warnings.0.retain(|text| !before.0.contains(text));
+            let requests = |document: &Value| document.pointer("/spec/tokenRequests").cloned();
+            if old.is_none_or(|old| requests(old) != requests(new)) {
+                csi_driver(&object, &mut warnings);
             }
         }
         "discovery.v1.EndpointSlice" if old.is_none() && object.text_of("addressType") == "FQDN" => {

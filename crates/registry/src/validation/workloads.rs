@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use keepwatch_apimachinery::status::Cause;
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use super::{
     cron,
@@ -205,7 +205,11 @@ fn daemon_strategy(strategy: &Node, faults: &mut Faults) {
                 number_or_percent(limit, faults);
                 at_most_all(limit, faults);
             }
-            match (is_zero(&unavailable), is_zero(&surge)) {
+            // A text that is no share counts as none.
+            let is_none = |limit: &Node| {
+                is_zero(limit) || limit.value.as_str().is_some_and(|text| !names::percent(text).is_empty())
+            };
+            match (is_none(&unavailable), is_none(&surge)) {
                 (false, false) => {
                     let detail = "may not be set when maxUnavailable is non-zero";
                     faults.invalid(&surge, surge.value.clone(), detail);
@@ -244,13 +248,12 @@ pub(super) fn stateful_set(set: &Node, old: Option<&Node>, faults: &mut Faults) 
     faults.not_negative(&spec.at("replicas"));
     faults.not_negative(&spec.at("minReadySeconds"));
     faults.not_negative(&spec.at("ordinals.start"));
-    faults.not_negative(&spec.at("revisionHistoryLimit"));
     if old.is_none() {
         faults.if_given(&spec.at("serviceName"), names::label);
     }
     selector(&spec, "empty selector is invalid for statefulset", "", faults);
-    let claims = spec.items("volumeClaimTemplates").map(|claim| claim.at("metadata").text_of("name"));
-    pod::template_with(&spec.at("template"), claims.collect(), faults);
+    let template = spec.at("template");
+    pod::template(&template.with(&with_claims(&spec, template.value)), faults);
     let restart = spec.at("template.spec.restartPolicy");
     if restart.text() != "Always" {
         faults.not_supported(&restart, restart.text(), &["Always"]);
@@ -260,6 +263,28 @@ pub(super) fn stateful_set(set: &Node, old: Option<&Node>, faults: &mut Faults) 
         let detail = "activeDeadlineSeconds in StatefulSet is not Supported";
         faults.forbidden(&deadline, detail);
     }
+}
+
+/// The template of the pods that a StatefulSet makes: each of its claims is a volume, and the names that its pods get are
+/// not those of the template.
+fn with_claims(spec: &Node, template: &Value) -> Value {
+    let mut template = template.clone();
+    let Some(pod) = template.get_mut("spec").and_then(Value::as_object_mut) else { return template };
+    pod.remove("subdomain");
+    pod.remove("hostname");
+    let claims: BTreeSet<_> =
+        spec.items("volumeClaimTemplates").map(|claim| claim.at("metadata").text_of("name")).collect();
+    if !claims.is_empty() {
+        let is_claim =
+            |volume: &Value| claims.contains(volume.get("name").and_then(Value::as_str).unwrap_or_default());
+        let given = pod.get("volumes").and_then(Value::as_array).into_iter().flatten();
+        let others = given.filter(|volume| !is_claim(volume)).cloned();
+        let claimed =
+            claims.iter().map(|name| json!({"name": name, "persistentVolumeClaim": {"claimName": name}}));
+        let volumes: Vec<Value> = claimed.chain(others).collect();
+        pod.insert("volumes".to_owned(), volumes.into());
+    }
+    template
 }
 
 fn stateful_strategy(strategy: &Node, faults: &mut Faults) {
@@ -813,7 +838,8 @@ pub(super) fn template_metadata(meta: &Node, faults: &mut Faults) {
     metadata::labels(&meta.at("labels"), faults);
     for (name, _) in meta.own_entries().filter(|(name, _)| !matches!(*name, "annotations" | "labels")) {
         if meta.has(name) {
-            faults.forbidden(&meta.at(name), "cannot be set");
+            let shown = if name == "uid" { "uID" } else { name };
+            faults.forbidden(&meta.at_as(name, shown), "cannot be set");
         }
     }
 }

@@ -381,7 +381,7 @@ fn storage_is_claimed_and_provided() {
     );
     check_update(
         "storage.v1.StorageClass",
-        &[("provisioner", json!("q"), &["provisioner: Forbidden: updates to provisioner are forbidden."])],
+        &[("provisioner", json!("q"), &["provisioner: Invalid value: \"q\": field is immutable"])],
     );
     check(
         "storage.v1.CSIDriver",
@@ -470,7 +470,7 @@ fn networks_have_rules() {
                 "spec/egress",
                 json!([{"ports": [{"port": 5, "endPort": 4}]}]),
                 &[
-                    "spec.egress[0].ports[0].endPort: Invalid value: 4: must be greater than or equal to `port`",
+                    "spec.egress[0].ports[0].endPort: Invalid value: 5: must be greater than or equal to `port`",
                 ],
             ),
             (

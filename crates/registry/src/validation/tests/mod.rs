@@ -4,6 +4,7 @@ mod pods;
 mod workloads;
 mod cluster;
 mod control;
+mod devices;
 
 use serde_json::{Value, json};
 
@@ -28,6 +29,16 @@ fn fine(ty: &str) -> Value {
     let mut job_template = template.clone();
     job_template["spec"]["restartPolicy"] = json!("Never");
     let rolling = json!({"type": "RollingUpdate", "rollingUpdate": {"maxUnavailable": "25%", "maxSurge": 0}});
+    let device_claim = json!({"devices": {
+        "requests": [
+            {"name": "r", "exactly": {"deviceClassName": "c", "allocationMode": "ExactCount", "count": 1}},
+            {"name": "s", "firstAvailable": [
+                {"name": "x", "deviceClassName": "c", "allocationMode": "All", "tolerations": [{"operator": "Exists"}]},
+            ]},
+        ],
+        "constraints": [{"requests": ["r", "s/x"], "matchAttribute": "d.io/numa"}],
+        "config": [{"requests": ["r"], "opaque": {"driver": "d.io", "parameters": {"a": 1}}}],
+    }});
     let mut document = match ty {
         "core.v1.Pod" => json!({"spec": pod_spec}),
         "core.v1.Service" => json!({"spec": {
@@ -111,6 +122,34 @@ fn fine(ty: &str) -> Value {
         "admissionregistration.v1.ValidatingWebhookConfiguration" => json!({"webhooks": [{
             "name": "a.b.c", "clientConfig": {"url": "https://a"}, "sideEffects": "None", "admissionReviewVersions": ["v1"],
         }]}),
+        "admissionregistration.v1.ValidatingAdmissionPolicyBinding" => {
+            json!({"spec": {"policyName": "p", "validationActions": ["Deny"]}})
+        }
+        "flowcontrol.v1.FlowSchema" => json!({"spec": {
+            "matchingPrecedence": 100, "priorityLevelConfiguration": {"name": "l"}, "rules": [{
+                "subjects": [{"kind": "User", "user": {"name": "u"}}],
+                "resourceRules": [{"verbs": ["get"], "apiGroups": [""], "resources": ["*"], "namespaces": ["*"]}],
+            }],
+        }}),
+        "flowcontrol.v1.PriorityLevelConfiguration" => json!({"spec": {"type": "Limited", "limited": {
+            "nominalConcurrencyShares": 1,
+            "limitResponse": {"type": "Queue", "queuing": {"queues": 64, "handSize": 8, "queueLengthLimit": 50}},
+        }}}),
+        "resource.v1.DeviceClass" => json!({"spec": {"selectors": [{"cel": {"expression": "true"}}]}}),
+        "resource.v1.ResourceClaim" => json!({"spec": device_claim, "status": {}}),
+        "resource.v1.ResourceClaimTemplate" => {
+            json!({"spec": {"metadata": {"labels": {"a": "b"}}, "spec": device_claim}})
+        }
+        "resource.v1.ResourceSlice" => json!({"spec": {
+            "driver": "d.io", "nodeName": "n", "pool": {"name": "p", "generation": 0, "resourceSliceCount": 1},
+            "devices": [{
+                "name": "d", "attributes": {"a": {"int": 1}}, "capacity": {"d.io/m": {"value": "8"}},
+                "allowMultipleAllocations": true,
+            }],
+        }}),
+        "storage.v1.CSINode" => {
+            json!({"spec": {"drivers": [{"name": "d", "nodeID": "i", "topologyKeys": ["k"]}]}})
+        }
         _ => json!({}),
     };
     document["metadata"] = meta;
