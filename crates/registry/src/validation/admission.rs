@@ -427,11 +427,8 @@ pub(super) fn certificate_request(request: &Node, old: Option<&Node>, faults: &m
     let spec = request.at("spec");
     let body = spec.at("request");
     let text = STANDARD.decode(body.text()).unwrap_or_default();
-    if text.is_empty() {
-        faults.required(&body, "");
-    } else if !String::from_utf8_lossy(&text).trim_start().starts_with("-----BEGIN CERTIFICATE REQUEST-----")
-    {
-        faults.invalid(&body, body.text(), "PEM block type must be CERTIFICATE REQUEST");
+    if !String::from_utf8_lossy(&text).trim_start().starts_with("-----BEGIN CERTIFICATE REQUEST-----") {
+        faults.invalid(&body, body.value.clone(), "PEM block type must be CERTIFICATE REQUEST");
     }
     if spec.len_of("usages") == 0 {
         faults.required(&spec.at("usages"), "");
@@ -456,6 +453,32 @@ pub(super) fn certificate_request(request: &Node, old: Option<&Node>, faults: &m
     if let Some(number) = seconds.number().filter(|number| *number < CERTIFICATE_SECONDS_MIN) {
         let detail = "may not specify a duration less than 600 seconds (10 minutes)";
         faults.invalid(&seconds, number, detail);
+    }
+}
+
+/// Whether a certificate may be signed, and was.
+pub(super) fn certificate_status(new: &Node, _: &Node, faults: &mut Faults) {
+    let status = new.at("status");
+    let mut seen = BTreeSet::new();
+    for condition in status.items("conditions") {
+        let (ty, state) = (condition.at("type"), condition.at("status"));
+        faults.given(&ty);
+        // These are not taken back.
+        let is_final = matches!(ty.text(), "Approved" | "Denied" | "Failed");
+        let states: &[&str] = if is_final { &["True"] } else { &["False", "True", "Unknown"] };
+        faults.one_of(&state, states);
+        let other = match ty.text() {
+            "Approved" => "Denied",
+            "Denied" => "Approved",
+            _ => "",
+        };
+        if !other.is_empty() && seen.contains(other) {
+            let detail = "Approved and Denied conditions are mutually exclusive";
+            faults.invalid(&status.at("conditions"), ty.text(), detail);
+        }
+        if !seen.insert(condition.text_of("type")) {
+            faults.duplicate(&ty, ty.text());
+        }
     }
 }
 

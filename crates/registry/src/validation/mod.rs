@@ -143,6 +143,7 @@ fn form(resource: &Resource) -> Form {
             | "admissionregistration.k8s.io"
             | "apiextensions.k8s.io"
             | "apiregistration.k8s.io"
+            | "node.k8s.io"
     );
     Form { names, namespaced: resource.namespaced, known_finalizers }
 }
@@ -214,7 +215,7 @@ fn rules(ty: &str) -> Rules {
         "core.v1.Endpoints" => row(service::endpoints, any, WHOLE),
         "core.v1.Event" => row(events::event, any, OWN),
         "core.v1.LimitRange" => row(config::limit_range, any, ITSELF),
-        "core.v1.Namespace" => row(config::namespace, any, CHANGE).status(config::namespace_status),
+        "core.v1.Namespace" => row(config::namespace, any, LATE).status(config::namespace_status),
         "core.v1.Node" => row(config::node, config::node_change, LATE).status(config::node_change),
         "core.v1.PersistentVolume" => row(storage::volume, storage::volume_change, TWICE),
         "core.v1.PersistentVolumeClaim" => {
@@ -269,7 +270,7 @@ fn rules(ty: &str) -> Rules {
         "storage.v1.CSIDriver" => row(storage::csi_driver, storage::csi_driver_change, SPEC),
         "storage.v1.CSINode" => row(storage::csi_node, storage::csi_node_change, ITSELF),
         "storage.v1.CSIStorageCapacity" => {
-            row(storage::storage_capacity, storage::storage_capacity_change, ITSELF)
+            row(storage::storage_capacity, storage::storage_capacity_change, LATE)
         }
         "storage.v1.VolumeAttachment" => row(storage::volume_attachment, storage::spec_is_fixed, ITSELF),
         "storage.v1.VolumeAttributesClass" => {
@@ -288,11 +289,12 @@ fn rules(ty: &str) -> Rules {
         "apiextensions.v1.CustomResourceDefinition" => row(admission::definition, any, SPEC),
         "apiregistration.v1.APIService" => row(admission::api_service, any, WHOLE),
         "certificates.v1.CertificateSigningRequest" => {
-            row(admission::certificate_request, storage::spec_is_fixed, CHANGE)
+            row(admission::certificate_request, storage::spec_is_fixed, LATE)
+                .status(admission::certificate_status)
         }
-        "flowcontrol.v1.FlowSchema" => row(flow::flow_schema, any, WHOLE).status(flow::status),
+        "flowcontrol.v1.FlowSchema" => row(flow::flow_schema, any, ITSELF).status(flow::status),
         "flowcontrol.v1.PriorityLevelConfiguration" => {
-            row(flow::priority_level, any, WHOLE).status(flow::status)
+            row(flow::priority_level, any, ITSELF).status(flow::status)
         }
         "resource.v1.DeviceClass" => row(devices::class, any, &[Step::Meta, Step::MetaChange, Step::Own]),
         "resource.v1.ResourceClaim" => {

@@ -612,7 +612,9 @@ pub(super) fn tolerations(spec: &Node, faults: &mut Faults) {
                 faults.invalid(&operator, value, "value must be empty when `operator` is 'Exists'");
             }
             "Exists" => {}
-            other => faults.not_supported(&operator, other, &["Equal", "Exists", "Lt", "Gt"]),
+            // The two are named only to those who know them.
+            other @ ("Lt" | "Gt") => faults.not_supported(&operator, other, &["Equal", "Exists", "Lt", "Gt"]),
+            other => faults.not_supported(&operator, other, &["Equal", "Exists"]),
         }
         if !effect.text().is_empty() {
             taint_effect(&effect, faults);

@@ -251,15 +251,7 @@ pub(super) fn claim_status(new: &Node, _: &Node, faults: &mut Faults) {
 
 /// A class of storage.
 pub(super) fn storage_class(class: &Node, _: Option<&Node>, faults: &mut Faults) {
-    let provisioner = class.at("provisioner");
-    if provisioner.text().is_empty() {
-        faults.required(&provisioner, "");
-    } else {
-        let lower = provisioner.text().to_ascii_lowercase();
-        for fault in names::qualified(&lower) {
-            faults.invalid(&provisioner, lower.as_str(), &fault);
-        }
-    }
+    provisioner(&class.at("provisioner"), faults);
     parameters(class, faults);
     faults.if_given_one_of(&class.at("reclaimPolicy"), &["Delete", "Retain"]);
     let mode = class.at("volumeBindingMode");
@@ -269,6 +261,18 @@ pub(super) fn storage_class(class: &Node, _: Option<&Node>, faults: &mut Faults)
         faults.required(&mode, "");
     }
     selectors::topology_terms(class, "allowedTopologies", faults);
+}
+
+/// The name of who makes volumes, shown in lower case.
+fn provisioner(provisioner: &Node, faults: &mut Faults) {
+    if provisioner.text().is_empty() {
+        faults.required(provisioner, "");
+    } else {
+        let lower = provisioner.text().to_ascii_lowercase();
+        for fault in names::qualified(&lower) {
+            faults.invalid(provisioner, lower.as_str(), &fault);
+        }
+    }
 }
 
 fn parameters(class: &Node, faults: &mut Faults) {
@@ -433,7 +437,7 @@ pub(super) fn spec_is_fixed(new: &Node, old: &Node, faults: &mut Faults) {
 
 /// A class of attributes of volumes.
 pub(super) fn attributes_class(class: &Node, _: Option<&Node>, faults: &mut Faults) {
-    volumes::driver_name(&class.at("driverName"), faults);
+    provisioner(&class.at("driverName"), faults);
     parameters(class, faults);
     if class.len_of("parameters") == 0 {
         faults.required(&class.at("parameters"), "must contain at least one key/value pair");

@@ -359,7 +359,9 @@ pub(super) fn replica_counts(new: &Node, _: &Node, faults: &mut Faults) {
     }
     let available = status.number_of("availableReplicas");
     if available > status.number_of("readyReplicas") {
-        faults.invalid(&status.at("availableReplicas"), available, "cannot be greater than readyReplicas");
+        let path = if new.text_of("kind") == "StatefulSet" { "status." } else { "" };
+        let detail = format!("cannot be greater than {path}readyReplicas");
+        faults.invalid(&status.at("availableReplicas"), available, &detail);
     }
 }
 

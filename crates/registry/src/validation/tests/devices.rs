@@ -484,3 +484,40 @@ fn a_list_without_items_is_as_good_as_none() {
     new["spec"]["drivers"][0]["topologyKeys"] = json!([]);
     told(update(resource("storage.v1.CSINode"), &new, &old), &[], "topologyKeys");
 }
+
+#[test]
+fn conditions_of_certificates_and_names_of_operators_and_drivers_are_checked() {
+    let kind = "certificates.v1.CertificateSigningRequest";
+    let (old, mut new) = (fine(kind), fine(kind));
+    new["status"] = json!({"conditions": [{"type": "Approved", "status": "False"}, {"type": "Denied", "status": "True"}]});
+    told(
+        update_status(resource(kind), &new, &old),
+        &[
+            "status.conditions[0].status: Unsupported value: \"False\": supported values: \"True\"",
+            "status.conditions: Invalid value: \"Denied\": Approved and Denied conditions are mutually exclusive",
+        ],
+        kind,
+    );
+    check(
+        kind,
+        &[(
+            "spec/request",
+            Value::Null,
+            &["spec.request: Invalid value: null: PEM block type must be CERTIFICATE REQUEST"],
+        )],
+    );
+    check(
+        "core.v1.Pod",
+        &[(
+            "spec/tolerations",
+            json!([{"key": "k", "operator": "X"}]),
+            &[
+                "spec.tolerations[0].operator: Unsupported value: \"X\": supported values: \"Equal\", \"Exists\"",
+            ],
+        )],
+    );
+    check(
+        "storage.v1.StorageClass",
+        &[("provisioner", json!("A!"), &["provisioner: Invalid value: \"a!\": name part must consist of…"])],
+    );
+}
