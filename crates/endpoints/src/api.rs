@@ -453,7 +453,7 @@ impl Api {
         };
         let changes = is_write && pass.query.first("dryRun").is_none();
         let done = tokio::time::timeout_at(deadline, async {
-            let turn = if is_large { large::turn(&pass.user).await } else { None };
+            let turn = if is_large { large::REQUEST_TURNS.turn(&pass.user).await } else { None };
             // Many may wait for their turn, and are not begun any more.
             if is_large && self.ending.stopping.is_stopping() {
                 return Ok((Err(Status::service_unavailable("the server is stopping").into()), None));
@@ -629,8 +629,9 @@ impl Pass {
             self.headers.get_all(header::ACCEPT_ENCODING).iter().any(|value| {
                 value.to_str().is_ok_and(|value| value.split(',').any(|own| own.trim() == "gzip"))
             });
-        let (body, compressed) =
-            if takes_gzip { answer.body.compressed().await } else { (answer.body, false) };
+        let body = answer.body.made_for(&self.user);
+        let (body, compressed) = if takes_gzip { body.compressed().await } else { (body, false) };
+        let body = body.made_for(&self.user);
         let size = http_body::Body::size_hint(&body).exact();
         let body = body.lent((place, answer.held), deadline);
         let mut response = typed(answer.code, answer.content_type, body);

@@ -5,6 +5,7 @@
 //! fetch in time are let go of, with all that they would have been made from.
 
 use crate::{
+    auth::User,
     indent::{Indenter, indented},
     large,
     serve::Line,
@@ -64,9 +65,9 @@ enum Making {
     /// Cheap ones, and how many may be made before others have their turn.
     InTurns { pieces: Pieces, left: usize },
     /// Costly ones, of which none is being made.
-    Apart(Pieces),
+    Apart(Pieces, Option<Arc<User>>),
     /// A costly one is being made.
-    Busy(JoinHandle<(Pieces, Option<Bytes>)>),
+    Busy(JoinHandle<(Pieces, Option<Bytes>)>, Option<Arc<User>>),
     /// Those that a client may fetch for some time only.
     Lent(Lent),
     /// There are no more, although not all were made.
@@ -75,9 +76,18 @@ enum Making {
     Done,
 }
 
-/// Does something where what is costly is done.
-fn apart<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> JoinHandle<T> {
-    large::answers().spawn(async move { work() })
+/// Does something where what is costly is done, when it is the user's turn.
+fn apart<T: Send + 'static>(
+    user: Option<Arc<User>>,
+    work: impl FnOnce() -> T + Send + 'static,
+) -> JoinHandle<T> {
+    large::answers().spawn(async move {
+        let _turn = match &user {
+            Some(user) => large::ANSWER_TURNS.turn(user).await,
+            None => None,
+        };
+        work()
+    })
 }
 
 type Made = Option<Result<Bytes, CutShort>>;
@@ -98,22 +108,23 @@ impl Making {
                     }
                     return Poll::Ready(piece.map(Ok));
                 }
-                Making::Apart(mut pieces) => {
-                    *self = Making::Busy(apart(move || {
+                Making::Apart(mut pieces, user) => {
+                    let job = apart(user.clone(), move || {
                         let piece = pieces.next();
                         (pieces, piece)
-                    }));
+                    });
+                    *self = Making::Busy(job, user);
                 }
-                Making::Busy(mut job) => match Pin::new(&mut job).poll(context) {
+                Making::Busy(mut job, user) => match Pin::new(&mut job).poll(context) {
                     Poll::Pending => {
-                        *self = Making::Busy(job);
+                        *self = Making::Busy(job, user);
                         return Poll::Pending;
                     }
                     // A job fails only if it panics or the server ends.
                     Poll::Ready(Err(_)) => return Poll::Ready(Some(Err(CutShort))),
                     Poll::Ready(Ok((_, None))) => return Poll::Ready(None),
                     Poll::Ready(Ok((pieces, Some(piece)))) => {
-                        *self = Making::Apart(pieces);
+                        *self = Making::Apart(pieces, user);
                         return Poll::Ready(Some(Ok(piece)));
                     }
                 },
@@ -227,14 +238,24 @@ impl Body {
 
     /// Pieces that take time to make.
     pub fn costly(pieces: Pieces) -> Body {
-        Content::Pieces(Making::Apart(pieces)).into()
+        Content::Pieces(Making::Apart(pieces, None)).into()
+    }
+
+    /// The same, made when it is the user's turn, if it takes time to make.
+    pub(crate) fn made_for(self, user: &Arc<User>) -> Body {
+        match self.content {
+            Content::Pieces(Making::Apart(pieces, _)) => {
+                Content::Pieces(Making::Apart(pieces, Some(Arc::clone(user)))).into()
+            }
+            other => other.into(),
+        }
     }
 
     /// The same JSON, indented for people.
     pub fn indented(self) -> Body {
         match self.content {
             Content::Full(Some(bytes)) => Body::from(indented(&bytes)),
-            Content::Pieces(Making::InTurns { pieces, .. } | Making::Apart(pieces)) => {
+            Content::Pieces(Making::InTurns { pieces, .. } | Making::Apart(pieces, _)) => {
                 let mut indenter = Indenter::default();
                 Body::costly(Box::new(pieces.map(move |piece| indenter.indent(&piece).into())))
             }
@@ -277,11 +298,13 @@ impl Body {
                 (Body::costly(Box::new(Gzip::new(Box::new(slices(bytes, GZIP_INPUT_BYTES))))), true)
             }
             Content::Pieces(Making::InTurns { pieces, .. }) => compressed(pieces),
-            Content::Pieces(Making::Apart(pieces)) => match apart(move || compressed(pieces)).await {
-                Ok(compressed) => compressed,
-                // It panicked, or the server ends.
-                Err(_) => (Content::Pieces(Making::Failed).into(), false),
-            },
+            Content::Pieces(Making::Apart(pieces, user)) => {
+                match apart(user, move || compressed(pieces)).await {
+                    Ok(compressed) => compressed,
+                    // It panicked, or the server ends.
+                    Err(_) => (Content::Pieces(Making::Failed).into(), false),
+                }
+            }
             other => (other.into(), false),
         }
     }

@@ -1,8 +1,8 @@
 //! Work on large documents, which takes long: threads of its own do it, as many as there are cores, so that it never keeps
 //! those from their work that answer everybody else.
 //!
-//! Kept true: what waits, as for storage, keeps no thread; a user has only so many large requests there at a time, so
-//! that others wait for a few of them at most, and never for all; answers have other threads than requests.
+//! Kept true: what waits, as for storage, keeps no thread; a user has only so many large requests and answers there at a
+//! time, so that others wait for a few of them at most, and never for all; answers have other threads than requests.
 
 use crate::auth::{SYSTEM_MASTERS, User};
 use parking_lot::Mutex;
@@ -18,8 +18,8 @@ use tokio::{
 /// From how many bytes on a document is large: reading, checking and writing such a one can take milliseconds.
 pub(crate) const LARGE_BYTES_MIN: usize = 8 << 10;
 
-/// How many large requests of a user are worked on at a time, whatever number of servers a process has.
-const REQUESTS_OF_USER_MAX: usize = 4;
+/// How many large requests of a user, and how many large answers, are worked on at a time.
+const OF_USER_MAX: usize = 4;
 
 static REQUESTS: LazyLock<Runtime> = LazyLock::new(|| threads("large-requests"));
 static ANSWERS: LazyLock<Runtime> = LazyLock::new(|| threads("large-answers"));
@@ -41,23 +41,30 @@ pub(crate) fn answers() -> &'static Handle {
     ANSWERS.handle()
 }
 
-/// Who has a large request worked on.
-static TURNS: LazyLock<Mutex<HashMap<String, Arc<Semaphore>>>> = LazyLock::new(Mutex::default);
+/// Whose large requests are worked on, whatever number of servers a process has.
+pub(crate) static REQUEST_TURNS: Turns = Turns(LazyLock::new(Mutex::default));
+/// Whose large answers are.
+pub(crate) static ANSWER_TURNS: Turns = Turns(LazyLock::new(Mutex::default));
 
-/// Waits until one more large request of a user may be worked on, for as long as what is returned lives. Members of the
-/// group `system:masters` do not wait.
-pub(crate) async fn turn(user: &User) -> Option<OwnedSemaphorePermit> {
-    if user.is_in(SYSTEM_MASTERS) {
-        return None;
+/// Who has something large worked on.
+pub(crate) struct Turns(LazyLock<Mutex<HashMap<String, Arc<Semaphore>>>>);
+
+impl Turns {
+    /// Waits until one more of a user's may be worked on, for as long as what is returned lives. Members of the group
+    /// `system:masters` do not wait.
+    pub(crate) async fn turn(&self, user: &User) -> Option<OwnedSemaphorePermit> {
+        if user.is_in(SYSTEM_MASTERS) {
+            return None;
+        }
+        let own = {
+            let mut turns = self.0.lock();
+            turns.retain(|_, own| Arc::strong_count(own) > 1);
+            let own = turns.entry(user.name.clone());
+            Arc::clone(own.or_insert_with(|| Arc::new(Semaphore::new(OF_USER_MAX))))
+        };
+        // It is never closed.
+        own.acquire_owned().await.ok()
     }
-    let own = {
-        let mut turns = TURNS.lock();
-        turns.retain(|_, own| Arc::strong_count(own) > 1);
-        let own = turns.entry(user.name.clone());
-        Arc::clone(own.or_insert_with(|| Arc::new(Semaphore::new(REQUESTS_OF_USER_MAX))))
-    };
-    // It is never closed.
-    own.acquire_owned().await.ok()
 }
 
 #[cfg(test)]
@@ -72,16 +79,17 @@ mod tests {
     #[tokio::test]
     async fn a_user_waits_for_its_own_large_requests_and_nobody_elses() {
         let (ann, bob, root) = (user("ann", "a"), user("bob", "a"), user("root", SYSTEM_MASTERS));
+        let turns = Turns(LazyLock::new(Mutex::default));
         let mut anns = Vec::new();
-        for _ in 0..REQUESTS_OF_USER_MAX {
-            anns.push(turn(&ann).await);
+        for _ in 0..OF_USER_MAX {
+            anns.push(turns.turn(&ann).await);
         }
-        assert!(turn(&ann).now_or_never().is_none());
-        assert!(turn(&bob).now_or_never().is_some() && turn(&root).now_or_never().is_some());
+        assert!(turns.turn(&ann).now_or_never().is_none());
+        assert!(turns.turn(&bob).now_or_never().is_some() && turns.turn(&root).now_or_never().is_some());
         anns.pop();
-        assert!(turn(&ann).now_or_never().is_some());
+        assert!(turns.turn(&ann).now_or_never().is_some());
         drop(anns);
-        let _bobs = turn(&bob).await;
-        assert!(!TURNS.lock().contains_key("ann"), "nothing is kept of who has none");
+        let _bobs = turns.turn(&bob).await;
+        assert!(!turns.0.lock().contains_key("ann"), "nothing is kept of who has none");
     }
 }

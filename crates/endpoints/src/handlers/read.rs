@@ -56,7 +56,13 @@ impl Call<'_> {
         let (is_many, bytes) = (list.items.len() > ITEMS_AT_ONCE_MAX, held_bytes(&renderer, &list));
         let held = self.api.hold(&self.pass.user, bytes)?;
         let body = if renderer.lists_at_once() && (is_many || bytes >= LARGE_BYTES_MIN) {
-            let made = large::answers().spawn(async move { renderer.list(list.items, meta) }).await;
+            let turn = large::ANSWER_TURNS.turn(&self.pass.user).await;
+            let made = large::answers().spawn(async move {
+                let body = renderer.list(list.items, meta);
+                drop(turn);
+                body
+            });
+            let made = made.await;
             made.unwrap_or_else(|error| Err(Status::internal_error(&error.to_string())))?
         } else {
             renderer.list(list.items, meta)?
