@@ -169,10 +169,10 @@ fn pod_spec(spec: &Node, name: Option<&str>, faults: &mut Faults) {
 fn files_of_variables(spec: &Node, faults: &mut Faults) {
     for container in all_containers(spec) {
         for variable in container.items("env") {
-            let (from, volume) = (variable.at("valueFrom"), variable.at("valueFrom.fileKeyRef.volumeName"));
-            if !from.has("fileKeyRef") {
+            if !variable.has("valueFrom") || !variable.at("valueFrom").has("fileKeyRef") {
                 continue;
             }
+            let volume = variable.at("valueFrom.fileKeyRef.volumeName");
             match spec.items("volumes").filter(|other| other.text_of("name") == volume.text()).last() {
                 None => faults.not_found(&volume, volume.text()),
                 Some(found) if !found.has("emptyDir") => {
