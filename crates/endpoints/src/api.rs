@@ -74,6 +74,8 @@ pub struct Api {
     writes: Arc<Shares>,
     /// Bytes of bodies, and of answers that wait to be sent.
     held: Arc<Shares>,
+    /// Requests whose bodies are being read: each takes some memory, however little of it has come.
+    reading: Arc<Shares>,
 }
 
 /// What an [`Api`] is made of.
@@ -102,6 +104,8 @@ pub struct Parts {
 pub const BODY_BYTES_MAX: usize = 3 << 20;
 /// How many bytes are held for all requests together: of their bodies, and of what their answers are made from.
 const HELD_BYTES_MAX: usize = 256 << 20;
+/// How many bodies are read at a time.
+const BODIES_READ_MAX: usize = 8192;
 /// How many bytes an answer may have held before they are counted.
 const UNCOUNTED_BYTES_MAX: usize = 16 << 10;
 /// The longest path with its parameters.
@@ -128,6 +132,7 @@ impl Api {
             reads: Shares::new(parts.options.reads_in_flight_max),
             writes: Shares::new(parts.options.writes_in_flight_max),
             held: Shares::new(HELD_BYTES_MAX),
+            reading: Shares::new(BODIES_READ_MAX),
             options: parts.options,
         })
     }
@@ -434,12 +439,14 @@ impl Api {
         let timeout =
             pass.query.timeout(self.options.request_timeout).unwrap_or(self.options.request_timeout);
         let deadline = tokio::time::Instant::now() + timeout;
+        let Some(reading) = self.reading.take(&pass.user, 1) else { return too_many() };
         let mut share = self.held.share(&pass.user);
         let body = match tokio::time::timeout_at(deadline, read_body(request, &mut share)).await {
             Ok(Ok(body)) => body,
             Ok(Err(status)) => return pass.refusal(&status),
             Err(_) => return pass.refusal(&too_slow()),
         };
+        drop(reading);
         // Not before: a client that does not send its body keeps nobody out.
         let Some(place) = self.place(&pass, request.method()) else { return too_many() };
         let is_write = route.action.writes();
