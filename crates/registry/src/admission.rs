@@ -40,7 +40,11 @@ pub(crate) fn not_enforced(ty: &str, document: &Value) -> Option<&'static str> {
         (_, "core.v1.ResourceQuota" | "core.v1.LimitRange") => {
             Some("quotas and limit ranges are kept but not enforced yet")
         }
-        (_, "apiregistration.v1.APIService") => Some("requests are not passed on to other API servers yet"),
+        (_, "apiregistration.v1.APIService")
+            if at(document, &["spec", "service"]).is_some_and(|service| !service.is_null()) =>
+        {
+            Some("requests are not passed on to other API servers yet")
+        }
         _ => None,
     }
 }

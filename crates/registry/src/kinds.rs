@@ -378,6 +378,7 @@ impl Resource {
                 | "flowcontrol.v1.FlowSchema"
                 | "flowcontrol.v1.PriorityLevelConfiguration"
                 | "apiextensions.v1.CustomResourceDefinition"
+                | "apiregistration.v1.APIService"
         )
     }
 

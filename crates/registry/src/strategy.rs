@@ -84,7 +84,7 @@ pub(crate) fn prepare_create(
         }
         "core.v1.PersistentVolumeClaim" => {
             document["status"] = json!({"phase": "Pending"});
-            agree_on_data_source(document);
+            agree_on_data_source(document, None);
         }
         "core.v1.Service" => {
             list_the_address(document);
@@ -101,6 +101,7 @@ pub(crate) fn prepare_create(
         "batch.v1.Job" => own_job_pods(document, &uid),
         "certificates.v1.CertificateSigningRequest" => sign_by(document, who),
         "apiextensions.v1.CustomResourceDefinition" => remember_stored_version(document),
+        "apiregistration.v1.APIService" => local_is_available(document, now),
         "autoscaling.v1.HorizontalPodAutoscaler" => keep_notes(document, &Value::Null, &STATUS_NOTES),
         _ => {}
     }
@@ -148,6 +149,9 @@ pub(crate) fn prepare_update(resource: &Resource, part: Part, new: &mut Value, o
         }
     }
     fields(new, &["metadata"]).remove("managedFields");
+    if resource.ty == "batch.v1.Job" {
+        label_job(new);
+    }
 }
 
 /// Whether an object is marked for deletion and nothing holds it any more.
@@ -232,9 +236,14 @@ pub(crate) fn name_job_pods(document: &mut Value) {
             labels.entry(label).or_insert_with(|| own.as_str().into());
         }
     }
-    let labels = at(document, &["spec", "template", "metadata", "labels"]).cloned();
-    if let Some(labels) = labels.filter(|_| at(document, &["metadata", "labels"]).is_none()) {
-        fields(document, &["metadata"]).insert("labels".to_owned(), labels);
+    label_job(document);
+}
+
+/// A job without labels has those of its pods.
+fn label_job(job: &mut Value) {
+    let labels = at(job, &["spec", "template", "metadata", "labels"]).cloned();
+    if let Some(labels) = labels.filter(|_| at(job, &["metadata", "labels"]).is_none()) {
+        fields(job, &["metadata"]).insert("labels".to_owned(), labels);
     }
 }
 
@@ -248,6 +257,16 @@ fn own_job_pods(document: &mut Value, uid: &str) {
         selector.entry("batch.kubernetes.io/controller-uid").or_insert_with(|| uid.into());
     }
     name_job_pods(document);
+}
+
+/// What this server answers itself is available at once.
+fn local_is_available(service: &mut Value, now: Timestamp) {
+    if at(service, &["spec", "service"]).is_none_or(Value::is_null) {
+        service["status"] = json!({"conditions": [{
+            "type": "Available", "status": "True", "lastTransitionTime": schema::time(now),
+            "reason": "Local", "message": "Local APIServices are always available",
+        }]});
+    }
 }
 
 /// A definition remembers every version in which objects of its kind may be stored.
@@ -300,7 +319,7 @@ fn prepare_main_update(resource: &Resource, new: &mut Value, old: &Value) {
             keep_service_addresses(new, old);
         }
         "core.v1.ServiceAccount" => keep_names_of_secrets(new),
-        "core.v1.PersistentVolumeClaim" => agree_on_data_source(new),
+        "core.v1.PersistentVolumeClaim" => agree_on_data_source(new, Some(old)),
         "apiextensions.v1.CustomResourceDefinition" => remember_stored_version(new),
         "autoscaling.v1.HorizontalPodAutoscaler" => keep_notes(new, old, &STATUS_NOTES),
         "apps.v1.DaemonSet" => {
@@ -431,6 +450,14 @@ fn drop_disabled_fields(resource: &Resource, document: &mut Value) {
             drop_disabled_pod_fields(fields(document, &["spec"]));
             if let Some(status) = document.get_mut("status").and_then(Value::as_object_mut) {
                 status.remove("nodeAllocatableResourceClaimStatuses");
+                for list in ["containerStatuses", "initContainerStatuses", "ephemeralContainerStatuses"] {
+                    for container in status.get_mut(list).and_then(Value::as_array_mut).into_iter().flatten()
+                    {
+                        for mount in list_mut(container, "/volumeMounts") {
+                            fields(mount, &[]).remove("volumeStatus");
+                        }
+                    }
+                }
             }
         }
         "core.v1.PodTemplate" => drop_disabled_template_fields(document.pointer_mut("/template/spec")),
@@ -497,6 +524,11 @@ fn drop_disabled_template_fields(spec: Option<&mut Value>) {
 
 fn drop_disabled_pod_fields(spec: &mut Map<String, Value>) {
     spec.remove("schedulingGroup");
+    for volume in spec.get_mut("volumes").and_then(Value::as_array_mut).into_iter().flatten() {
+        for source in list_mut(volume, "/projected/sources") {
+            fields(source, &[]).remove("clusterTrustBundle");
+        }
+    }
     for kind in ["containers", "initContainers", "ephemeralContainers"] {
         for container in spec.get_mut(kind).and_then(Value::as_array_mut).into_iter().flatten() {
             let Some(container) = container.as_object_mut() else { continue };
@@ -510,17 +542,25 @@ fn drop_disabled_pod_fields(spec: &mut Map<String, Value>) {
     }
 }
 
-/// The two fields that say what a claim begins with say the same. The older one knows only claims and snapshots: what
-/// else it names is dropped.
-fn agree_on_data_source(claim: &mut Value) {
+/// The two fields that say what a claim begins with say the same. Alone and new, the older one knows only claims and
+/// snapshots: what else it names is dropped. Nothing comes from another namespace unless it already did.
+fn agree_on_data_source(claim: &mut Value, old: Option<&Value>) {
+    let had = |name: &str| old.is_some_and(|old| at(old, &["spec", name]).is_some_and(|had| !had.is_null()));
     let spec = fields(claim, &["spec"]);
+    spec.retain(|name, value| !matches!(name.as_str(), "dataSource" | "dataSourceRef") || !value.is_null());
+    let is_elsewhere =
+        spec.get("dataSourceRef").is_some_and(|source| !text(source, &["namespace"]).is_empty());
+    if is_elsewhere && !had("dataSourceRef") {
+        spec.remove("dataSourceRef");
+    }
     let is_known = |source: &Value| {
         matches!(
             (text(source, &["kind"]), text(source, &["apiGroup"])),
             ("PersistentVolumeClaim", "") | ("VolumeSnapshot", "snapshot.storage.k8s.io")
         )
     };
-    if spec.get("dataSource").is_some_and(|source| !is_known(source)) {
+    let is_alone = !spec.contains_key("dataSourceRef") && !had("dataSource") && !had("dataSourceRef");
+    if is_alone && spec.get("dataSource").is_some_and(|source| !is_known(source)) {
         spec.remove("dataSource");
     }
     match (spec.get("dataSource").cloned(), spec.get("dataSourceRef").cloned()) {
@@ -618,9 +658,10 @@ fn drop_what_its_type_had(new: &mut Value, old: &Value) {
     }
 }
 
-/// A service that is a mere name has no traffic within the cluster.
+/// A service that is a mere name has no traffic within the cluster. What is no policy at all stays, and is refused later.
 fn drop_internal_traffic_of_names(service: &mut Value) {
-    if text(service, &["spec", "type"]) == "ExternalName" {
+    let is_known = matches!(text(service, &["spec", "internalTrafficPolicy"]), "Cluster" | "Local");
+    if is_known && text(service, &["spec", "type"]) == "ExternalName" {
         fields(service, &["spec"]).remove("internalTrafficPolicy");
     }
 }
@@ -629,6 +670,10 @@ fn drop_internal_traffic_of_names(service: &mut Value) {
 fn keep_service_addresses(new: &mut Value, old: &Value) {
     let needs_address = |service: &Value| text(service, &["spec", "type"]) != "ExternalName";
     if !needs_address(new) {
+        // One that is asked for all the same is refused later.
+        if text(new, &["spec", "clusterIP"]) != text(old, &["spec", "clusterIP"]) {
+            list_the_address(new);
+        }
         return;
     }
     if !needs_address(old) {

@@ -642,9 +642,6 @@ impl Place<'_> {
 }
 
 fn spell_time(text: &str, spell: fn(time::Timestamp) -> String) -> Result<Value, TypeError> {
-    if text.is_empty() {
-        return Ok(Value::Null);
-    }
     let at = time::parse_time(text);
     at.map(|at| Value::String(spell(at))).ok_or_else(|| {
         TypeError(format!(

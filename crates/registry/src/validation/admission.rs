@@ -16,7 +16,7 @@ const SIGNER_NAME_BYTES_MAX: usize = 571;
 pub(super) fn definition(definition: &Node, _: Option<&Node>, faults: &mut Faults) {
     let (name, spec) = (definition.at("metadata.name"), definition.at("spec"));
     let expected = format!("{}.{}", spec.at("names").text_of("plural"), spec.text_of("group"));
-    if name.text() != expected {
+    if !name.text().is_empty() && name.text() != expected {
         faults.invalid(&name, name.text(), "must be spec.names.plural+\".\"+spec.group");
     }
     faults.one_of(&spec.at("scope"), &["Cluster", "Namespaced"]);
@@ -30,6 +30,10 @@ pub(super) fn api_service(service: &Node, _: Option<&Node>, faults: &mut Faults)
         let detail = format!("must be `spec.version+\".\"+spec.group`: \"{expected}\"");
         faults.invalid(&name, name.text(), &detail);
     }
+    if spec.text_of("group").is_empty() && spec.text_of("version") != "v1" {
+        let detail = "only v1 may have an empty group and it better be legacy kube";
+        faults.required(&spec.at("group"), detail);
+    }
     faults.if_given(&spec.at("group"), names::subdomain);
     faults.texts(&spec.at("version"), names::label_1035(spec.text_of("version")));
     for (name, most) in [("groupPriorityMinimum", 20000), ("versionPriority", 1000)] {
@@ -38,13 +42,34 @@ pub(super) fn api_service(service: &Node, _: Option<&Node>, faults: &mut Faults)
             faults.invalid(&spec.at(name), priority, &format!("must be positive and less than {most}"));
         }
     }
-    let target = spec.at("service");
-    if target.exists() {
-        faults.given(&target.at("namespace"));
-        faults.given(&target.at("name"));
-    } else if spec.flag("insecureSkipTLSVerify") {
-        let at = spec.at("insecureSkipTLSVerify");
-        faults.invalid(&at, true, "local APIServices may not have insecureSkipTLSVerify");
+    let (target, unverified) = (spec.at("service"), spec.at("insecureSkipTLSVerify"));
+    let certificates = STANDARD.decode(spec.text_of("caBundle")).unwrap_or_default();
+    if !target.exists() {
+        if !certificates.is_empty() {
+            let shown = format!("{} bytes", certificates.len());
+            faults.invalid(&spec.at("caBundle"), shown, "local APIServices may not have a caBundle");
+        }
+        if spec.flag("insecureSkipTLSVerify") {
+            faults.invalid(&unverified, true, "local APIServices may not have insecureSkipTLSVerify");
+        }
+        return;
+    }
+    faults.given(&target.at("namespace"));
+    faults.given(&target.at("name"));
+    let port = target.number_of("port");
+    if !(1..=65535).contains(&port) {
+        let detail = "port is not valid: must be between 1 and 65535, inclusive";
+        faults.invalid(&target.at("port"), port, detail);
+    }
+    if spec.flag("insecureSkipTLSVerify") && !certificates.is_empty() {
+        faults.invalid(&unverified, true, "may not be true if caBundle is present");
+    }
+}
+
+/// The status of an API service.
+pub(super) fn api_service_status(new: &Node, _: &Node, faults: &mut Faults) {
+    for condition in new.at("status").items("conditions") {
+        faults.must_be_one_of(&condition.at("status"), &["True", "False", "Unknown"]);
     }
 }
 

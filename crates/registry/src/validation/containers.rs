@@ -26,6 +26,9 @@ pub(super) struct Around<'d> {
 }
 
 const INIT_ONLY: &str = "may not be set for init containers without restartPolicy=Always";
+const RULES_NEED_POLICY: &str = "must specify restartPolicy when restart rules are used";
+const RULES_MAX: usize = 20;
+const EXIT_CODES_MAX: usize = 255;
 const EPHEMERAL: &str = "cannot be set for an Ephemeral Container";
 
 /// The containers that make up the pod.
@@ -55,7 +58,7 @@ pub(super) fn init(spec: &Node, around: &Around, faults: &mut Faults) {
         spec.items("containers").map(|container| container.text_of("name")).collect();
     for container in spec.items("initContainers") {
         common(&container, around, faults);
-        restart_policy(&container, faults);
+        init_restart_policy(&container, faults);
         let name = container.text_of("name");
         if !name.is_empty() && !taken.insert(name) {
             faults.duplicate(&container.at("name"), name);
@@ -103,7 +106,9 @@ pub(super) fn ephemeral(spec: &Node, around: &Around, faults: &mut Faults) {
             "lifecycle",
         ] {
             let given = container.at(field);
-            if given.exists() && given.value.as_object().is_none_or(|fields| !fields.is_empty()) {
+            // Resources are always there, though they may be empty.
+            let is_empty = field == "resources" && given.value.as_object().is_some_and(|all| all.is_empty());
+            if given.exists() && !is_empty {
                 faults.forbidden(&given, EPHEMERAL);
             }
         }
@@ -469,17 +474,32 @@ fn resize_policy(container: &Node, around: &Around, faults: &mut Faults) {
     }
 }
 
+/// The rules of an init container are looked at only if it has a policy.
+fn init_restart_policy(container: &Node, faults: &mut Faults) {
+    if container.has("restartPolicy") {
+        restart_policy(container, faults);
+    } else if container.len_of("restartPolicyRules") > 0 {
+        faults.required(&container.at("restartPolicy"), RULES_NEED_POLICY);
+    }
+}
+
 fn restart_policy(container: &Node, faults: &mut Faults) {
     faults.if_given_one_of(&container.at("restartPolicy"), &["Always", "Never", "OnFailure"]);
     if container.len_of("restartPolicyRules") > 0 && !container.has("restartPolicy") {
-        let detail = "must specify restartPolicy when restart rules are used";
-        faults.required(&container.at("restartPolicy"), detail);
+        faults.required(&container.at("restartPolicy"), RULES_NEED_POLICY);
+    }
+    let rules = container.len_of("restartPolicyRules");
+    if rules > RULES_MAX {
+        faults.too_many(&container.at("restartPolicyRules"), rules, RULES_MAX);
     }
     for rule in container.items("restartPolicyRules") {
         faults.must_be_one_of(&rule.at("action"), &["Restart", "RestartAllContainers"]);
         let codes = rule.at("exitCodes");
         if codes.exists() {
             faults.must_be_one_of(&codes.at("operator"), &["In", "NotIn"]);
+            if codes.len_of("values") > EXIT_CODES_MAX {
+                faults.too_many(&codes.at("values"), codes.len_of("values"), EXIT_CODES_MAX);
+            }
         } else {
             faults.required(&codes, "must be specified");
         }
@@ -614,5 +634,6 @@ fn security(context: &Node, around: &Around, faults: &mut Faults) {
             faults.invalid(context, whole(), detail);
         }
     }
+    super::windows::options(&context.at("windowsOptions"), faults);
     super::pod::app_armor(&context.at("appArmorProfile"), faults);
 }

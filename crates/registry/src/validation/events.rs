@@ -130,7 +130,12 @@ pub(super) fn new_event_change(new: &Node, old: &Node, faults: &mut Faults) {
         "reportingController",
         "reportingInstance",
     ] {
-        faults.unchanged(&field(new, name), &field(old, name));
+        let (new, old) = (field(new, name), field(old, name));
+        if new.value.is_string() || old.value.is_string() {
+            faults.text_unchanged(&new, &old);
+        } else {
+            faults.unchanged(&new, &old);
+        }
     }
 }
 

@@ -31,6 +31,7 @@ mod admission;
 mod flow;
 mod devices;
 mod warnings;
+mod windows;
 
 #[cfg(test)]
 mod tests;
@@ -287,7 +288,9 @@ fn rules(ty: &str) -> Rules {
             row(admission::policy_binding, any, ITSELF)
         }
         "apiextensions.v1.CustomResourceDefinition" => row(admission::definition, any, SPEC),
-        "apiregistration.v1.APIService" => row(admission::api_service, any, WHOLE),
+        "apiregistration.v1.APIService" => {
+            row(admission::api_service, any, WHOLE).status(admission::api_service_status)
+        }
         "certificates.v1.CertificateSigningRequest" => {
             row(admission::certificate_request, storage::spec_is_fixed, LATE)
                 .status(admission::certificate_status)

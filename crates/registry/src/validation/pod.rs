@@ -161,6 +161,7 @@ fn pod_spec(spec: &Node, name: Option<&str>, faults: &mut Faults) {
             }
         }
     }
+    super::windows::host_processes(spec, faults);
     rest_of_spec(spec, faults);
     files_of_variables(spec, faults);
 }
@@ -323,6 +324,7 @@ fn security(spec: &Node, faults: &mut Faults) {
     sysctls(spec, &context, faults);
     faults.if_given_one_of(&context.at("fsGroupChangePolicy"), &["Always", "OnRootMismatch"]);
     seccomp(&context.at("seccompProfile"), faults);
+    super::windows::options(&context.at("windowsOptions"), faults);
     app_armor(&context.at("appArmorProfile"), faults);
     faults.if_given_one_of(&context.at("supplementalGroupsPolicy"), &["Merge", "Strict"]);
     // Mounting with a label is not enabled, though an object may have it.
@@ -565,9 +567,10 @@ fn topology_spread(spec: &Node, faults: &mut Faults) {
         if constraint.len_of("matchLabelKeys") > 0 && !constraint.has("labelSelector") {
             let detail = "must not be specified when labelSelector is not set";
             faults.forbidden(&constraint.at("matchLabelKeys"), detail);
-        }
-        for key in constraint.items("matchLabelKeys") {
-            faults.texts(&key, names::qualified(key.text()));
+        } else {
+            for key in constraint.items("matchLabelKeys") {
+                faults.texts(&key, names::qualified(key.text()));
+            }
         }
         selectors::label_selector(&constraint.at("labelSelector"), faults);
     }

@@ -215,6 +215,8 @@ pub(super) fn pod_status(pod: &Node, old: &Node, faults: &mut Faults) {
         no_resurrection(&status, &before, "initContainerStatuses", restart, faults);
     }
     no_resurrection(&status, &before, "ephemeralContainerStatuses", "Never", faults);
+    claim_statuses(pod, faults);
+    extended_claim(pod, faults);
     addresses(&status, "podIPs", faults);
     if status.len_of("hostIPs") > 0 {
         let first = status.item("hostIPs", 0);
@@ -222,6 +224,128 @@ pub(super) fn pod_status(pod: &Node, old: &Node, faults: &mut Faults) {
             faults.invalid(&first.at("ip"), first.text_of("ip"), "must be equal to `hostIP`");
         }
         addresses(&status, "hostIPs", faults);
+    }
+    for (list, containers) in
+        [("containerStatuses", "containers"), ("initContainerStatuses", "initContainers")]
+    {
+        let spec = pod.at("spec");
+        for container in status.items(list) {
+            let own = spec.items(containers).find(|own| own.text_of("name") == container.text_of("name"));
+            for allocated in container.items("allocatedResourcesStatus") {
+                if let Some(own) = &own {
+                    must_be_asked_for(own, &allocated.at("name"), faults);
+                }
+                health(&allocated, faults);
+            }
+        }
+    }
+    for container in status.items("ephemeralContainerStatuses") {
+        if container.len_of("allocatedResourcesStatus") > 0 {
+            let at = container.at("allocatedResourcesStatus");
+            faults.forbidden(&at, "must not be specified in container status");
+        }
+    }
+}
+
+/// A claim that a pod's status speaks of is one that the pod has.
+fn claim_statuses(pod: &Node, faults: &mut Faults) {
+    let (spec, status) = (pod.at("spec"), pod.at("status"));
+    let mut seen = BTreeSet::new();
+    for claim in status.items("resourceClaimStatuses") {
+        let name = claim.at("name");
+        if !spec.items("resourceClaims").any(|own| own.text_of("name") == name.text()) {
+            let detail = "must match the name of an entry in `spec.resourceClaims`";
+            faults.invalid(&name, name.text(), detail);
+        }
+        if !seen.insert(name.text()) {
+            faults.duplicate(&name, name.text());
+        }
+        let object = claim.at("resourceClaimName");
+        if object.exists() {
+            faults.texts(&object, names::subdomain(object.text()));
+        }
+    }
+}
+
+/// The claim that was made for a pod's extended resources.
+fn extended_claim(pod: &Node, faults: &mut Faults) {
+    let (spec, status) = (pod.at("spec"), pod.at("status"));
+    let claim = status.at("extendedResourceClaimStatus");
+    if !claim.exists() {
+        return;
+    }
+    if claim.len_of("requestMappings") == 0 {
+        faults.required(&claim.at("requestMappings"), "at least one request mapping is required");
+    }
+    let mut seen = BTreeSet::new();
+    for mapping in claim.items("requestMappings") {
+        let [container, resource, request] =
+            ["containerName", "resourceName", "requestName"].map(|name| mapping.text_of(name));
+        let mut all = spec.items("containers").chain(spec.items("initContainers"));
+        match all.find(|own| own.text_of("name") == container) {
+            Some(own) if own.at("resources.requests").value.get(resource).is_none() => {
+                let detail = "must match the extended resource name of an entry in \
+                     spec.initContainers.resources.requests or spec.containers.resources.requests";
+                faults.invalid(&mapping.at("resourceName"), resource, detail);
+            }
+            Some(_) => {}
+            None => {
+                let detail =
+                    "must match the name of an entry in spec.initContainers.name or spec.containers.name";
+                faults.invalid(&mapping.at("containerName"), container, detail);
+            }
+        }
+        // Upstream reports it at the claim.
+        for detail in names::label(request) {
+            faults.invalid(&claim.at("requestName"), request, &detail);
+        }
+        if !seen.insert((container, resource, request)) {
+            for (name, value) in
+                [("containerName", container), ("resourceName", resource), ("requestName", request)]
+            {
+                faults.duplicate(&mapping.at(name), value);
+            }
+        }
+    }
+    faults.named(&claim.at("resourceClaimName"), names::subdomain);
+}
+
+/// A resource that was allocated for a container is one that it asks for.
+fn must_be_asked_for(container: &Node, resource: &Node, faults: &mut Faults) {
+    let claimed = |claim: &Node| match (claim.text_of("name"), claim.text_of("request")) {
+        (name, "") => format!("claim:{name}"),
+        (name, request) => format!("claim:{name}/{request}"),
+    };
+    let asked = container.at("resources");
+    let (is_asked_for, detail) = if resource.text().starts_with("claim:") {
+        let detail = "must match one of the container's resource claims in a format \
+             'claim:<claimName>/<request>' or 'claim:<claimName>' if request is empty";
+        (asked.items("claims").any(|claim| claimed(&claim) == resource.text()), detail)
+    } else {
+        let detail = "must match one of the container's resource requests";
+        (asked.at("requests").value.get(resource.text()).is_some(), detail)
+    };
+    if !is_asked_for {
+        faults.invalid(resource, resource.text(), detail);
+    }
+}
+
+/// How many bytes there may be in what is said of a device's health.
+const HEALTH_MESSAGE_BYTES_MAX: usize = 1024;
+
+fn health(allocated: &Node, faults: &mut Faults) {
+    let mut seen = BTreeSet::new();
+    for resource in allocated.items("resources") {
+        faults.must_be_one_of(&resource.at("health"), &["Healthy", "Unhealthy", "Unknown"]);
+        let message = resource.at("message");
+        if message.exists() && message.text().is_empty() {
+            faults.required(&message, "must be non-empty if specified");
+        } else if message.text().len() > HEALTH_MESSAGE_BYTES_MAX {
+            faults.too_long(&message, HEALTH_MESSAGE_BYTES_MAX);
+        }
+        if !seen.insert(resource.text_of("resourceID")) {
+            faults.duplicate(&resource.at("resourceID"), resource.text_of("resourceID"));
+        }
     }
 }
 

@@ -56,9 +56,17 @@ pub(super) fn autoscaler(autoscaler: &Node, old: Option<&Node>, faults: &mut Fau
         faults.invalid(&max, most, "must be greater than or equal to `minReplicas`");
     }
     object_reference(&spec.at("scaleTargetRef"), looks_at_version("spec.scaleTargetRef"), faults);
-    faults.positive(&spec.at("targetCPUUtilizationPercentage"));
+    // The older version is judged in the form of the newer one.
+    let share = "metrics[0].resource.target.averageUtilization";
+    faults.positive(&spec.at_as("targetCPUUtilizationPercentage", share));
     for metric in spec.items("metrics") {
         metric_source(&metric, faults);
+    }
+    let counts_elsewhere = |metric: Node| matches!(metric.text_of("type"), "Object" | "External");
+    if min.number() == Some(0) && !spec.items("metrics").any(counts_elsewhere) {
+        let detail =
+            "must specify at least one Object or External metric to support scaling to zero replicas";
+        faults.forbidden(&spec.at("metrics"), detail);
     }
     for direction in ["scaleUp", "scaleDown"] {
         let rules = spec.at("behavior");

@@ -2,6 +2,8 @@
 
 use std::collections::BTreeSet;
 
+use serde_json::json;
+
 use super::{
     document::{Faults, Node, same_but},
     names, resources, selectors, volumes, workloads,
@@ -182,9 +184,10 @@ pub(super) fn claim_spec(spec: &Node, faults: &mut Faults) {
     if source.exists() && reference.exists() {
         if !reference.text_of("namespace").is_empty() {
             let detail = "may not be specified when dataSourceRef.namespace is specified";
-            faults.invalid(spec, source.value.clone(), detail);
+            faults.invalid(spec, json!({}), detail);
         } else if !same_but(source.value, reference.value, &["namespace"]) {
-            faults.invalid(spec, source.value.clone(), "must match dataSourceRef");
+            // What upstream shows is not the value but the way to it, which has no fields of its own.
+            faults.invalid(spec, json!({}), "must match dataSourceRef");
         }
     }
     faults.if_given(&spec.at("volumeAttributesClassName"), names::subdomain);
@@ -246,6 +249,42 @@ pub(super) fn claim_status(new: &Node, _: &Node, faults: &mut Faults) {
     let status = new.at("status");
     for (_, amount) in status.entries("capacity") {
         resources::basic_amount(&amount, faults);
+    }
+    let resizing = status.at("allocatedResourceStatuses");
+    for (name, state) in status.entries("allocatedResourceStatuses") {
+        claimed_resource_name(name, &resizing, faults);
+        if !RESIZE_STATES.contains(&state.text()) {
+            faults.not_supported(&resizing, name, &RESIZE_STATES);
+        }
+    }
+    for (name, amount) in status.entries("allocatedResources") {
+        let before = faults.0.len();
+        claimed_resource_name(name, &status.at("allocatedResources"), faults);
+        if faults.0.len() == before {
+            resources::basic_amount(&amount, faults);
+        }
+        if faults.0.len() == before {
+            resources::amount("storage", &amount, faults);
+        }
+    }
+}
+
+const RESIZE_STATES: [&str; 5] = [
+    "ControllerResizeInProgress",
+    "ControllerResizeInfeasible",
+    "NodeResizeInProgress",
+    "NodeResizeInfeasible",
+    "NodeResizePending",
+];
+
+/// Of the resources that Kubernetes itself names, a claim is of storage alone.
+fn claimed_resource_name(name: &str, at: &Node, faults: &mut Faults) {
+    let details = names::qualified(name);
+    if details.is_empty() && resources::is_native(name) && name != "storage" {
+        faults.not_supported(at, name, &["storage"]);
+    }
+    for detail in details {
+        faults.invalid(at, name, &detail);
     }
 }
 

@@ -515,10 +515,10 @@ fn downward_api(at: &Node, faults: &mut Faults) {
     }
 }
 
+/// Faults of a file are reported at the volume, without the file's place in the list, as upstream does.
 fn downward_file(file: &Node, blamed: &Node, faults: &mut Faults) {
-    if file.text_of("path").is_empty() {
-        faults.required(&blamed.at("path"), "");
-    }
+    let file = &blamed.with(file.value);
+    faults.given(&file.at("path"));
     file_path(&file.at("path"), faults);
     let known =
         ["metadata.annotations", "metadata.labels", "metadata.name", "metadata.namespace", "metadata.uid"];

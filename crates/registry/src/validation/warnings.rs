@@ -74,7 +74,8 @@ pub(super) fn of(ty: &str, new: &Value, old: Option<&Value>) -> Vec<String> {
         | "apps.v1.DaemonSet"
         | "batch.v1.Job"
         | "core.v1.ReplicationController" => {
-            if old.is_none() {
+            // Pods of a daemon set are named after it too, but upstream has no warning for it.
+            if old.is_none() && ty != "apps.v1.DaemonSet" {
                 hostname(&object, "Pod names and hostnames", &mut warnings);
             }
             if !same_spec {
@@ -152,20 +153,38 @@ fn pod(meta: &Node, spec: &Node, warnings: &mut Warnings) {
         }
     }
     node_affinity(&spec.at("affinity.nodeAffinity"), warnings);
+    let matches_nothing = "a null labelSelector results in matching no pod";
+    for affinity in ["affinity.podAffinity", "affinity.podAntiAffinity"].map(|name| spec.at(name)) {
+        for term in affinity.items("requiredDuringSchedulingIgnoredDuringExecution") {
+            if !term.has("labelSelector") {
+                warnings.tell(&term.at("labelSelector"), matches_nothing);
+            }
+        }
+        for weighted in affinity.items("preferredDuringSchedulingIgnoredDuringExecution") {
+            let term = weighted.at("podAffinityTerm");
+            if !term.has("labelSelector") {
+                warnings.tell(&term.at("labelSelector"), matches_nothing);
+            }
+        }
+    }
     for constraint in spec.items("topologySpreadConstraints") {
         if let Some(text) = old_label(constraint.text_of("topologyKey")) {
             let key = constraint.at("topologyKey");
             warnings.tell(&key, &format!("{} is {text}", key.text()));
         }
         if !constraint.has("labelSelector") {
-            let text = "a null labelSelector results in matching no pod";
-            warnings.tell(&constraint.at("labelSelector"), text);
+            warnings.tell(&constraint.at("labelSelector"), matches_nothing);
         }
     }
     annotations(meta, warnings);
     for volume in spec.items("volumes") {
         for (name, text) in OLD_SOURCES.iter().filter(|(name, _)| volume.has(name)) {
             warnings.tell(&volume.at(name), text);
+        }
+        let has_nothing = |source: &Node| source.value.as_object().is_some_and(|all| all.is_empty());
+        for _ in volume.at("projected").items("sources").filter(has_nothing) {
+            let name = volume.text_of("name");
+            warnings.0.push(format!("volume {name:?} (Projected) has no sources provided"));
         }
     }
     repeated(spec, "hostAliases", "ip", warnings);

@@ -461,7 +461,11 @@ fn job_spec(spec: &Node, faults: &mut Faults) {
     }
     if spec.has("managedBy") {
         let manager = spec.at("managedBy");
+        faults.given(&manager);
         for (blamed, fault) in names::domain_path(manager.text()) {
+            if manager.text().is_empty() {
+                break;
+            }
             faults.invalid(&manager, blamed, &fault);
         }
         if manager.text().len() > MANAGER_BYTES_MAX {
@@ -758,6 +762,11 @@ pub(super) fn job_counts(new: &Node, _: &Node, faults: &mut Faults) {
     if status.number_of("ready") > status.number_of("active") {
         let ready = status.at("ready");
         faults.invalid(&ready, ready.value.clone(), "cannot set more ready pods than active");
+    }
+    let failed = status.at("failedIndexes");
+    if failed.exists() && !new.at("spec").has("backoffLimitPerIndex") {
+        let detail = "cannot set non-null failedIndexes when backoffLimitPerIndex is null";
+        faults.invalid(&failed, failed.text(), detail);
     }
 }
 

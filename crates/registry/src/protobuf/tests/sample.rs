@@ -61,7 +61,7 @@ impl Sampler<'_> {
                 let bytes: Vec<u8> = (0..self.rng.random_range(0..200)).map(|_| self.rng.random()).collect();
                 BASE64_STANDARD.encode(bytes).into()
             }
-            Kind::Time | Kind::MicroTime => self.time().into(),
+            Kind::Time | Kind::MicroTime => self.time(),
             Kind::Quantity => self.one_of(&[
                 json!("0"),
                 json!(3),
@@ -106,14 +106,14 @@ impl Sampler<'_> {
         self.one_of(&[0, 1, -1, 127, 128, i64::from(i32::MAX), i64::from(i32::MIN), i64::MAX, i64::MIN, any])
     }
 
-    fn time(&mut self) -> String {
+    fn time(&mut self) -> Value {
         let micros = self.rng.random_range(-62_000_000_000_000_000..250_000_000_000_000_000);
         let at = Timestamp::from_microsecond(micros).expect("the years are from 5 to 9892");
         match self.rng.random_range(0..5) {
-            0 => String::new(),
-            1 => "1970-01-01T00:00:00Z".to_owned(),
-            2 => at.strftime("%Y-%m-%dT%H:%M:%S+02:00").to_string(),
-            _ => at.strftime("%Y-%m-%dT%H:%M:%S.%fZ").to_string(),
+            0 => Value::Null,
+            1 => "1970-01-01T00:00:00Z".into(),
+            2 => at.strftime("%Y-%m-%dT%H:%M:%S+02:00").to_string().into(),
+            _ => at.strftime("%Y-%m-%dT%H:%M:%S.%fZ").to_string().into(),
         }
     }
 
