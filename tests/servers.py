@@ -73,8 +73,11 @@ class Server:
             return file.read()
 
     def _show_log(self) -> None:
+        lines = self._log_text().splitlines()
+        # Of a panic, the place and the reason stand first; what follows is its stack.
+        shown = [line for n, line in enumerate(lines) if any("panicked at" in near for near in lines[max(n - 1, 0):n + 1])]
         print("the server's log ends with")
-        for line in self._log_text().splitlines()[-40:]:
+        for line in [*shown[:10], *lines[-40:]]:
             print(f"  | {line}", flush=True)
 
     def stop(self) -> str:

@@ -272,20 +272,27 @@ def lists(options) -> None:
 
 def http2_lists(count: int) -> bytes:
     """The beginning of an HTTP/2 connection with a window of one byte, and requests for lists on it."""
+    settings = http2_frame(4, 0, 0, b"\0\4\0\0\0\1")
+    requests = b"".join(http2_frame(1, 5, 2 * n + 1, http2_head("GET")) for n in range(count))
+    return HTTP2_PREFACE + settings + requests
 
-    def frame(kind: int, flags: int, stream: int, payload: bytes) -> bytes:
-        return len(payload).to_bytes(3, "big") + bytes([kind, flags]) + stream.to_bytes(4, "big") + payload
+
+HTTP2_PREFACE = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"
+
+
+def http2_frame(kind: int, flags: int, stream: int, payload: bytes) -> bytes:
+    return len(payload).to_bytes(3, "big") + bytes([kind, flags]) + stream.to_bytes(4, "big") + payload
+
+
+def http2_head(method: str) -> bytes:
+    """The headers of a request, none of them compressed."""
 
     def literal(text: str) -> bytes:
         return bytes([len(text)]) + text.encode()
 
-    block = b""
-    for name, value in [(":method", "GET"), (":path", MAPS), (":scheme", "http"), (":authority", "h"),
-                        ("authorization", f"Bearer {servers.MALLORY_TOKEN}")]:
-        block += b"\0" + literal(name) + literal(value)
-    settings = frame(4, 0, 0, b"\0\4\0\0\0\1")
-    requests = b"".join(frame(1, 5, 2 * n + 1, block) for n in range(count))
-    return b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + settings + requests
+    headers = [(":method", method), (":path", MAPS), (":scheme", "http"), (":authority", "h"),
+               ("authorization", f"Bearer {servers.MALLORY_TOKEN}")]
+    return b"".join(b"\0" + literal(name) + literal(value) for name, value in headers)
 
 
 def bodies(options) -> None:
@@ -299,8 +306,38 @@ def bodies(options) -> None:
             with contextlib.suppress(OSError):  # one that may not hold any more is refused
                 data = f"{head}Content-Length: 3000000\r\n\r\n".encode() + b" " * 2_900_000
                 parts.enter_context(contextlib.closing(target.raw(data)))
+        parts.enter_context(threads(60, lambda: http2_bodies(target, 990, 16_000)))
 
     attack("bodies", options, prepare)
+
+
+def http2_bodies(target: Target, count: int, size: int) -> None:
+    """Begins requests on an HTTP/2 connection, sends as much of their bodies as the server takes, and ends none."""
+    head, body = http2_head("POST"), b" " * size
+    end = time.monotonic() + 10
+    with contextlib.closing(target.raw(HTTP2_PREFACE + http2_frame(4, 0, 0, b""))) as connection:
+        connection.settimeout(3)
+        received, window, begun = b"", 65_535, 0
+        with contextlib.suppress(OSError):
+            while begun < count and time.monotonic() < end:
+                if window < size:
+                    received += connection.recv(65_536)
+                    window, received = http2_window(window, received)
+                    continue
+                stream = 2 * begun + 1
+                connection.sendall(http2_frame(1, 4, stream, head) + http2_frame(0, 0, stream, body))
+                window, begun = window - size, begun + 1
+            while connection.recv(65_536) and time.monotonic() < end:
+                pass
+
+
+def http2_window(window: int, received: bytes) -> tuple:
+    """How much more may be sent on the connection after these frames, and the beginning of the next one."""
+    while len(received) >= 9 and len(received) >= (end := 9 + int.from_bytes(received[:3], "big")):
+        if received[3] == 8 and not any(received[5:9]):
+            window += int.from_bytes(received[9:13], "big")
+        received = received[end:]
+    return window, received
 
 
 def connections(options) -> None:

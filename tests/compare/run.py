@@ -43,6 +43,11 @@ def told(number, _):
         note("bench cleaned up")
     sys.exit(1)
 
+def wait():
+    # Not signal.pause(), which waits for the next signal if one arrives just before it.
+    while True:
+        time.sleep(0.05)
+
 signal.signal(signal.SIGINT, told)
 signal.signal(signal.SIGTERM, told)
 mode = os.environ.get("MODE")
@@ -51,14 +56,13 @@ if sys.argv[1] == "serve":
     if mode == "broken":
         sys.exit("\\n".join(f"line {{number}}" for number in range(50)))
     print("is ready", flush=True)
-    while True:
-        signal.pause()
+    wait()
 if "--compare" in sys.argv:
     note("compared " + " ".join(os.path.basename(word) for word in sys.argv if word.endswith(".json")))
     sys.exit()
 note(f"bench {{os.getpid()}} {{after('--name')}}")
-while mode == "endless":
-    signal.pause()
+if mode == "endless":
+    wait()
 with open(after("--json"), "w") as results:
     json.dump({{"title": after("--name"), "scenarios": [], "timeline": []}}, results)
 """

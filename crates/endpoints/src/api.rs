@@ -38,7 +38,7 @@ use std::{
     sync::{Arc, LazyLock},
     time::{Duration, Instant},
 };
-use tokio::runtime::Handle;
+use tokio::{runtime::Handle, sync::Semaphore};
 
 /// How the HTTP side behaves.
 pub struct ApiOptions {
@@ -76,6 +76,8 @@ pub struct Api {
     held: Arc<Shares>,
     /// Requests whose bodies are being read: each takes some memory, however little of it has come.
     reading: Arc<Shares>,
+    /// Permits to read bodies that nobody wants.
+    discards: Semaphore,
 }
 
 /// What an [`Api`] is made of.
@@ -133,6 +135,7 @@ impl Api {
             writes: Shares::new(parts.options.writes_in_flight_max),
             held: Shares::new(HELD_BYTES_MAX),
             reading: Shares::new(BODIES_READ_MAX),
+            discards: Semaphore::new(DISCARDS_MAX),
             options: parts.options,
         })
     }
@@ -191,9 +194,27 @@ impl Api {
         }
         // A client that waits to be asked for its body has not sent it.
         if !waits_to_send && !response.body().is_endless() {
-            discard(request.body_mut()).await;
+            self.discard(request.body_mut()).await;
         }
         if is_head { without_body(response, size) } else { response }
+    }
+
+    /// Reads the rest of a body. A connection that is closed with something unread is reset, and a client that is still
+    /// sending then never sees the answer. When many bodies are being discarded, the rest of this one is left unread:
+    /// a flood of refused requests must not be held in memory.
+    async fn discard(&self, body: &mut Incoming) {
+        if http_body::Body::is_end_stream(body) {
+            return;
+        }
+        let Ok(_permit) = self.discards.try_acquire() else { return };
+        let reading = async {
+            let mut left = DISCARD_BYTES_MAX;
+            while let Some(Ok(frame)) = body.frame().await {
+                let Some(rest) = left.checked_sub(frame.data_ref().map_or(0, Bytes::len)) else { return };
+                left = rest;
+            }
+        };
+        let _ = tokio::time::timeout(DISCARD_WAIT_MAX, reading).await;
     }
 
     async fn answer(
@@ -689,19 +710,8 @@ async fn read_body(request: &mut Request<Incoming>, share: &mut Share) -> Result
 /// How much of a body that nobody wants is read, and for how long.
 const DISCARD_BYTES_MAX: usize = 16 << 20;
 const DISCARD_WAIT_MAX: Duration = Duration::from_secs(5);
-
-/// Reads what is left of a body. A connection that is closed with something unread is reset, and a client that is still
-/// sending then never sees the answer.
-async fn discard(body: &mut Incoming) {
-    let reading = async {
-        let mut left = DISCARD_BYTES_MAX;
-        while let Some(Ok(frame)) = body.frame().await {
-            let Some(rest) = left.checked_sub(frame.data_ref().map_or(0, Bytes::len)) else { return };
-            left = rest;
-        }
-    };
-    let _ = tokio::time::timeout(DISCARD_WAIT_MAX, reading).await;
-}
+/// How many bodies are discarded at a time.
+const DISCARDS_MAX: usize = 256;
 
 /// An answer to who only asks for its head. hyper takes the body away over HTTP/1 but not over HTTP/2.
 fn without_body(response: Response<Body>, size: Option<u64>) -> Response<Body> {
