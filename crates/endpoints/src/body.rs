@@ -144,6 +144,8 @@ impl Making {
 /// else has to look at the clock.
 struct Lent {
     loan: Arc<Mutex<Option<Loan>>>,
+    /// The connection that counts this stream if it stalls.
+    line: Option<Arc<Line>>,
     until: AbortHandle,
 }
 
@@ -173,17 +175,18 @@ impl Lent {
                 tokio::time::sleep_until(due).await;
                 let mut lent = lent.lock();
                 if let Some(loan) = lent.take_if(|loan| loan.due().min(deadline) <= Instant::now()) {
+                    // Under the lock, so that the end of the stream is not counted before its stall.
+                    if let Some(line) = &loan.line {
+                        line.stream_stalled();
+                    }
                     break loan;
                 }
             };
             if let Some(waiting) = loan.waiting {
                 waiting.wake();
             }
-            if let Some(line) = loan.line {
-                line.cut();
-            }
         });
-        Lent { loan, until: until.abort_handle() }
+        Lent { loan, line: None, until: until.abort_handle() }
     }
 
     fn poll_next(&self, context: &mut Context<'_>) -> Poll<Made> {
@@ -207,6 +210,11 @@ impl Loan {
 impl Drop for Lent {
     fn drop(&mut self) {
         self.until.abort();
+        if let Some(line) = &self.line
+            && self.loan.lock().is_none()
+        {
+            line.stalled_stream_ended();
+        }
     }
 }
 
@@ -278,10 +286,11 @@ impl Body {
 
     /// Tells on which connection it is sent.
     pub(crate) fn sent_on(&mut self, line: Arc<Line>) {
-        if let Content::Pieces(Making::Lent(lent)) = &self.content
+        if let Content::Pieces(Making::Lent(lent)) = &mut self.content
             && let Some(loan) = &mut *lent.loan.lock()
         {
             loan.line = Some(Arc::clone(&line));
+            lent.line = Some(Arc::clone(&line));
         }
         self.line = Some(line);
     }
@@ -424,7 +433,7 @@ impl Iterator for Gzip {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::io::Read;
+    use std::{io::Read, sync::atomic::Ordering};
 
     fn pieces(count: usize) -> Body {
         Body::cheap(Box::new((0..count).map(|n| Bytes::from(vec![b'a' + (n % 26) as u8; 10_000]))))
@@ -502,6 +511,22 @@ mod tests {
         let next = tokio::time::timeout(Duration::from_secs(20), next).await;
         assert!(next.expect("it does not wait for ever").unwrap().unwrap().is_err());
         drop(go_on);
+    }
+
+    /// One connection may serve a client for days: streams that stalled and ended must not add up.
+    #[tokio::test(start_paused = true)]
+    async fn a_stalled_stream_counts_until_it_ends() {
+        let line = Arc::new(Line { shared: true, ..Line::default() });
+        let mut body = pieces(3).lent((), Instant::now() + Duration::from_secs(3600));
+        body.sent_on(Arc::clone(&line));
+        let mut read = pieces(3).lent((), Instant::now() + Duration::from_secs(3600));
+        read.sent_on(Arc::clone(&line));
+        all(read).await;
+        assert!(http_body_util::BodyExt::frame(&mut body).await.unwrap().is_ok());
+        tokio::time::sleep(STALL_MAX + Duration::from_secs(1)).await;
+        assert_eq!(line.stalled.load(Ordering::Relaxed), 1);
+        drop(body);
+        assert_eq!(line.stalled.load(Ordering::Relaxed), 0);
     }
 
     #[tokio::test]

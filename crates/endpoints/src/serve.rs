@@ -381,13 +381,13 @@ fn report(ended: Result<(), hyper::Error>) {
 #[derive(Default)]
 pub(crate) struct Line {
     /// Whether several answers are sent at a time.
-    shared: bool,
+    pub(crate) shared: bool,
     asked: AtomicBool,
     lately: AtomicBool,
     /// How many of its requests that read have a place, and how many that write.
     places: [AtomicUsize; 2],
-    /// How many of its answers were not read in time.
-    stalled: AtomicUsize,
+    /// How many of its streams have an answer that was not read in time.
+    pub(crate) stalled: AtomicUsize,
     is_cut: Notify,
 }
 
@@ -400,10 +400,17 @@ impl Line {
         self.lately.store(true, Ordering::Relaxed);
     }
 
-    /// Ends the connection, on which an answer is not read, unless others are sent on it too.
-    pub(crate) fn cut(&self) {
+    /// Counts an answer that its client does not read. Ends the connection if it has only this one, or too many of them.
+    pub(crate) fn stream_stalled(&self) {
         if !self.shared || self.stalled.fetch_add(1, Ordering::Relaxed) >= STALLED_MAX {
             self.is_cut.notify_one();
+        }
+    }
+
+    /// Counts down: the stream of an answer that was not read has ended.
+    pub(crate) fn stalled_stream_ended(&self) {
+        if self.shared {
+            self.stalled.fetch_sub(1, Ordering::Relaxed);
         }
     }
 
