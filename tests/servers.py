@@ -29,7 +29,7 @@ def keepwatch() -> str:
     """The program: KEEPWATCH_BIN, or else what cargo built last without optimisation."""
     path = os.environ.get("KEEPWATCH_BIN") or os.path.join(TARGET, "debug", "keepwatch")
     if not os.path.exists(path):
-        raise SystemExit(f"there is no {path}: build it with `cargo build -p keepwatch`, or set KEEPWATCH_BIN")
+        raise SystemExit(f"there is no {path}: build it with `cargo build`, or set KEEPWATCH_BIN")
     return path
 
 

@@ -1,6 +1,6 @@
 //! The whole server: what requests and watches cost, over TLS, as a process of its own.
 //!
-//! Run: `cargo build --release -p keepwatch && cargo bench -p keepwatch-benches --bench server`, with `-- list watchers`
+//! Run: `cargo build --release && cargo bench -p keepwatch-benches --bench server`, with `-- list watchers`
 //! for some rows; the rows are `start`, `memory`, `list`, `large`, `writes`, `pods`, `fanout`, `stalled`, `filtered`, `idle` and
 //! `resume`. `KEEPWATCH_BIN` names another program than the one that was built beside this one.
 //! Input: 10,000 pods that are 4,400 bytes when they are stored, 150,000 for `large`; config maps of 1,000 bytes. Every client has a

@@ -1,7 +1,8 @@
 //! Keepwatch: a Kubernetes-compatible API server built round list and watch.
 //!
-//! The program is `keepwatch serve`. This library starts the same server inside your own program, which is what a test of
-//! a controller wants: a real API server in milliseconds, in memory, gone when it is dropped.
+//! This library starts the server inside your own program, which is what the test of a controller needs: a real API
+//! server in milliseconds, in memory, that ends when it is dropped. The program `keepwatch` is in the package
+//! `keepwatch-cli`.
 //!
 //! ```
 //! # tokio::runtime::Builder::new_multi_thread().enable_all().build()?.block_on(async {
@@ -13,8 +14,8 @@
 //! # Ok::<_, Box<dyn std::error::Error>>(())
 //! ```
 //!
-//! With feature `client` the server gives you a client of itself, and a controller's test is a few lines more;
-//! `examples/test_a_controller.rs` has a whole one.
+//! Feature `client` adds `Server::client`, and `examples/test_a_controller.rs` is a complete test with it. Feature `etcd`
+//! adds `Builder::etcd`, which keeps objects in etcd.
 //!
 //! ```
 //! # tokio::runtime::Builder::new_multi_thread().enable_all().build()?.block_on(async {
@@ -34,14 +35,20 @@
 //! # Ok::<_, Box<dyn std::error::Error>>(())
 //! ```
 
-pub mod flags;
 pub mod pki;
-pub mod tokens;
-pub mod server;
+mod tokens;
 mod history;
-mod configure;
+mod builder;
+mod server;
+mod error;
 
-pub use server::{Builder, Server, StartError};
+pub use builder::Builder;
+pub use error::StartError;
+pub use keepwatch_endpoints::{auth, origins::AllowedOrigins, serve::Limits};
+pub use keepwatch_storage_embedded::Retention;
+#[cfg(feature = "etcd")]
+pub use keepwatch_storage_etcd::{EtcdOptions, EtcdTls, Pem};
+pub use server::Server;
 
 /// The programs in the README.
 #[cfg(doctest)]

@@ -4,29 +4,30 @@
 //! takes nothing new, finishes what was begun, ends its watches, and only then lets go of its store.
 
 use crate::{
+    builder::{Builder, StorageChoice},
+    error::StartError,
     history::{self, HistoryMetrics},
-    pki::{self, Identity, Pki, PkiError, ServerNames},
-    tokens::{KeyError, ServiceAccountTokens, SigningKey},
+    pki::{self, Pki, ServerNames},
+    tokens::{ServiceAccountTokens, SigningKey},
 };
-use keepwatch_apimachinery::{meta::Qualified, status::Status};
+use keepwatch_apimachinery::meta::Qualified;
 use keepwatch_cacher::{CacheMetrics, Cacher, CacherOptions, Encodings, Metered, StorageMetrics};
 use keepwatch_endpoints::{
     Api, ApiOptions,
     api::Parts,
-    auth::{AlwaysAllow, Authenticator, Authorizer, StaticTokens},
+    auth::Authenticator,
     health::{Check, Health},
     metrics::Gathered,
-    origins::AllowedOrigins,
-    serve::{Ending, Limits, Listening},
+    serve::{Ending, Listening},
     stopping::Stopping,
 };
-use keepwatch_registry::{Registry, RegistryOptions, kinds::Resource, namespaces};
+use keepwatch_registry::{Registry, kinds::Resource, namespaces};
 use keepwatch_storage::{Backend, ResourcePrefix, Storage, Store, StoreOptions};
-use keepwatch_storage_embedded::{Embedded, EmbeddedOptions, OpenError};
-use keepwatch_storage_etcd::{ConnectError, EtcdBackend, EtcdOptions};
-use rustls::pki_types::CertificateDer;
+use keepwatch_storage_embedded::Embedded;
+#[cfg(feature = "etcd")]
+use keepwatch_storage_etcd::EtcdBackend;
 use std::{
-    fmt, io,
+    fmt,
     net::{IpAddr, Ipv4Addr, SocketAddr},
     path::PathBuf,
     sync::Arc,
@@ -36,38 +37,6 @@ use tokio::{
     net::{TcpListener, TcpSocket},
     task::JoinHandle,
 };
-
-/// Where objects are kept.
-#[derive(Clone, Debug)]
-pub enum StorageChoice {
-    /// In memory, until the server ends.
-    Memory,
-    /// In this directory.
-    Embedded(PathBuf),
-    /// In etcd.
-    Etcd(Box<EtcdOptions>),
-}
-
-/// How a server is to be. The defaults are those of `keepwatch serve`, but in memory and on a free port.
-#[must_use]
-pub struct Builder {
-    pub(crate) storage: StorageChoice,
-    pub(crate) embedded: EmbeddedOptions,
-    pub(crate) prefix: String,
-    pub(crate) watch_cache: bool,
-    pub(crate) watch_cache_history_bytes: usize,
-    pub(crate) address: SocketAddr,
-    pub(crate) advertise_address: Option<IpAddr>,
-    pub(crate) http_port: Option<u16>,
-    pub(crate) data_dir: Option<PathBuf>,
-    pub(crate) identity: Option<Identity>,
-    pub(crate) client_cas: Vec<CertificateDer<'static>>,
-    pub(crate) tokens: Vec<StaticTokens>,
-    pub(crate) authorizer: Arc<dyn Authorizer>,
-    pub(crate) registry: RegistryOptions,
-    pub(crate) api: ApiOptions,
-    pub(crate) limits: Limits,
-}
 
 /// How many bytes of encoded events are kept for those who watch the same.
 const ENCODINGS_BYTES_MAX: usize = 8 << 20;
@@ -79,99 +48,6 @@ const DRAIN_MAX: Duration = Duration::from_secs(60);
 const LEAVE_MAX: Duration = Duration::from_secs(2);
 /// How long storage may take to say that it is there.
 const HEALTH_WAIT_MAX: Duration = Duration::from_secs(2);
-
-impl Default for Builder {
-    fn default() -> Builder {
-        Builder {
-            storage: StorageChoice::Memory,
-            embedded: EmbeddedOptions::default(),
-            prefix: "/registry".to_owned(),
-            watch_cache: true,
-            watch_cache_history_bytes: CacherOptions::default().history_bytes_max,
-            address: (Ipv4Addr::LOCALHOST, 0).into(),
-            advertise_address: None,
-            http_port: None,
-            data_dir: None,
-            identity: None,
-            client_cas: Vec::new(),
-            tokens: Vec::new(),
-            authorizer: Arc::new(AlwaysAllow),
-            registry: RegistryOptions::default(),
-            api: ApiOptions {
-                request_timeout: Duration::from_secs(60),
-                min_watch: Duration::from_secs(1800),
-                reads_in_flight_max: 400,
-                writes_in_flight_max: 200,
-                allowed_origins: AllowedOrigins::default(),
-                address: String::new(),
-            },
-            limits: Limits::default(),
-        }
-    }
-}
-
-impl Builder {
-    /// Keeps objects in memory. This is the default.
-    pub fn memory(mut self) -> Builder {
-        self.storage = StorageChoice::Memory;
-        self
-    }
-
-    /// Keeps objects, and the server's certificates, in a directory.
-    pub fn data_dir(mut self, directory: impl Into<PathBuf>) -> Builder {
-        let directory = directory.into();
-        self.storage = StorageChoice::Embedded(directory.clone());
-        self.data_dir = Some(directory);
-        self
-    }
-
-    /// Keeps objects in etcd.
-    pub fn etcd(mut self, options: EtcdOptions) -> Builder {
-        self.storage = StorageChoice::Etcd(Box::new(options));
-        self
-    }
-
-    /// Listens on this address; port 0 picks a free one.
-    pub fn address(mut self, address: impl Into<SocketAddr>) -> Builder {
-        self.address = address.into();
-        self
-    }
-
-    /// Also serves plain HTTP on this port of the loopback address; 0 picks a free one.
-    pub fn http_port(mut self, port: u16) -> Builder {
-        self.http_port = Some(port);
-        self
-    }
-
-    /// Also knows the users of these bearer tokens.
-    pub fn tokens(mut self, tokens: StaticTokens) -> Builder {
-        self.tokens.push(tokens);
-        self
-    }
-
-    /// Asks this authorizer who may do what.
-    pub fn authorizer(mut self, authorizer: impl Authorizer + 'static) -> Builder {
-        self.authorizer = Arc::new(authorizer);
-        self
-    }
-
-    /// Whether the server itself empties deleted namespaces, as it does by default, or leaves that to a controller.
-    pub fn empties_namespaces(mut self, yes: bool) -> Builder {
-        self.registry.empties_namespaces = yes;
-        self
-    }
-
-    /// How much time and room a connection may take.
-    pub fn limits(mut self, limits: Limits) -> Builder {
-        self.limits = limits;
-        self
-    }
-
-    /// Starts the server and waits until it is ready.
-    pub async fn start(self) -> Result<Server, StartError> {
-        Starting::of(self).await
-    }
-}
 
 /// A server that runs. Dropping it stops it at once; [`Server::stop`] lets its clients finish.
 pub struct Server {
@@ -289,172 +165,110 @@ impl fmt::Debug for Server {
     }
 }
 
-/// Why a server did not start. The text names what to do about it.
-#[derive(Debug)]
-#[non_exhaustive]
-pub enum StartError {
-    /// The data directory cannot be used.
-    Open(OpenError),
-    /// etcd cannot be reached.
-    Connect(ConnectError),
-    /// Certificates cannot be read or made.
-    Pki(PkiError),
-    /// The address cannot be listened on.
-    Listen(SocketAddr, io::Error),
-    /// The server's own objects cannot be made.
-    Bootstrap(Box<Status>),
-    /// Something that does not depend on how the server is configured.
-    Internal(Box<dyn std::error::Error + Send + Sync>),
-}
-
-impl fmt::Display for StartError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            StartError::Open(error) => error.fmt(f),
-            StartError::Connect(error) => error.fmt(f),
-            StartError::Pki(error) => error.fmt(f),
-            StartError::Listen(address, error) => {
-                write!(
-                    f,
-                    "cannot listen on {address}: {error}: choose another with --secure-port or --bind-address"
-                )
-            }
-            StartError::Bootstrap(status) => write!(f, "the server's own objects cannot be made: {status}"),
-            StartError::Internal(error) => error.fmt(f),
-        }
-    }
-}
-
-impl std::error::Error for StartError {
-    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
-        match self {
-            StartError::Open(error) => Some(error),
-            StartError::Connect(error) => Some(error),
-            StartError::Pki(error) => Some(error),
-            StartError::Listen(_, error) => Some(error),
-            StartError::Bootstrap(status) => Some(status),
-            StartError::Internal(error) => Some(&**error),
-        }
-    }
-}
-
-impl From<PkiError> for StartError {
-    fn from(error: PkiError) -> StartError {
-        StartError::Pki(error)
-    }
-}
-
-impl From<KeyError> for StartError {
-    fn from(error: KeyError) -> StartError {
-        StartError::Internal(Box::new(error))
-    }
-}
-
-impl From<prometheus::Error> for StartError {
-    fn from(error: prometheus::Error) -> StartError {
-        StartError::Internal(Box::new(error))
-    }
-}
-
 /// A store that is open.
 struct Opened {
     name: String,
     objects: Option<usize>,
 }
 
-/// A server that is not ready yet.
-struct Starting;
-
-impl Starting {
-    async fn of(mut builder: Builder) -> Result<Server, StartError> {
-        let (backend, store) = open(&builder).await?;
-        let metrics = prometheus::Registry::new();
-        #[cfg(target_os = "linux")]
-        metrics.register(Box::new(prometheus::process_collector::ProcessCollector::for_self()))?;
-        // A data directory is locked, and memory is ours alone. An etcd may have other servers.
-        builder.registry.owns_storage = !matches!(builder.storage, StorageChoice::Etcd(_));
-        let (registry, caches) = registry(&builder, Arc::clone(&backend), &metrics)?;
-        metrics.register(Box::new(HistoryMetrics::new(Arc::clone(&backend))?))?;
-        let (listener, address) = listen(builder.address)?;
-        let http = match builder.http_port {
-            Some(port) => Some(listen((Ipv4Addr::LOCALHOST, port).into())?),
-            None => None,
-        };
-        let service_ip = IpAddr::V4(first_address(builder.registry.service_range.0));
-        let advertised = builder.advertise_address.unwrap_or_else(|| pki::advertised_address(address.ip()));
-        let names = ServerNames::new(address.ip(), advertised, service_ip);
-        let advertised = SocketAddr::new(advertised, address.port());
-        let pki = match builder.data_dir.clone() {
-            Some(directory) => {
-                let made = tokio::task::spawn_blocking(move || Pki::open(&directory, &names)).await;
-                made.map_err(|error| StartError::Internal(Box::new(error)))??
-            }
-            None => Pki::in_memory(&names)?,
-        };
-        let identity = builder.identity.take();
-        let trusted = identity.as_ref().map_or(pki.ca.clone(), |given| given.certificates.clone());
-        let mut client_cas = vec![pki.client_ca()];
-        client_cas.append(&mut builder.client_cas);
-        let tls = pki::server_config(identity.as_ref().unwrap_or(&pki.server), &client_cas)?;
-
-        for cache in caches.iter() {
-            cache.until_ready().await;
+/// Starts a server and waits until it is ready.
+pub(crate) async fn start(mut builder: Builder) -> Result<Server, StartError> {
+    let (backend, store) = open(&builder).await?;
+    let metrics = prometheus::Registry::new();
+    #[cfg(target_os = "linux")]
+    metrics.register(Box::new(prometheus::process_collector::ProcessCollector::for_self()))?;
+    // A data directory is locked, and memory is ours alone. An etcd may have other servers.
+    builder.registry.owns_storage = !uses_etcd(&builder);
+    let (registry, caches) = registry(&builder, Arc::clone(&backend), &metrics)?;
+    metrics.register(Box::new(HistoryMetrics::new(Arc::clone(&backend))?))?;
+    let (listener, address) = listen(builder.address)?;
+    let http = match builder.http_port {
+        Some(port) => Some(listen((Ipv4Addr::LOCALHOST, port).into())?),
+        None => None,
+    };
+    let service_ip = IpAddr::V4(first_address(builder.registry.service_range.0));
+    let advertised = builder.advertise_address.unwrap_or_else(|| pki::advertised_address(address.ip()));
+    let names = ServerNames::new(address.ip(), advertised, service_ip);
+    let advertised = SocketAddr::new(advertised, address.port());
+    let pki = match builder.data_dir.clone() {
+        Some(directory) => {
+            let made = tokio::task::spawn_blocking(move || Pki::open(&directory, &names)).await;
+            made.map_err(|error| StartError::Internal(Box::new(error)))??
         }
-        let reachable = (pki::endpoint_address(advertised.ip()), advertised.port());
-        registry.bootstrap(reachable).await.map_err(|status| StartError::Bootstrap(Box::new(status)))?;
+        None => Pki::in_memory(&names)?,
+    };
+    let identity = builder.identity.take();
+    let trusted = identity.as_ref().map_or(pki.ca.clone(), |given| given.certificates.clone());
+    let mut client_cas = vec![pki.client_ca()];
+    client_cas.append(&mut builder.client_cas);
+    let tls = pki::server_config(identity.as_ref().unwrap_or(&pki.server), &client_cas)?;
 
-        let ending = Ending::default();
-        let kubeconfig = pki.kubeconfig(address, &trusted);
-        let kubeconfig_path = match &builder.data_dir {
-            Some(directory) => Some(pki.write_kubeconfig(directory, address, &trusted)?),
-            None => None,
-        };
-        let own_objects = OwnObjects::keep(Arc::clone(&registry), reachable);
-        let mut tasks = Vec::new();
-        if builder.registry.empties_namespaces {
-            tasks.push(tokio::spawn(namespaces::empty_deleted_namespaces(Arc::clone(&registry))));
-        }
-        let tokens = ServiceAccountTokens::new(SigningKey::read(&pki.token_key)?, Arc::clone(&registry));
-        let health = health(&registry, &caches, &backend, &ending.stopping);
-        let limits = builder.limits;
-        let metrics = Gathered::new(metrics, move || {
-            let backend = Arc::clone(&backend);
-            async move { backend.size_bytes().await.ok().flatten() }
-        })?;
-        let api = api(builder, registry, tokens, health, metrics, advertised, &ending)?;
-        let mut listen_on = |listener, tls| {
-            let listening =
-                Listening { listener, tls, api: Arc::clone(&api), ending: ending.clone(), limits };
-            tasks.push(tokio::spawn(listening.serve()));
-        };
-        listen_on(listener, Some(tls));
-        let http_address = http.map(|(listener, address)| {
-            listen_on(listener, None);
-            address
-        });
-        Ok(Server {
-            address,
-            http_address,
-            kubeconfig,
-            kubeconfig_path,
-            store,
-            ending,
-            caches,
-            tasks,
-            own_objects,
-        })
+    for cache in caches.iter() {
+        cache.until_ready().await;
+    }
+    let reachable = (pki::endpoint_address(advertised.ip()), advertised.port());
+    registry.bootstrap(reachable).await.map_err(|status| StartError::Bootstrap(Box::new(status)))?;
+
+    let ending = Ending::default();
+    let kubeconfig = pki.kubeconfig(address, &trusted);
+    let kubeconfig_path = match &builder.data_dir {
+        Some(directory) => Some(pki.write_kubeconfig(directory, address, &trusted)?),
+        None => None,
+    };
+    let own_objects = OwnObjects::keep(Arc::clone(&registry), reachable);
+    let mut tasks = Vec::new();
+    if builder.registry.empties_namespaces {
+        tasks.push(tokio::spawn(namespaces::empty_deleted_namespaces(Arc::clone(&registry))));
+    }
+    let tokens = ServiceAccountTokens::new(SigningKey::read(&pki.token_key)?, Arc::clone(&registry));
+    let health = health(&registry, &caches, &backend, &ending.stopping);
+    let limits = builder.limits;
+    let metrics = Gathered::new(metrics, move || {
+        let backend = Arc::clone(&backend);
+        async move { backend.size_bytes().await.ok().flatten() }
+    })?;
+    let api = api(builder, registry, tokens, health, metrics, advertised, &ending)?;
+    let mut listen_on = |listener, tls| {
+        let listening =
+            Listening { listener, tls, api: Arc::clone(&api), ending: ending.clone(), limits };
+        tasks.push(tokio::spawn(listening.serve()));
+    };
+    listen_on(listener, Some(tls));
+    let http_address = http.map(|(listener, address)| {
+        listen_on(listener, None);
+        address
+    });
+    Ok(Server {
+        address,
+        http_address,
+        kubeconfig,
+        kubeconfig_path,
+        store,
+        ending,
+        caches,
+        tasks,
+        own_objects,
+    })
+}
+
+fn uses_etcd(builder: &Builder) -> bool {
+    match builder.storage {
+        #[cfg(feature = "etcd")]
+        Some(StorageChoice::Etcd(_)) => true,
+        Some(StorageChoice::Memory) | None => false,
     }
 }
 
 /// Opens the store.
 async fn open(builder: &Builder) -> Result<(Arc<dyn Backend>, Opened), StartError> {
-    let named = |name: &str, objects| Opened { name: name.to_owned(), objects };
-    Ok(match &builder.storage {
-        StorageChoice::Memory => {
-            let store = Embedded::memory(builder.embedded);
-            (Arc::new(store), named("memory", Some(0)))
+    match (&builder.storage, &builder.data_dir) {
+        #[cfg(feature = "etcd")]
+        (Some(StorageChoice::Etcd(options)), _) => {
+            let store = EtcdBackend::connect((**options).clone()).await.map_err(StartError::Connect)?;
+            let name = format!("etcd at {}", options.endpoints.join(","));
+            Ok((Arc::new(store), Opened { name, objects: None }))
         }
-        StorageChoice::Embedded(directory) => {
+        (None, Some(directory)) => {
             let (path, options) = (directory.join("store"), builder.embedded);
             let runtime = tokio::runtime::Handle::current();
             let opened = tokio::task::spawn_blocking(move || {
@@ -463,14 +277,15 @@ async fn open(builder: &Builder) -> Result<(Arc<dyn Backend>, Opened), StartErro
             });
             let store = opened.await.map_err(|error| StartError::Internal(Box::new(error)))?;
             let store = store.map_err(StartError::Open)?;
+            let name = directory.display().to_string();
             let objects = Some(store.object_count());
-            (Arc::new(store), named(&directory.display().to_string(), objects))
+            Ok((Arc::new(store), Opened { name, objects }))
         }
-        StorageChoice::Etcd(options) => {
-            let store = EtcdBackend::connect((**options).clone()).await.map_err(StartError::Connect)?;
-            (Arc::new(store), named(&format!("etcd at {}", options.endpoints.join(",")), None))
+        (Some(StorageChoice::Memory), _) | (None, None) => {
+            let store = Embedded::memory(builder.embedded);
+            Ok((Arc::new(store), Opened { name: "memory".to_owned(), objects: Some(0) }))
         }
-    })
+    }
 }
 
 type Caches = Arc<Vec<Arc<Cacher>>>;
@@ -488,7 +303,7 @@ fn registry(
     let mut fault = None;
     let registry = Registry::new(builder.registry.clone(), |resource: &'static Resource, inspector| {
         let what = Qualified::new(resource.group, resource.plural);
-        let prefix = ResourcePrefix::new(&builder.prefix, resource.storage.unwrap_or(resource.plural));
+        let prefix = ResourcePrefix::new(&builder.key_prefix, resource.storage.unwrap_or(resource.plural));
         let prefix = prefix.unwrap_or_else(|error| {
             fault = Some(error);
             ResourcePrefix::new("", resource.plural).expect("the names of resources can be keys")

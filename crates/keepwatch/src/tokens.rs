@@ -23,14 +23,14 @@ use std::{
 const ISSUER: &str = "https://kubernetes.default.svc.cluster.local";
 
 /// The key with which tokens are signed.
-pub struct SigningKey {
+pub(crate) struct SigningKey {
     pair: EcdsaKeyPair,
     id: String,
 }
 
 /// The key cannot be used.
 #[derive(Debug)]
-pub struct KeyError;
+pub(crate) struct KeyError;
 
 impl fmt::Display for KeyError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -42,7 +42,7 @@ impl std::error::Error for KeyError {}
 
 impl SigningKey {
     /// A key from its PKCS#8 form.
-    pub fn read(pkcs8: &[u8]) -> Result<SigningKey, KeyError> {
+    pub(crate) fn read(pkcs8: &[u8]) -> Result<SigningKey, KeyError> {
         let pair = EcdsaKeyPair::from_pkcs8(&ECDSA_P256_SHA256_FIXED_SIGNING, pkcs8).map_err(|_| KeyError)?;
         let id = BASE64_URL_SAFE_NO_PAD.encode(digest::digest(&digest::SHA256, pair.public_key().as_ref()));
         Ok(SigningKey { pair, id })
@@ -68,14 +68,14 @@ impl SigningKey {
 
 /// Makes and knows the tokens of service accounts.
 #[derive(Clone)]
-pub struct ServiceAccountTokens {
+pub(crate) struct ServiceAccountTokens {
     key: Arc<SigningKey>,
     registry: Arc<Registry>,
 }
 
 impl ServiceAccountTokens {
     /// Tokens signed by `key` for the accounts in `registry`.
-    pub fn new(key: SigningKey, registry: Arc<Registry>) -> ServiceAccountTokens {
+    pub(crate) fn new(key: SigningKey, registry: Arc<Registry>) -> ServiceAccountTokens {
         ServiceAccountTokens { key: Arc::new(key), registry }
     }
 }

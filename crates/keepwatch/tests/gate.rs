@@ -7,7 +7,7 @@ mod common;
 
 use base64::{Engine, engine::general_purpose::STANDARD};
 use common::*;
-use keepwatch::Server;
+use keepwatch::{AllowedOrigins, Server};
 use keepwatch_endpoints::auth::{Attributes, Authorizer, Decision, User};
 use keepwatch_registry::kinds::{RESOURCES, Resource, groups};
 use rcgen::{CertificateParams, DnType, KeyPair};
@@ -264,12 +264,9 @@ async fn a_certificate_of_a_strange_ca_stands_for_nobody() {
 }
 
 /// A server that takes the certificates of a CA.
-async fn server_of(ca: &Ca, flags: &[&str]) -> (Server, tempfile::TempDir) {
-    let directory = tempfile::tempdir().unwrap();
-    let file = directory.path().join("clients.pem");
-    std::fs::write(&file, ca.0.pem()).unwrap();
-    let flags = [&["--client-ca-file", file.to_str().unwrap()], flags].concat();
-    (server_with(&directory, &flags).start().await.unwrap(), directory)
+async fn server_of(ca: &Ca, origins: &[&'static str]) -> Server {
+    let origins = AllowedOrigins::parse(origins.iter().copied()).unwrap();
+    server().client_cas([ca.0.der().clone()]).allowed_origins(origins).start().await.unwrap()
 }
 
 /// openssl makes such certificates unless it is asked for extensions, and the real server takes them.
@@ -281,7 +278,7 @@ async fn a_certificate_of_version_1_stands_for_its_user() {
         (&rcgen::PKCS_ED25519, &rcgen::PKCS_ECDSA_P256_SHA256),
     ] {
         let (ca, other_ca) = (Ca::with(algorithm), Ca::with(other));
-        let (server, _directory) = server_of(&ca, &[]).await;
+        let server = server_of(&ca, &[]).await;
         let key = KeyPair::generate_for(algorithm).unwrap();
         let certificate = ca.certificate("olga", &key);
         let forged = version1(&certificate, &other_ca);
@@ -305,7 +302,7 @@ async fn a_certificate_of_version_1_stands_for_its_user() {
 #[tokio::test]
 async fn a_certificate_does_not_count_for_pages_of_other_origins() {
     let ca = Ca::new();
-    let (server, _directory) = server_of(&ca, &["--cors-allowed-origins", "https://friend.example"]).await;
+    let server = server_of(&ca, &["https://friend.example"]).await;
     let key = KeyPair::generate().unwrap();
     let certificate = ca.certificate("olga", &key);
     let host = server.address();

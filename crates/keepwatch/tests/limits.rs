@@ -607,8 +607,7 @@ async fn a_handshake_that_is_not_finished_is_cut_off() {
 
 #[tokio::test]
 async fn a_body_that_does_not_come_is_not_waited_for() {
-    let directory = tempfile::tempdir().unwrap();
-    let server = server_with(&directory, &["--request-timeout", "1s"]).start().await.unwrap();
+    let server = server().request_timeout(Duration::from_secs(1)).start().await.unwrap();
     let mut wire = Wire::open(&server).await;
     wire.send(format!("POST {CONFIGMAPS} HTTP/1.1\r\nHost: h\r\n{ALICE}Content-Length: 100\r\n\r\n{{")).await;
     let answer = wire.answer().await.unwrap();
@@ -619,8 +618,7 @@ async fn a_body_that_does_not_come_is_not_waited_for() {
 /// A list that nobody fetches would hold what it is made from, and a place, for ever.
 #[tokio::test]
 async fn a_list_that_is_not_read_is_let_go_of() {
-    let directory = tempfile::tempdir().unwrap();
-    let server = server_with(&directory, &["--request-timeout", "2s"]).start().await.unwrap();
+    let server = server().request_timeout(Duration::from_secs(2)).start().await.unwrap();
     make_large(&server).await;
     let mut wire = unread_list(&server).await;
     // The request for this number is one itself.
@@ -733,8 +731,7 @@ async fn in_flight(server: &Server, kind: &str) -> f64 {
 
 #[tokio::test]
 async fn a_write_that_was_begun_is_finished_without_its_client() {
-    let directory = tempfile::tempdir().unwrap();
-    let server = server_with(&directory, &["--max-mutating-requests-inflight", "1"]).start().await.unwrap();
+    let server = server().max_mutating_requests_inflight(1).start().await.unwrap();
     let many = 2000;
     let mut wire = Wire::open(&server).await;
     for n in 0..many {
@@ -770,10 +767,8 @@ async fn code_for(server: &Server, user: &str, path: &str) -> u16 {
 
 #[tokio::test]
 async fn a_user_past_the_limit_is_told_to_come_back_and_the_others_are_not() {
-    let directory = tempfile::tempdir().unwrap();
-    let flags = ["--max-requests-inflight", "4", "--max-mutating-requests-inflight", "1"];
     let tokens = StaticTokens::parse("root,root,u-2,system:masters\nbob,bob,u-3").unwrap();
-    let server = server_with(&directory, &flags).tokens(tokens).start().await.unwrap();
+    let server = server().max_requests_inflight(4).max_mutating_requests_inflight(1).tokens(tokens).start().await.unwrap();
     make_large(&server).await;
     // Watches have no part in it.
     let mut watches = Vec::new();
@@ -802,8 +797,7 @@ async fn a_user_past_the_limit_is_told_to_come_back_and_the_others_are_not() {
 /// 210 of them once kept every other write out for a minute.
 #[tokio::test]
 async fn writes_whose_bodies_do_not_come_keep_nobody_out() {
-    let directory = tempfile::tempdir().unwrap();
-    let server = server_with(&directory, &["--max-mutating-requests-inflight", "1"]).start().await.unwrap();
+    let server = server().max_mutating_requests_inflight(1).start().await.unwrap();
     let mut stalled = Vec::new();
     for _ in 0..210 {
         stalled.push(stalled_write(&server).await);

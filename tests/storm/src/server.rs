@@ -4,10 +4,7 @@
 //! Kept true: at most one server runs on the directory, and it ends with its owner.
 
 use crate::Fault;
-use keepwatch::{
-    Builder, Server,
-    flags::{self, Command},
-};
+use keepwatch::{Retention, Server};
 use kube::{
     Client, Config,
     config::{KubeConfigOptions, Kubeconfig},
@@ -27,6 +24,9 @@ use tokio::{
 
 /// How long a server may take to start.
 const START_MAX: Duration = Duration::from_secs(30);
+
+/// How long a server with a short history keeps it.
+const SHORT_HISTORY: Duration = Duration::from_millis(200);
 
 /// How a server is to be.
 #[derive(Clone, Copy, Debug)]
@@ -123,9 +123,13 @@ impl Owned {
     }
 
     async fn build(&self) -> Result<(Running, SocketAddr), Fault> {
-        let command = flags::parse(self.flags()).map_err(|failure| failure.text().to_owned())?;
-        let Command::Serve(serve) = command else { return Err("the flags do not say to serve".into()) };
-        let builder = Builder::from_flags(&serve).map_err(|failure| failure.text().to_owned())?;
+        let mut builder = Server::builder()
+            .data_dir(self.directory.path())
+            .address(self.address)
+            .watch_cache(self.setting.watch_cache);
+        if self.setting.short_history {
+            builder = builder.history(Retention { age_min: SHORT_HISTORY, events_min: 0, bytes_max: None });
+        }
         let server = builder.start().await?;
         let address = server.address();
         Ok((Running::Here(Box::new(server)), address))
@@ -134,7 +138,7 @@ impl Owned {
     async fn spawn(&self) -> Result<(Running, SocketAddr), Fault> {
         let log = fs::File::options().create(true).append(true).open(self.directory.path().join("log"))?;
         let mut child = tokio::process::Command::new(program()?)
-            .args(&self.flags()[1..])
+            .args(self.flags())
             .stdin(Stdio::null())
             .stdout(Stdio::piped())
             .stderr(log)
@@ -151,14 +155,14 @@ impl Owned {
 
     fn flags(&self) -> Vec<String> {
         let mut flags = vec![
-            "keepwatch".to_owned(),
             "serve".to_owned(),
             format!("--data-dir={}", self.directory.path().display()),
             format!("--secure-port={}", self.address.port()),
             format!("--watch-cache={}", self.setting.watch_cache),
         ];
         if self.setting.short_history {
-            flags.extend(["--history-min-age=200ms".to_owned(), "--history-min-events=0".to_owned()]);
+            let age = format!("--history-min-age={}ms", SHORT_HISTORY.as_millis());
+            flags.extend([age, "--history-min-events=0".to_owned()]);
         }
         flags
     }

@@ -3,8 +3,7 @@
 #![allow(dead_code, reason = "each test program uses a part of it")]
 #![allow(clippy::unwrap_used, reason = "a test says by panicking that something is wrong")]
 
-use keepwatch::{Builder, Server, flags};
-use keepwatch_endpoints::auth::StaticTokens;
+use keepwatch::{Builder, Server, auth::StaticTokens};
 use std::{net::SocketAddr, time::Duration};
 use tokio::{
     io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt},
@@ -21,21 +20,7 @@ pub(crate) const SOON: Duration = Duration::from_secs(30);
 
 /// A server in memory that also serves plain HTTP and knows Alice.
 pub(crate) fn server() -> Builder {
-    known(Server::builder())
-}
-
-/// The same, with flags of the command line.
-pub(crate) fn server_with(directory: &tempfile::TempDir, flags: &[&str]) -> Builder {
-    let directory = directory.path().to_str().unwrap();
-    let fixed = ["keepwatch", "serve", "--storage", "memory", "--secure-port", "0", "--data-dir", directory];
-    let flags::Command::Serve(serve) = flags::parse(fixed.iter().chain(flags)).unwrap() else {
-        panic!("another command");
-    };
-    known(Builder::from_flags(&serve).unwrap())
-}
-
-fn known(builder: Builder) -> Builder {
-    builder.http_port(0).tokens(StaticTokens::parse("s3cret,alice,u-1").unwrap())
+    Server::builder().http_port(0).tokens(StaticTokens::parse("s3cret,alice,u-1").unwrap())
 }
 
 /// Waits until something is so.

@@ -4,7 +4,7 @@
 
 use super::session::{Happening, Session};
 use futures::FutureExt;
-use keepwatch::flags::Failure;
+use crate::flags::Failure;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use std::{io, time::Duration};
 use tokio::{

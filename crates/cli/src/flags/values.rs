@@ -6,15 +6,15 @@ use std::str::FromStr;
 use std::time::Duration;
 
 use keepwatch_apimachinery::selector::{FieldSelector, LabelSelector};
-use keepwatch_endpoints::origins::AllowedOrigins;
+use keepwatch::AllowedOrigins;
 
 /// A range of addresses, as `10.0.0.0/24`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct IpRange {
+pub(crate) struct IpRange {
     /// The first address, with nothing behind the prefix.
-    pub network: IpAddr,
+    pub(crate) network: IpAddr,
     /// How many bits all addresses of the range share.
-    pub prefix_bits: u8,
+    pub(crate) prefix_bits: u8,
 }
 
 impl IpRange {
@@ -22,18 +22,10 @@ impl IpRange {
     const HOST_BITS: std::ops::RangeInclusive<u8> = 3..=20;
 
     /// The range, if it is one of IPv4.
-    pub fn ipv4(&self) -> Option<(Ipv4Addr, u8)> {
+    pub(crate) fn ipv4(&self) -> Option<(Ipv4Addr, u8)> {
         match self.network {
             IpAddr::V4(network) => Some((network, self.prefix_bits)),
             IpAddr::V6(_) => None,
-        }
-    }
-
-    /// The address that the service `kubernetes` has.
-    pub fn first(&self) -> IpAddr {
-        match self.network {
-            IpAddr::V4(network) => Ipv4Addr::from_bits(network.to_bits() | 1).into(),
-            IpAddr::V6(network) => Ipv6Addr::from_bits(network.to_bits() | 1).into(),
         }
     }
 }
@@ -69,16 +61,16 @@ impl fmt::Display for IpRange {
 
 /// A range of ports, both ends included, as `30000-32767` or `30000+2767`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct PortRange {
+pub(crate) struct PortRange {
     /// The lowest port.
-    pub first: u16,
+    pub(crate) first: u16,
     /// The highest port.
-    pub last: u16,
+    pub(crate) last: u16,
 }
 
 impl PortRange {
     /// Its ports.
-    pub fn range(&self) -> std::ops::RangeInclusive<u16> {
+    pub(crate) fn range(&self) -> std::ops::RangeInclusive<u16> {
         self.first..=self.last
     }
 }
@@ -305,15 +297,15 @@ mod tests {
 
     #[test]
     fn a_range_of_addresses_begins_where_its_prefix_says() {
-        for (text, shown, first) in [
-            ("10.0.0.0/24", "10.0.0.0/24", "10.0.0.1"),
-            ("10.0.0.77/24", "10.0.0.0/24", "10.0.0.1"),
-            ("10.96.0.0/12", "10.96.0.0/12", "10.96.0.1"),
-            ("192.168.1.8/29", "192.168.1.8/29", "192.168.1.9"),
-            ("fd00::/108", "fd00::/108", "fd00::1"),
+        for (text, shown) in [
+            ("10.0.0.0/24", "10.0.0.0/24"),
+            ("10.0.0.77/24", "10.0.0.0/24"),
+            ("10.96.0.0/12", "10.96.0.0/12"),
+            ("192.168.1.8/29", "192.168.1.8/29"),
+            ("fd00::/108", "fd00::/108"),
         ] {
             let range: IpRange = text.parse().unwrap();
-            assert_eq!((range.to_string(), range.first().to_string()), (shown.to_owned(), first.to_owned()));
+            assert_eq!(range.to_string(), shown);
         }
         for text in
             ["", "10.0.0.0", "10.0.0.0/", "10.0.0.0/33", "10.0.0/24", "a/24", "10.0.0.0/+24", "10.0.0.0/24/1"]

@@ -2,6 +2,7 @@
 
 #![allow(clippy::unwrap_used, reason = "a test says by panicking that something is wrong")]
 
+#[path = "../../keepwatch/tests/common/mod.rs"]
 mod common;
 
 use common::*;

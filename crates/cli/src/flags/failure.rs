@@ -11,40 +11,42 @@ const BAD_FLAGS: u8 = 2;
 
 /// Why the program ends before it has done anything. Help and version are asked for, so they end well.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Failure {
+pub(crate) struct Failure {
     text: String,
     code: u8,
 }
 
 impl Failure {
     /// Something is wrong with a flag, or with the file that it names: one line.
-    pub fn flag(flag: &str, fault: impl std::fmt::Display) -> Failure {
+    pub(crate) fn flag(flag: &str, fault: impl std::fmt::Display) -> Failure {
         Failure::usage(format!("{flag}: {fault}"))
     }
 
     /// Something is wrong with how the program was called: one line.
-    pub fn usage(text: impl Into<String>) -> Failure {
+    pub(crate) fn usage(text: impl Into<String>) -> Failure {
         Failure { text: text.into(), code: BAD_FLAGS }
     }
 
     /// Nothing is wrong with how the program was called, but it cannot do that: one line.
-    pub fn in_vain(text: impl Into<String>) -> Failure {
+    pub(crate) fn in_vain(text: impl Into<String>) -> Failure {
         Failure { text: text.into(), code: IN_VAIN }
     }
 
     /// What is printed.
-    pub fn text(&self) -> &str {
+    #[cfg(test)]
+    pub(crate) fn text(&self) -> &str {
         &self.text
     }
 
     /// The code with which the program ends.
-    pub fn code(&self) -> u8 {
+    #[cfg(test)]
+    pub(crate) fn code(&self) -> u8 {
         self.code
     }
 
     /// Prints it: help and version to standard output, all else to standard error. Nothing can be done if that
     /// fails, so it is not looked at.
-    pub fn report(&self) -> ExitCode {
+    pub(crate) fn report(&self) -> ExitCode {
         let _ = match self.code {
             ASKED_FOR => io::stdout().write_all(self.text.as_bytes()),
             _ => writeln!(io::stderr(), "keepwatch: {}", self.text),

@@ -2,7 +2,7 @@
 
 use super::text::one_line;
 use crate::kubeconfig;
-use keepwatch::flags::{Failure, Watch};
+use crate::flags::{Failure, Watch};
 use kube_client::Client;
 use std::error::Error;
 

@@ -18,7 +18,7 @@ mod screen;
 use crate::signals::Signals;
 use cluster::Cluster;
 use discovery::Resource;
-use keepwatch::flags::{Failure, Output, Watch};
+use crate::flags::{Failure, Output, Watch};
 use session::Session;
 use std::{
     io::{IsTerminal, stdout},

@@ -18,16 +18,16 @@ use clap::parser::ValueSource;
 use clap::{Args, CommandFactory, FromArgMatches, Parser, Subcommand, ValueEnum};
 use tracing::level_filters::LevelFilter;
 
-pub use bench::{Bench, Spoken};
-pub use failure::Failure;
-pub use values::{IpRange, PortRange};
-pub use watch::{Output, Watch};
+pub(crate) use bench::{Bench, Spoken};
+pub(crate) use failure::Failure;
+pub(crate) use values::{IpRange, PortRange};
+pub(crate) use watch::{Output, Watch};
 
 const HELP: &str = "{about-with-newline}\n{usage-heading} {usage}\n\n{all-args}{after-help}";
 
 /// What the program is to do.
 #[derive(Clone, Debug, Subcommand)]
-pub enum Command {
+pub(crate) enum Command {
     /// Run the API server.
     #[command(
         help_template = HELP, override_usage = "keepwatch serve [FLAGS]", next_line_help = true, disable_help_flag = true
@@ -58,25 +58,25 @@ struct CommandLine {
 /// How to serve.
 #[derive(Clone, Debug, Args)]
 #[command(args_override_self = true)]
-pub struct Serve {
+pub(crate) struct Serve {
     /// Where.
     #[command(flatten)]
-    pub listen: Listen,
+    pub(crate) listen: Listen,
     /// Out of which store.
     #[command(flatten)]
-    pub storage: Storage,
+    pub(crate) storage: Storage,
     /// To whom.
     #[command(flatten)]
-    pub access: Access,
+    pub(crate) access: Access,
     /// How many at a time, and for how long.
     #[command(flatten)]
-    pub requests: Requests,
+    pub(crate) requests: Requests,
     /// What the cluster is like.
     #[command(flatten)]
-    pub cluster: Cluster,
+    pub(crate) cluster: Cluster,
     /// What is written about it.
     #[command(flatten)]
-    pub log: Log,
+    pub(crate) log: Log,
     /// Print this.
     #[arg(short, long, action = clap::ArgAction::HelpShort, help_heading = "Help")]
     help: Option<bool>,
@@ -85,27 +85,27 @@ pub struct Serve {
 /// Where the server listens and keeps its files.
 #[derive(Clone, Debug, Args)]
 #[command(next_help_heading = "Listening")]
-pub struct Listen {
+pub(crate) struct Listen {
     /// Address to listen on; 0.0.0.0 or :: for all.
     #[arg(long, value_name = "IP", default_value = "127.0.0.1", value_parser = values::address)]
-    pub bind_address: IpAddr,
+    pub(crate) bind_address: IpAddr,
     /// Address that others reach the server at; by default the one listened on, or this machine's if that is all.
     #[arg(long, value_name = "IP", value_parser = values::address)]
-    pub advertise_address: Option<IpAddr>,
+    pub(crate) advertise_address: Option<IpAddr>,
     /// Port for HTTPS; 0 picks a free one.
     #[arg(long, value_name = "PORT", default_value = "6443", value_parser = values::port)]
-    pub secure_port: u16,
+    pub(crate) secure_port: u16,
     /// Port for plain HTTP, for tests; loopback only, 0 is off.
     #[arg(long, value_name = "PORT", default_value = "0", value_parser = values::port)]
-    pub http_port: u16,
+    pub(crate) http_port: u16,
     /// Directory for certificates, admin.kubeconfig and the embedded store.
     #[arg(long, value_name = "DIR", default_value = "./keepwatch-data")]
-    pub data_dir: PathBuf,
+    pub(crate) data_dir: PathBuf,
 }
 
 /// Where objects are kept.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub enum StorageKind {
+pub(crate) enum StorageKind {
     /// In the data directory.
     Embedded,
     /// In memory, until the server ends.
@@ -117,7 +117,7 @@ pub enum StorageKind {
 /// Out of which store, and how.
 #[derive(Clone, Debug, Args)]
 #[command(next_help_heading = "Storage")]
-pub struct Storage {
+pub(crate) struct Storage {
     /// Keep objects in the data directory, in memory until the server ends, or in etcd.
     #[arg(
         long = "storage",
@@ -125,108 +125,108 @@ pub struct Storage {
         default_value = "embedded",
         hide_possible_values = true
     )]
-    pub kind: StorageKind,
+    pub(crate) kind: StorageKind,
     /// Keep changes of the embedded or memory store at least this long, so that watches can resume.
     #[arg(long, value_name = "DURATION", default_value = "5m", value_parser = values::duration)]
-    pub history_min_age: Duration,
+    pub(crate) history_min_age: Duration,
     /// Keep at least this many changes, however old they are.
     #[arg(long, value_name = "COUNT", default_value = "100000", value_parser = values::count)]
-    pub history_min_events: usize,
+    pub(crate) history_min_events: usize,
     /// Keep no more history than this, whatever the two above say. [default: 1Gi, in memory 256Mi]
     #[arg(long, value_name = "BYTES", value_parser = values::bytes)]
-    pub history_max_bytes: Option<usize>,
+    pub(crate) history_max_bytes: Option<usize>,
     /// URLs of the etcd members, separated by commas.
     #[arg(long, value_name = "URLS", value_delimiter = ',', value_parser = values::etcd_server)]
-    pub etcd_servers: Vec<String>,
+    pub(crate) etcd_servers: Vec<String>,
     /// Prefix of all keys in etcd.
     #[arg(long, value_name = "PREFIX", default_value = "/registry")]
-    pub etcd_prefix: String,
+    pub(crate) etcd_prefix: String,
     /// CA of the etcd members.
     #[arg(long, value_name = "FILE")]
-    pub etcd_cafile: Option<PathBuf>,
+    pub(crate) etcd_cafile: Option<PathBuf>,
     /// Certificate to show to etcd.
     #[arg(long, value_name = "FILE")]
-    pub etcd_certfile: Option<PathBuf>,
+    pub(crate) etcd_certfile: Option<PathBuf>,
     /// Key of that certificate.
     #[arg(long, value_name = "FILE")]
-    pub etcd_keyfile: Option<PathBuf>,
+    pub(crate) etcd_keyfile: Option<PathBuf>,
     /// Compact etcd this often, and so keep its history for at least as long; 0 leaves it to others.
     #[arg(long, value_name = "DURATION", default_value = "5m0s", value_parser = values::duration)]
-    pub etcd_compaction_interval: Duration,
+    pub(crate) etcd_compaction_interval: Duration,
     /// Serve lists and watches from memory.
     #[arg(
         long, value_name = "BOOL", default_value = "true", default_missing_value = "true",
         num_args = 0..=1, require_equals = true, action = clap::ArgAction::Set, value_parser = values::boolean
     )]
-    pub watch_cache: bool,
+    pub(crate) watch_cache: bool,
     /// Keep this much of each resource's history in memory; older changes are read from the store.
     #[arg(long, value_name = "BYTES", default_value = "32Mi", value_parser = values::bytes)]
-    pub watch_cache_history_bytes: usize,
+    pub(crate) watch_cache_history_bytes: usize,
 }
 
 /// How clients know the server, and the server its clients.
 #[derive(Clone, Debug, Args)]
 #[command(next_help_heading = "Certificates and users")]
-pub struct Access {
+pub(crate) struct Access {
     /// Certificate to serve with, then those up to its CA; without one the server makes its own.
     #[arg(long, value_name = "FILE")]
-    pub tls_cert_file: Option<PathBuf>,
+    pub(crate) tls_cert_file: Option<PathBuf>,
     /// Key of that certificate.
     #[arg(long, value_name = "FILE")]
-    pub tls_private_key_file: Option<PathBuf>,
+    pub(crate) tls_private_key_file: Option<PathBuf>,
     /// CAs of client certificates, besides the server's own.
     #[arg(long, value_name = "FILE")]
-    pub client_ca_file: Option<PathBuf>,
+    pub(crate) client_ca_file: Option<PathBuf>,
     /// Bearer tokens, a line each: token,user,uid,"group1,group2".
     #[arg(long, value_name = "FILE")]
-    pub token_auth_file: Option<PathBuf>,
+    pub(crate) token_auth_file: Option<PathBuf>,
     /// Origins that browsers may call from, as regular expressions separated by commas.
     #[arg(long, value_name = "ORIGINS", value_delimiter = ',', value_parser = values::origin)]
-    pub cors_allowed_origins: Vec<String>,
+    pub(crate) cors_allowed_origins: Vec<String>,
 }
 
 /// How many requests at a time, and how long they may take.
 #[derive(Clone, Debug, Args)]
 #[command(next_help_heading = "Requests")]
-pub struct Requests {
+pub(crate) struct Requests {
     /// How long a request may take, unless it is a watch.
     #[arg(long, value_name = "DURATION", default_value = "1m0s", value_parser = values::duration)]
-    pub request_timeout: Duration,
+    pub(crate) request_timeout: Duration,
     /// How long a watch lasts at least, in seconds; at most twice as long.
     #[arg(long, value_name = "SECONDS", default_value = "1800", value_parser = values::seconds)]
-    pub min_request_timeout: Duration,
+    pub(crate) min_request_timeout: Duration,
     /// Reads at a time; 0 for no limit.
     #[arg(long, value_name = "COUNT", default_value = "400", value_parser = values::count)]
-    pub max_requests_inflight: usize,
+    pub(crate) max_requests_inflight: usize,
     /// Writes at a time; 0 for no limit.
     #[arg(long, value_name = "COUNT", default_value = "200", value_parser = values::count)]
-    pub max_mutating_requests_inflight: usize,
+    pub(crate) max_mutating_requests_inflight: usize,
 }
 
 /// What the cluster is like.
 #[derive(Clone, Debug, Args)]
 #[command(next_help_heading = "Cluster")]
-pub struct Cluster {
+pub(crate) struct Cluster {
     /// Addresses that services get.
     #[arg(long, value_name = "CIDR", default_value = "10.0.0.0/24")]
-    pub service_cluster_ip_range: IpRange,
+    pub(crate) service_cluster_ip_range: IpRange,
     /// Ports that services of type NodePort get.
     #[arg(long, value_name = "FIRST-LAST", default_value = "30000-32767")]
-    pub service_node_port_range: PortRange,
+    pub(crate) service_node_port_range: PortRange,
     /// How long events are kept.
     #[arg(long, value_name = "DURATION", default_value = "1h0m0s", value_parser = values::duration)]
-    pub event_ttl: Duration,
+    pub(crate) event_ttl: Duration,
     /// Empty deleted namespaces; turn it off where a controller manager does.
     #[arg(
         long, value_name = "BOOL", default_value = "true", default_missing_value = "true",
         num_args = 0..=1, require_equals = true, action = clap::ArgAction::Set, value_parser = values::boolean
     )]
-    pub namespace_deletion: bool,
+    pub(crate) namespace_deletion: bool,
 }
 
 /// The form of the log.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub enum LogFormat {
+pub(crate) enum LogFormat {
     /// For people.
     Text,
     /// For programs.
@@ -236,7 +236,7 @@ pub enum LogFormat {
 /// What is written about all this, and how.
 #[derive(Clone, Debug, Args)]
 #[command(next_help_heading = "Log")]
-pub struct Log {
+pub(crate) struct Log {
     /// Form of the log.
     #[arg(
         long = "log-format",
@@ -244,15 +244,15 @@ pub struct Log {
         default_value = "text",
         hide_possible_values = true
     )]
-    pub format: LogFormat,
+    pub(crate) format: LogFormat,
     /// How much to log, from 0 to 10: debugging from 4 on, everything from 6 on.
     #[arg(short, long = "v", value_name = "LEVEL", default_value = "0", value_parser = values::verbosity)]
-    pub verbosity: u8,
+    pub(crate) verbosity: u8,
 }
 
 impl Log {
     /// What the verbosity is to `tracing`.
-    pub fn level(&self) -> LevelFilter {
+    pub(crate) fn level(&self) -> LevelFilter {
         match self.verbosity {
             0..=3 => LevelFilter::INFO,
             4..=5 => LevelFilter::DEBUG,
@@ -272,18 +272,7 @@ impl Default for Serve {
 }
 
 /// What the command line asks for; its first word is the program's name.
-///
-/// ```
-/// use keepwatch::flags::{Command, parse};
-///
-/// let command = parse(["keepwatch", "serve", "--secure-port=0"]).expect("good flags");
-/// let Command::Serve(serve) = command else { panic!("another command") };
-/// assert_eq!(serve.listen.bind_address.to_string(), "127.0.0.1");
-/// let failure = parse(["keepwatch", "serve", "--secure-port=x"]).expect_err("no port");
-/// assert_eq!(failure.text(), r#"--secure-port: "x" is not a port: give a number from 0 to 65535"#);
-/// assert_eq!(failure.code(), 2);
-/// ```
-pub fn parse<I>(arguments: I) -> Result<Command, Failure>
+pub(crate) fn parse<I>(arguments: I) -> Result<Command, Failure>
 where
     I: IntoIterator,
     I::Item: Into<OsString> + Clone,

@@ -8,7 +8,7 @@ use super::{
     news::{self, News},
 };
 use futures::{StreamExt, future::BoxFuture};
-use keepwatch::flags::Failure;
+use crate::flags::Failure;
 use keepwatch_informer::{
     Class, Event, Events, Informer, InformerError, Lean, Phase, Status, Stopped, Watched, oldest_version,
 };

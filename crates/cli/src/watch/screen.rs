@@ -10,7 +10,7 @@ use super::{
     text::columns,
 };
 use jiff::Timestamp;
-use keepwatch::flags::Failure;
+use crate::flags::Failure;
 use std::{
     io::{self, Write, stdout},
     time::Duration,

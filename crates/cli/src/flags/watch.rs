@@ -7,37 +7,37 @@ use std::path::PathBuf;
 /// What to watch, where, and how to show it.
 #[derive(Clone, Debug, Args)]
 #[command(args_override_self = true)]
-pub struct Watch {
+pub(crate) struct Watch {
     /// What to watch, as kubectl names it: pods, po, deployments.apps, deployments.v1.apps, pods/web-0.
     #[arg(value_name = "RESOURCE")]
-    pub resource: String,
+    pub(crate) resource: String,
     /// Only the object of this name.
     #[arg(value_name = "NAME")]
-    pub name: Option<String>,
+    pub(crate) name: Option<String>,
     /// Only this namespace, instead of the one that the kubeconfig names; can be given several times.
     #[arg(short, long = "namespace", value_name = "NAMESPACE", help_heading = "What", value_parser = values::namespace)]
-    pub namespaces: Vec<String>,
+    pub(crate) namespaces: Vec<String>,
     /// All namespaces.
     #[arg(short = 'A', long, help_heading = "What")]
-    pub all_namespaces: bool,
+    pub(crate) all_namespaces: bool,
     /// Only objects with such labels, as app=web,tier!=cache.
     #[arg(
         short = 'l', long, value_name = "SELECTOR", default_value = "", hide_default_value = true,
         help_heading = "What", value_parser = values::label_selector
     )]
-    pub selector: String,
+    pub(crate) selector: String,
     /// Only objects with such fields, as status.phase=Running.
     #[arg(
         long, value_name = "SELECTOR", default_value = "", hide_default_value = true,
         help_heading = "What", value_parser = values::field_selector
     )]
-    pub field_selector: String,
+    pub(crate) field_selector: String,
     /// Which cluster, and as whom; without it $KUBECONFIG, ~/.kube/config, or the cluster in which this runs.
     #[arg(long, value_name = "FILE", help_heading = "Where")]
-    pub kubeconfig: Option<PathBuf>,
+    pub(crate) kubeconfig: Option<PathBuf>,
     /// Which context of the kubeconfig, instead of its current one.
     #[arg(long, value_name = "NAME", help_heading = "Where")]
-    pub context: Option<String>,
+    pub(crate) context: Option<String>,
     /// A live table, a line for each change, or JSON for each; by default a table on a terminal, lines elsewhere.
     #[arg(
         short,
@@ -46,7 +46,7 @@ pub struct Watch {
         hide_possible_values = true,
         help_heading = "Output"
     )]
-    pub output: Option<Output>,
+    pub(crate) output: Option<Output>,
     /// Print this.
     #[arg(short, long, action = clap::ArgAction::HelpShort, help_heading = "Help")]
     help: Option<bool>,
@@ -54,7 +54,7 @@ pub struct Watch {
 
 /// How to show what is watched.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub enum Output {
+pub(crate) enum Output {
     /// All objects, on a terminal.
     Table,
     /// What happens, for people.
@@ -85,7 +85,7 @@ impl Watch {
     }
 
     /// Which fields the objects have, the name included.
-    pub fn fields(&self) -> String {
+    pub(crate) fn fields(&self) -> String {
         let name = self.name.as_deref().map(|name| format!("metadata.name={}", escaped(name)));
         let given = Some(self.field_selector.clone()).filter(|selector| !selector.is_empty());
         name.into_iter().chain(given).collect::<Vec<_>>().join(",")

@@ -1,18 +1,28 @@
-//! The program: reads its flags and does what they say until it is told to stop: runs the server, shows what happens at
-//! one, or measures one.
+//! The program `keepwatch`: runs a server, watches a resource of any cluster, or measures a server.
+//!
+//! Unsafe code is denied but for one attribute: the allocator reads its settings from a symbol of a fixed name, which
+//! only an unsafe attribute can give to a static.
 
 mod signals;
+mod flags;
+mod configure;
 mod bench;
 mod kubeconfig;
 mod run;
 mod watch;
 
-use keepwatch::flags::{self, Command};
+use flags::Command;
 use std::process::ExitCode;
 
 /// A write makes and drops hundreds of small values; with the system's allocator they are a quarter of its cost.
 #[global_allocator]
 static ALLOCATOR: tikv_jemallocator::Jemalloc = tikv_jemallocator::Jemalloc;
+
+/// Few arenas, and memory that is not needed any more is given back within half a second, by a background thread.
+#[allow(unsafe_code, reason = "the allocator looks for this name, and nothing else has it")]
+#[unsafe(export_name = "_rjem_malloc_conf")]
+static ALLOCATOR_SETTINGS: &[u8; 69] =
+    b"narenas:2,background_thread:true,dirty_decay_ms:500,muzzy_decay_ms:0\0";
 
 fn main() -> ExitCode {
     match flags::parse(std::env::args_os()) {

@@ -1,17 +1,18 @@
 //! `keepwatch serve`: from its flags to a server, and the lines that it prints.
 
-use crate::signals::Signals;
-use keepwatch::{
-    Builder, Server, StartError,
+use crate::{
+    configure,
     flags::{Failure, Log, LogFormat, Serve, StorageKind},
+    signals::Signals,
 };
+use keepwatch::{Server, StartError};
 use std::{process::ExitCode, time::Instant};
 
 /// Runs until a signal comes.
 pub(crate) fn serve(flags: &Serve) -> Result<ExitCode, Failure> {
     let began = Instant::now();
     begin_log(&flags.log);
-    let builder = Builder::from_flags(flags)?;
+    let builder = configure::builder(flags)?;
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build();
     let runtime = runtime.map_err(|error| Failure::usage(format!("the server cannot run: {error}")))?;
     runtime.block_on(async {

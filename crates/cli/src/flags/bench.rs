@@ -8,19 +8,19 @@ use std::{path::PathBuf, time::Duration};
 /// What to measure, with which load, and what to make of it.
 #[derive(Clone, Debug, Args)]
 #[command(args_override_self = true)]
-pub struct Bench {
+pub(crate) struct Bench {
     /// What to run, in this order; see below. Without any a tour of all. With --compare, the files to compare.
     #[arg(value_name = "SCENARIO")]
-    pub names: Vec<String>,
+    pub(crate) names: Vec<String>,
     /// Measure the server that this names. Without it and --context a server is started for the purpose.
     #[arg(long, value_name = "FILE", help_heading = "Which server")]
-    pub kubeconfig: Option<PathBuf>,
+    pub(crate) kubeconfig: Option<PathBuf>,
     /// Which context of the kubeconfig, instead of its current one.
     #[arg(long, value_name = "NAME", help_heading = "Which server")]
-    pub context: Option<String>,
+    pub(crate) context: Option<String>,
     /// Processes to measure, separated by commas: those of that server, or more beside the one that is started.
     #[arg(long, value_name = "PIDS", value_delimiter = ',', help_heading = "Which server")]
-    pub pid: Vec<u32>,
+    pub(crate) pid: Vec<u32>,
     /// Where the server that is started keeps its objects.
     #[arg(
         long,
@@ -29,53 +29,53 @@ pub struct Bench {
         hide_possible_values = true,
         help_heading = "Which server"
     )]
-    pub storage: StorageKind,
+    pub(crate) storage: StorageKind,
     /// URLs of the etcd members that it uses, separated by commas.
     #[arg(
         long, value_name = "URLS", value_delimiter = ',', value_parser = values::etcd_server,
         help_heading = "Which server"
     )]
-    pub etcd_servers: Vec<String>,
+    pub(crate) etcd_servers: Vec<String>,
     /// Directory for its files, which stay; without it a temporary one.
     #[arg(long, value_name = "DIR", help_heading = "Which server")]
-    pub data_dir: Option<PathBuf>,
+    pub(crate) data_dir: Option<PathBuf>,
     /// Encrypt connections to it.
     #[arg(
         long, value_name = "BOOL", default_value = "true", default_missing_value = "true",
         num_args = 0..=1, require_equals = true, action = clap::ArgAction::Set, value_parser = values::boolean,
         help_heading = "Which server"
     )]
-    pub tls: bool,
+    pub(crate) tls: bool,
     /// How many objects there are.
     #[arg(long, value_name = "COUNT", default_value = "2000", value_parser = values::count, help_heading = "Load")]
-    pub objects: usize,
+    pub(crate) objects: usize,
     /// How large each is.
     #[arg(long, value_name = "BYTES", default_value = "2000", value_parser = values::count, help_heading = "Load")]
-    pub size: usize,
+    pub(crate) size: usize,
     /// Over how many namespaces they are spread.
     #[arg(long, value_name = "COUNT", default_value = "5", value_parser = values::count, help_heading = "Load")]
-    pub namespaces: usize,
+    pub(crate) namespaces: usize,
     /// How many watch at the same time.
     #[arg(long, value_name = "COUNT", default_value = "200", value_parser = values::count, help_heading = "Load")]
-    pub watchers: usize,
+    pub(crate) watchers: usize,
     /// How many informers fetch everything at the same time.
     #[arg(long, value_name = "COUNT", default_value = "20", value_parser = values::count, help_heading = "Load")]
-    pub informers: usize,
+    pub(crate) informers: usize,
     /// How many clients write, list and connect at the same time.
     #[arg(long, value_name = "COUNT", default_value = "16", value_parser = values::count, help_heading = "Load")]
-    pub concurrency: usize,
+    pub(crate) concurrency: usize,
     /// How many changes there are in a second while others watch.
     #[arg(long, value_name = "COUNT", default_value = "100", value_parser = values::count, help_heading = "Load")]
-    pub rate: usize,
+    pub(crate) rate: usize,
     /// How long each scenario goes on, about.
     #[arg(long, value_name = "DURATION", default_value = "8s", value_parser = values::duration, help_heading = "Load")]
-    pub duration: Duration,
+    pub(crate) duration: Duration,
     /// How many of a hundred watchers are slow, where that is measured.
     #[arg(long, value_name = "PERCENT", default_value = "20", value_parser = values::count, help_heading = "Load")]
-    pub slow_share: usize,
+    pub(crate) slow_share: usize,
     /// How many bytes a slow watcher reads in a second.
     #[arg(long, value_name = "BYTES", default_value = "20000", value_parser = values::count, help_heading = "Load")]
-    pub slow_rate: usize,
+    pub(crate) slow_rate: usize,
     /// What is spoken; with websocket only watches are.
     #[arg(
         long,
@@ -84,7 +84,7 @@ pub struct Bench {
         hide_possible_values = true,
         help_heading = "Load"
     )]
-    pub protocol: Spoken,
+    pub(crate) protocol: Spoken,
     /// What to call the results.
     #[arg(
         long,
@@ -93,16 +93,16 @@ pub struct Bench {
         hide_default_value = true,
         help_heading = "Output"
     )]
-    pub name: String,
+    pub(crate) name: String,
     /// Write the results to this file, which --compare reads; - prints them instead of the table.
     #[arg(long, value_name = "FILE", help_heading = "Output")]
-    pub json: Option<PathBuf>,
+    pub(crate) json: Option<PathBuf>,
     /// Write a page with plots to this file.
     #[arg(long, value_name = "FILE.html", help_heading = "Output")]
-    pub report: Option<PathBuf>,
+    pub(crate) report: Option<PathBuf>,
     /// Measure nothing, but compare the results in these files with those in the first.
     #[arg(long, help_heading = "Output")]
-    pub compare: bool,
+    pub(crate) compare: bool,
     /// Print this.
     #[arg(short, long, action = clap::ArgAction::HelpShort, help_heading = "Help")]
     help: Option<bool>,
@@ -116,7 +116,7 @@ pub(super) fn scenarios() -> String {
 
 /// What is spoken.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub enum Spoken {
+pub(crate) enum Spoken {
     /// HTTP/1.1.
     Http1,
     /// HTTP/2.
@@ -224,7 +224,7 @@ impl Bench {
     }
 
     /// What is to be run; everything if nothing is named.
-    pub fn scenarios(&self) -> Result<Vec<Scenario>, Failure> {
+    pub(crate) fn scenarios(&self) -> Result<Vec<Scenario>, Failure> {
         if self.names.is_empty() {
             return Ok(Scenario::ALL.to_vec());
         }

@@ -3,7 +3,7 @@
 
 use super::cluster::Cluster;
 use futures::future::try_join;
-use keepwatch::flags::Failure;
+use crate::flags::Failure;
 use kube_client::{
     Client,
     core::{
