@@ -1,14 +1,14 @@
-//! What is sent back: all at once, in pieces made one after the other, or as long as there are events.
+//! The bodies of answers: whole, in chunks that are encoded one after the other, or events without an end.
 //!
-//! Kept true: making pieces never keeps a thread from its other connections for long. What is costly to make is made by
-//! threads that may take their time; what is not is made in turns with everything else. Pieces that a client does not
-//! fetch in time are let go of, with all that they would have been made from.
+//! Kept true: encoding never keeps a thread from its other connections for long. Chunks that take time are encoded by the
+//! threads for large documents, cheap ones by the connection's own task, a few at a time. Chunks that a client does not
+//! read in time are dropped, with everything that they would have been encoded from.
 
 use crate::{
     auth::User,
+    connection_state::ConnectionState,
     indent::{Indenter, indented},
-    large,
-    serve::Line,
+    large_documents,
 };
 use bytes::Bytes;
 use flate2::{Compression, write::GzEncoder};
@@ -32,198 +32,200 @@ use tokio::{
 /// The body of an answer.
 pub struct Body {
     content: Content,
-    /// The connection that it is sent on, which has something to do for as long.
-    line: Option<Arc<Line>>,
+    /// The connection on which it is sent, which is not idle for as long.
+    connection: Option<Arc<ConnectionState>>,
 }
 
 enum Content {
-    /// All at once.
+    /// The whole body.
     Full(Option<Bytes>),
-    /// Pieces that are made when they are asked for.
-    Pieces(Making),
-    /// As long as there are events.
+    /// Chunks that are encoded when they are polled.
+    Chunks(ChunkStream),
+    /// Events, as long as there are any.
     Events(BoxStream<'static, Bytes>),
 }
 
-/// Pieces of a body, each made when the one before was sent.
-pub type Pieces = Box<dyn Iterator<Item = Bytes> + Send>;
+/// Chunks of a body, each encoded when the one before has been sent.
+pub type Chunks = Box<dyn Iterator<Item = Bytes> + Send>;
 
-/// A body ends before its end.
+/// The body ended early.
 #[derive(Debug)]
-pub struct CutShort;
+pub struct EndedEarly;
 
-impl fmt::Display for CutShort {
+impl fmt::Display for EndedEarly {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("the answer could not be made, or was not fetched in time")
     }
 }
 
-impl std::error::Error for CutShort {}
+impl std::error::Error for EndedEarly {}
 
-/// Pieces on their way.
-enum Making {
-    /// Cheap ones, and how many may be made before others have their turn.
-    InTurns { pieces: Pieces, left: usize },
-    /// Costly ones, of which none is being made.
-    Apart(Pieces, Option<Arc<User>>),
-    /// A costly one is being made.
-    Busy(JoinHandle<(Pieces, Option<Bytes>)>, Option<Arc<User>>),
-    /// Those that a client may fetch for some time only.
-    Lent(Lent),
-    /// There are no more, although not all were made.
+/// How chunks are encoded.
+enum ChunkStream {
+    /// By the task that polls, and how many more before other tasks run.
+    Inline { chunks: Chunks, left: usize },
+    /// By the threads for large documents; none is being encoded.
+    Offloaded(Chunks, Option<Arc<User>>),
+    /// By those threads, which are encoding one.
+    Running(JoinHandle<(Chunks, Option<Bytes>)>, Option<Arc<User>>),
+    /// Either way, and dropped at a deadline.
+    WithDeadline(DeadlineBody),
+    /// Not all chunks could be encoded.
     Failed,
-    /// All were made.
+    /// All chunks were encoded.
     Done,
 }
 
-/// Does something where what is costly is done, when it is the user's turn.
-fn apart<T: Send + 'static>(
+/// Runs work on the threads for large documents, within the user's limit.
+fn offload<T: Send + 'static>(
     user: Option<Arc<User>>,
     work: impl FnOnce() -> T + Send + 'static,
 ) -> JoinHandle<T> {
-    large::answers().spawn(async move {
-        let _turn = match &user {
-            Some(user) => large::ANSWER_TURNS.turn(user).await,
+    large_documents::answers().spawn(async move {
+        let _permit = match &user {
+            Some(user) => large_documents::ANSWERS_OF_USER.acquire(user).await,
             None => None,
         };
         work()
     })
 }
 
-type Made = Option<Result<Bytes, CutShort>>;
+type NextChunk = Option<Result<Bytes, EndedEarly>>;
 
-impl Making {
-    fn poll_next(&mut self, context: &mut Context<'_>) -> Poll<Made> {
+impl ChunkStream {
+    fn poll_next(&mut self, context: &mut Context<'_>) -> Poll<NextChunk> {
         loop {
-            match std::mem::replace(self, Making::Done) {
-                Making::InTurns { pieces, left: 0 } => {
-                    *self = Making::InTurns { pieces, left: PIECES_A_TURN };
+            match std::mem::replace(self, ChunkStream::Done) {
+                ChunkStream::Inline { chunks, left: 0 } => {
+                    *self = ChunkStream::Inline { chunks, left: INLINE_CHUNKS_MAX };
                     context.waker().wake_by_ref();
                     return Poll::Pending;
                 }
-                Making::InTurns { mut pieces, left } => {
-                    let piece = pieces.next();
-                    if piece.is_some() {
-                        *self = Making::InTurns { pieces, left: left - 1 };
+                ChunkStream::Inline { mut chunks, left } => {
+                    let chunk = chunks.next();
+                    if chunk.is_some() {
+                        *self = ChunkStream::Inline { chunks, left: left - 1 };
                     }
-                    return Poll::Ready(piece.map(Ok));
+                    return Poll::Ready(chunk.map(Ok));
                 }
-                Making::Apart(mut pieces, user) => {
-                    let job = apart(user.clone(), move || {
-                        let piece = pieces.next();
-                        (pieces, piece)
+                ChunkStream::Offloaded(mut chunks, user) => {
+                    let job = offload(user.clone(), move || {
+                        let chunk = chunks.next();
+                        (chunks, chunk)
                     });
-                    *self = Making::Busy(job, user);
+                    *self = ChunkStream::Running(job, user);
                 }
-                Making::Busy(mut job, user) => match Pin::new(&mut job).poll(context) {
+                ChunkStream::Running(mut job, user) => match Pin::new(&mut job).poll(context) {
                     Poll::Pending => {
-                        *self = Making::Busy(job, user);
+                        *self = ChunkStream::Running(job, user);
                         return Poll::Pending;
                     }
-                    // A job fails only if it panics or the server ends.
-                    Poll::Ready(Err(_)) => return Poll::Ready(Some(Err(CutShort))),
+                    // A job fails only if it panics or the runtime shuts down.
+                    Poll::Ready(Err(_)) => return Poll::Ready(Some(Err(EndedEarly))),
                     Poll::Ready(Ok((_, None))) => return Poll::Ready(None),
-                    Poll::Ready(Ok((pieces, Some(piece)))) => {
-                        *self = Making::Apart(pieces, user);
-                        return Poll::Ready(Some(Ok(piece)));
+                    Poll::Ready(Ok((chunks, Some(chunk)))) => {
+                        *self = ChunkStream::Offloaded(chunks, user);
+                        return Poll::Ready(Some(Ok(chunk)));
                     }
                 },
-                Making::Lent(lent) => {
-                    let next = lent.poll_next(context);
-                    *self = Making::Lent(lent);
+                ChunkStream::WithDeadline(body) => {
+                    let next = body.poll_next(context);
+                    *self = ChunkStream::WithDeadline(body);
                     return next;
                 }
-                Making::Failed => return Poll::Ready(Some(Err(CutShort))),
-                Making::Done => return Poll::Ready(None),
+                ChunkStream::Failed => return Poll::Ready(Some(Err(EndedEarly))),
+                ChunkStream::Done => return Poll::Ready(None),
             }
         }
     }
 }
 
-/// Pieces that are let go of when their time is up: a client that does not read asks for nothing more, so that somebody
-/// else has to look at the clock.
-struct Lent {
-    loan: Arc<Mutex<Option<Loan>>>,
+/// Chunks that are dropped at a deadline. A client that does not read causes no more polls, so a task of its own watches the
+/// time.
+struct DeadlineBody {
+    /// None after the deadline.
+    state: Arc<Mutex<Option<DeadlineState>>>,
     /// The connection that counts this stream if it stalls.
-    line: Option<Arc<Line>>,
-    until: AbortHandle,
+    connection: Option<Arc<ConnectionState>>,
+    watchdog: AbortHandle,
 }
 
-struct Loan {
-    pieces: Making,
-    /// What is held as long as the answer is being sent.
+struct DeadlineState {
+    chunks: ChunkStream,
+    /// Dropped with the chunks, such as a permit.
     _held: Box<dyn Any + Send>,
-    /// Who waits for the next piece, and has to be told that there is none.
+    /// Woken at the deadline if a chunk is awaited then.
     waiting: Option<Waker>,
-    /// When the client was given something, or waited for it.
-    busy_at: Instant,
-    /// Over which it is sent.
-    line: Option<Arc<Line>>,
+    /// When the client last received a chunk or waited for one.
+    active_at: Instant,
+    /// The connection on which the body is sent.
+    connection: Option<Arc<ConnectionState>>,
 }
 
-impl Lent {
-    fn new(pieces: Making, held: Box<dyn Any + Send>, deadline: Instant) -> Lent {
-        let loan = Loan { pieces, _held: held, waiting: None, busy_at: Instant::now(), line: None };
-        let loan = Arc::new(Mutex::new(Some(loan)));
-        let lent = Arc::clone(&loan);
-        let until = tokio::spawn(async move {
-            let loan = loop {
-                let due = match &*lent.lock() {
-                    Some(loan) => loan.due().min(deadline),
+impl DeadlineBody {
+    fn new(chunks: ChunkStream, held: Box<dyn Any + Send>, deadline: Instant) -> DeadlineBody {
+        let state =
+            DeadlineState { chunks, _held: held, waiting: None, active_at: Instant::now(), connection: None };
+        let state = Arc::new(Mutex::new(Some(state)));
+        let watched = Arc::clone(&state);
+        let watchdog = tokio::spawn(async move {
+            let expired = loop {
+                let due = match &*watched.lock() {
+                    Some(state) => state.due().min(deadline),
                     None => return,
                 };
                 tokio::time::sleep_until(due).await;
-                let mut lent = lent.lock();
-                if let Some(loan) = lent.take_if(|loan| loan.due().min(deadline) <= Instant::now()) {
+                let mut watched = watched.lock();
+                if let Some(state) = watched.take_if(|state| state.due().min(deadline) <= Instant::now()) {
                     // Under the lock, so that the end of the stream is not counted before its stall.
-                    if let Some(line) = &loan.line {
-                        line.stream_stalled();
+                    if let Some(connection) = &state.connection {
+                        connection.stream_stalled();
                     }
-                    break loan;
+                    break state;
                 }
             };
-            if let Some(waiting) = loan.waiting {
+            if let Some(waiting) = expired.waiting {
                 waiting.wake();
             }
         });
-        Lent { loan, line: None, until: until.abort_handle() }
+        DeadlineBody { state, connection: None, watchdog: watchdog.abort_handle() }
     }
 
-    fn poll_next(&self, context: &mut Context<'_>) -> Poll<Made> {
-        let mut loan = self.loan.lock();
-        let Some(loan) = &mut *loan else { return Poll::Ready(Some(Err(CutShort))) };
-        let next = loan.pieces.poll_next(context);
-        loan.waiting = next.is_pending().then(|| context.waker().clone());
-        loan.busy_at = Instant::now();
+    fn poll_next(&self, context: &mut Context<'_>) -> Poll<NextChunk> {
+        let mut state = self.state.lock();
+        let Some(state) = &mut *state else { return Poll::Ready(Some(Err(EndedEarly))) };
+        let next = state.chunks.poll_next(context);
+        state.waiting = next.is_pending().then(|| context.waker().clone());
+        state.active_at = Instant::now();
         next
     }
 }
 
-impl Loan {
-    /// When it is let go of if nothing happens until then. One for whom a piece is being made does read.
+impl DeadlineState {
+    /// When the client counts as stalled if nothing happens until then. A client that waits for a chunk does read.
     fn due(&self) -> Instant {
-        let since = if self.waiting.is_some() { Instant::now() } else { self.busy_at };
+        let since = if self.waiting.is_some() { Instant::now() } else { self.active_at };
         since + STALL_MAX
     }
 }
 
-impl Drop for Lent {
+impl Drop for DeadlineBody {
     fn drop(&mut self) {
-        self.until.abort();
-        if let Some(line) = &self.line
-            && self.loan.lock().is_none()
+        self.watchdog.abort();
+        if let Some(connection) = &self.connection
+            && self.state.lock().is_none()
         {
-            line.stalled_stream_ended();
+            connection.stalled_stream_ended();
         }
     }
 }
 
-/// How long a client may take to read a piece.
+/// How long a client may take to read a chunk.
 const STALL_MAX: Duration = Duration::from_secs(10);
-/// From what size on an answer that is there as a whole is sent in pieces, and how large these are.
+/// From what size on a whole body is sent in chunks, and how large these are.
 const WHOLE_BYTES_MAX: usize = 64 << 10;
-/// How many cheap pieces are made at a time: they take a fraction of a millisecond, and waking a thread is not free.
-const PIECES_A_TURN: usize = 4;
+/// How many cheap chunks are encoded at a time: they take a fraction of a millisecond, and waking a thread is not free.
+const INLINE_CHUNKS_MAX: usize = 4;
 
 /// From what size on an answer is compressed for clients that can read that.
 const GZIP_BYTES_MIN: usize = 128 << 10;
@@ -234,26 +236,26 @@ impl Body {
         Content::Full(None).into()
     }
 
-    /// As long as there are events.
+    /// Events, as long as there are any.
     pub fn events(events: BoxStream<'static, Bytes>) -> Body {
         Content::Events(events).into()
     }
 
-    /// Pieces that are made by copying.
-    pub fn cheap(pieces: Pieces) -> Body {
-        Content::Pieces(Making::InTurns { pieces, left: PIECES_A_TURN }).into()
+    /// Chunks that are cheap to encode, as by copying.
+    pub fn inline(chunks: Chunks) -> Body {
+        Content::Chunks(ChunkStream::Inline { chunks, left: INLINE_CHUNKS_MAX }).into()
     }
 
-    /// Pieces that take time to make.
-    pub fn costly(pieces: Pieces) -> Body {
-        Content::Pieces(Making::Apart(pieces, None)).into()
+    /// Chunks that take time to encode.
+    pub fn offloaded(chunks: Chunks) -> Body {
+        Content::Chunks(ChunkStream::Offloaded(chunks, None)).into()
     }
 
-    /// The same, made when it is the user's turn, if it takes time to make.
-    pub(crate) fn made_for(self, user: &Arc<User>) -> Body {
+    /// The same body; if it takes time to encode, it counts as this user's.
+    pub(crate) fn on_behalf_of(self, user: &Arc<User>) -> Body {
         match self.content {
-            Content::Pieces(Making::Apart(pieces, _)) => {
-                Content::Pieces(Making::Apart(pieces, Some(Arc::clone(user)))).into()
+            Content::Chunks(ChunkStream::Offloaded(chunks, _)) => {
+                Content::Chunks(ChunkStream::Offloaded(chunks, Some(Arc::clone(user)))).into()
             }
             other => other.into(),
         }
@@ -263,39 +265,42 @@ impl Body {
     pub fn indented(self) -> Body {
         match self.content {
             Content::Full(Some(bytes)) => Body::from(indented(&bytes)),
-            Content::Pieces(Making::InTurns { pieces, .. } | Making::Apart(pieces, _)) => {
+            Content::Chunks(ChunkStream::Inline { chunks, .. } | ChunkStream::Offloaded(chunks, _)) => {
                 let mut indenter = Indenter::default();
-                Body::costly(Box::new(pieces.map(move |piece| indenter.indent(&piece).into())))
+                Body::offloaded(Box::new(chunks.map(move |chunk| indenter.indent(&chunk).into())))
             }
             other => other.into(),
         }
     }
 
-    /// The same, but what is still to be sent of it after some time is not sent. Something is held until then.
-    pub(crate) fn lent(self, held: impl Send + 'static, deadline: Instant) -> Body {
+    /// The same body, which ends early at the deadline. `held` is dropped with it.
+    pub(crate) fn with_deadline(self, held: impl Send + 'static, deadline: Instant) -> Body {
         match self.content {
-            Content::Pieces(making) => {
-                Content::Pieces(Making::Lent(Lent::new(making, Box::new(held), deadline))).into()
-            }
+            Content::Chunks(making) => Content::Chunks(ChunkStream::WithDeadline(DeadlineBody::new(
+                making,
+                Box::new(held),
+                deadline,
+            )))
+            .into(),
             Content::Full(Some(bytes)) if bytes.len() > WHOLE_BYTES_MAX => {
-                Body::cheap(Box::new(slices(bytes, WHOLE_BYTES_MAX))).lent(held, deadline)
+                Body::inline(Box::new(slices(bytes, WHOLE_BYTES_MAX))).with_deadline(held, deadline)
             }
             other => other.into(),
         }
     }
 
-    /// Tells on which connection it is sent.
-    pub(crate) fn sent_on(&mut self, line: Arc<Line>) {
-        if let Content::Pieces(Making::Lent(lent)) = &mut self.content
-            && let Some(loan) = &mut *lent.loan.lock()
+    /// Sets the connection on which the body is sent.
+    pub(crate) fn set_connection(&mut self, connection: Arc<ConnectionState>) {
+        if let Content::Chunks(ChunkStream::WithDeadline(body)) = &mut self.content
+            && let Some(state) = &mut *body.state.lock()
         {
-            loan.line = Some(Arc::clone(&line));
-            lent.line = Some(Arc::clone(&line));
+            state.connection = Some(Arc::clone(&connection));
+            body.connection = Some(Arc::clone(&connection));
         }
-        self.line = Some(line);
+        self.connection = Some(connection);
     }
 
-    /// Whether it goes on for as long as somebody listens.
+    /// Whether it is a watch, which has no end of its own.
     pub fn is_endless(&self) -> bool {
         matches!(self.content, Content::Events(_))
     }
@@ -304,14 +309,14 @@ impl Body {
     pub async fn compressed(self) -> (Body, bool) {
         match self.content {
             Content::Full(Some(bytes)) if bytes.len() > GZIP_BYTES_MIN => {
-                (Body::costly(Box::new(Gzip::new(Box::new(slices(bytes, GZIP_INPUT_BYTES))))), true)
+                (Body::offloaded(Box::new(Gzip::new(Box::new(slices(bytes, GZIP_INPUT_BYTES))))), true)
             }
-            Content::Pieces(Making::InTurns { pieces, .. }) => compressed(pieces),
-            Content::Pieces(Making::Apart(pieces, user)) => {
-                match apart(user, move || compressed(pieces)).await {
+            Content::Chunks(ChunkStream::Inline { chunks, .. }) => compressed(chunks),
+            Content::Chunks(ChunkStream::Offloaded(chunks, user)) => {
+                match offload(user, move || compressed(chunks)).await {
                     Ok(compressed) => compressed,
-                    // It panicked, or the server ends.
-                    Err(_) => (Content::Pieces(Making::Failed).into(), false),
+                    // The job panicked, or the runtime shuts down.
+                    Err(_) => (Content::Chunks(ChunkStream::Failed).into(), false),
                 }
             }
             other => (other.into(), false),
@@ -319,27 +324,27 @@ impl Body {
     }
 }
 
-/// Pieces, compressed if they are large together.
-fn compressed(mut pieces: Pieces) -> (Body, bool) {
+/// Chunks, compressed if they are large together.
+fn compressed(mut chunks: Chunks) -> (Body, bool) {
     let mut first = Vec::new();
     while first.len() <= GZIP_BYTES_MIN {
-        match pieces.next() {
-            Some(piece) => first.extend_from_slice(&piece),
+        match chunks.next() {
+            Some(chunk) => first.extend_from_slice(&chunk),
             None => return (Body::from(first), false),
         }
     }
-    let all = std::iter::once(Bytes::from(first)).chain(pieces);
-    (Body::costly(Box::new(Gzip::new(Box::new(all)))), true)
+    let all = std::iter::once(Bytes::from(first)).chain(chunks);
+    (Body::offloaded(Box::new(Gzip::new(Box::new(all)))), true)
 }
 
-/// All bytes, in pieces of a size.
+/// All bytes, in slices of this size.
 fn slices(mut bytes: Bytes, size: usize) -> impl Iterator<Item = Bytes> + Send {
     std::iter::from_fn(move || (!bytes.is_empty()).then(|| bytes.split_to(size.min(bytes.len()))))
 }
 
 impl From<Content> for Body {
     fn from(content: Content) -> Body {
-        Body { content, line: None }
+        Body { content, connection: None }
     }
 }
 
@@ -359,7 +364,7 @@ impl fmt::Debug for Body {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self.content {
             Content::Full(_) => "Full",
-            Content::Pieces(_) => "Pieces",
+            Content::Chunks(_) => "Chunks",
             Content::Events(_) => "Events",
         })
     }
@@ -367,18 +372,18 @@ impl fmt::Debug for Body {
 
 impl http_body::Body for Body {
     type Data = Bytes;
-    type Error = CutShort;
+    type Error = EndedEarly;
 
     fn poll_frame(
         self: Pin<&mut Self>,
         context: &mut Context<'_>,
-    ) -> Poll<Option<Result<Frame<Bytes>, CutShort>>> {
+    ) -> Poll<Option<Result<Frame<Bytes>, EndedEarly>>> {
         let next = match &mut self.get_mut().content {
             Content::Full(bytes) => bytes.take().map(Ok),
-            Content::Pieces(pieces) => ready!(pieces.poll_next(context)),
+            Content::Chunks(chunks) => ready!(chunks.poll_next(context)),
             Content::Events(events) => ready!(events.as_mut().poll_next(context)).map(Ok),
         };
-        Poll::Ready(next.map(|made| made.map(Frame::data)))
+        Poll::Ready(next.map(|chunk| chunk.map(Frame::data)))
     }
 
     fn is_end_stream(&self) -> bool {
@@ -395,22 +400,22 @@ impl http_body::Body for Body {
     }
 }
 
-/// Compresses pieces as they come.
+/// Compresses chunks as they come.
 struct Gzip {
-    pieces: Pieces,
+    chunks: Chunks,
     encoder: Option<GzEncoder<Vec<u8>>>,
 }
 
 impl Gzip {
-    fn new(pieces: Pieces) -> Gzip {
-        Gzip { pieces, encoder: Some(GzEncoder::new(Vec::new(), Compression::fast())) }
+    fn new(chunks: Chunks) -> Gzip {
+        Gzip { chunks, encoder: Some(GzEncoder::new(Vec::new(), Compression::fast())) }
     }
 }
 
-/// How much is compressed at once of what is there as a whole.
+/// How many bytes of a whole body are compressed at a time.
 const GZIP_INPUT_BYTES: usize = 128 << 10;
-/// How much is compressed before it is sent.
-const GZIP_PIECE_BYTES: usize = 16 << 10;
+/// How many compressed bytes are sent at a time.
+const GZIP_CHUNK_BYTES: usize = 16 << 10;
 
 impl Iterator for Gzip {
     type Item = Bytes;
@@ -418,12 +423,12 @@ impl Iterator for Gzip {
     fn next(&mut self) -> Option<Bytes> {
         loop {
             let encoder = self.encoder.as_mut()?;
-            let Some(piece) = self.pieces.next() else {
+            let Some(chunk) = self.chunks.next() else {
                 let rest = self.encoder.take()?.finish().expect("writing to memory does not fail");
                 return Some(rest.into());
             };
-            encoder.write_all(&piece).expect("writing to memory does not fail");
-            if encoder.get_ref().len() >= GZIP_PIECE_BYTES {
+            encoder.write_all(&chunk).expect("writing to memory does not fail");
+            if encoder.get_ref().len() >= GZIP_CHUNK_BYTES {
                 return Some(std::mem::take(encoder.get_mut()).into());
             }
         }
@@ -435,8 +440,8 @@ mod tests {
     use super::*;
     use std::{io::Read, sync::atomic::Ordering};
 
-    fn pieces(count: usize) -> Body {
-        Body::cheap(Box::new((0..count).map(|n| Bytes::from(vec![b'a' + (n % 26) as u8; 10_000]))))
+    fn chunks(count: usize) -> Body {
+        Body::inline(Box::new((0..count).map(|n| Bytes::from(vec![b'a' + (n % 26) as u8; 10_000]))))
     }
 
     async fn all(body: Body) -> Vec<u8> {
@@ -445,16 +450,16 @@ mod tests {
 
     #[tokio::test]
     async fn what_is_small_is_sent_as_it_is() {
-        for body in [pieces(3), Body::from(vec![1; 100_000])] {
+        for body in [chunks(3), Body::from(vec![1; 100_000])] {
             let (body, compressed) = body.compressed().await;
             assert!(!compressed && !all(body).await.is_empty());
         }
     }
 
     #[tokio::test]
-    async fn what_is_large_is_compressed_and_reads_the_same() {
-        let plain = all(pieces(50)).await;
-        for body in [pieces(50), Body::from(plain.clone())] {
+    async fn large_bodies_are_compressed_and_decompress_to_the_same() {
+        let plain = all(chunks(50)).await;
+        for body in [chunks(50), Body::from(plain.clone())] {
             let (body, compressed) = body.compressed().await;
             assert!(compressed);
             let (bytes, mut text) = (all(body).await, Vec::new());
@@ -464,15 +469,15 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn costly_pieces_come_in_order() {
-        let made = Body::costly(Box::new((0..100_u8).map(|n| Bytes::from(vec![n]))));
+    async fn offloaded_chunks_come_in_order() {
+        let made = Body::offloaded(Box::new((0..100_u8).map(|n| Bytes::from(vec![n]))));
         assert_eq!(all(made).await, (0..100).collect::<Vec<u8>>());
     }
 
     #[tokio::test(start_paused = true)]
-    async fn what_is_not_fetched_in_time_is_let_go_of() {
+    async fn a_body_that_is_not_read_by_its_deadline_is_dropped() {
         let held = Arc::new(());
-        let mut body = pieces(3).lent(Arc::clone(&held), Instant::now() + Duration::from_secs(15));
+        let mut body = chunks(3).with_deadline(Arc::clone(&held), Instant::now() + Duration::from_secs(15));
         let mut next = async || http_body_util::BodyExt::frame(&mut body).await;
         assert!(next().await.unwrap().is_ok());
         tokio::time::sleep(Duration::from_secs(9)).await;
@@ -482,12 +487,12 @@ mod tests {
         assert!(next().await.unwrap().is_err());
     }
 
-    /// A client that reads one answer and not another must not keep what that one is made from.
+    /// A client that reads one answer and not another must not keep the other's sources in memory.
     #[tokio::test(start_paused = true)]
-    async fn what_is_not_fetched_for_some_time_is_let_go_of() {
-        for body in [pieces(300), Body::from(vec![1; 10 * WHOLE_BYTES_MAX])] {
+    async fn a_body_that_stalls_is_dropped() {
+        for body in [chunks(300), Body::from(vec![1; 10 * WHOLE_BYTES_MAX])] {
             let held = Arc::new(());
-            let mut body = body.lent(Arc::clone(&held), Instant::now() + Duration::from_secs(3600));
+            let mut body = body.with_deadline(Arc::clone(&held), Instant::now() + Duration::from_secs(3600));
             let mut next = async || http_body_util::BodyExt::frame(&mut body).await;
             for _ in 0..5 {
                 assert!(next().await.unwrap().is_ok());
@@ -501,38 +506,38 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn who_waits_for_a_piece_is_told_that_time_is_up() {
+    async fn a_reader_that_waits_for_a_chunk_is_woken_at_the_deadline() {
         let (go_on, wait) = std::sync::mpsc::channel::<()>();
         let slow =
-            Body::costly(Box::new(std::iter::from_fn(move || wait.recv().ok().map(|()| Bytes::new()))));
-        let mut body = slow.lent((), Instant::now() + Duration::from_millis(50));
-        // By a task of its own, which nobody wakes but the body: this one's timeout would ask again by itself.
+            Body::offloaded(Box::new(std::iter::from_fn(move || wait.recv().ok().map(|()| Bytes::new()))));
+        let mut body = slow.with_deadline((), Instant::now() + Duration::from_millis(50));
+        // In a task of its own, which only the body wakes: the timeout of this task would poll again by itself.
         let next = tokio::spawn(async move { http_body_util::BodyExt::frame(&mut body).await });
         let next = tokio::time::timeout(Duration::from_secs(20), next).await;
-        assert!(next.expect("it does not wait for ever").unwrap().unwrap().is_err());
+        assert!(next.expect("the body ends").unwrap().unwrap().is_err());
         drop(go_on);
     }
 
     /// One connection may serve a client for days: streams that stalled and ended must not add up.
     #[tokio::test(start_paused = true)]
     async fn a_stalled_stream_counts_until_it_ends() {
-        let line = Arc::new(Line { shared: true, ..Line::default() });
-        let mut body = pieces(3).lent((), Instant::now() + Duration::from_secs(3600));
-        body.sent_on(Arc::clone(&line));
-        let mut read = pieces(3).lent((), Instant::now() + Duration::from_secs(3600));
-        read.sent_on(Arc::clone(&line));
+        let connection = ConnectionState::new(true);
+        let mut body = chunks(3).with_deadline((), Instant::now() + Duration::from_secs(3600));
+        body.set_connection(Arc::clone(&connection));
+        let mut read = chunks(3).with_deadline((), Instant::now() + Duration::from_secs(3600));
+        read.set_connection(Arc::clone(&connection));
         all(read).await;
         assert!(http_body_util::BodyExt::frame(&mut body).await.unwrap().is_ok());
         tokio::time::sleep(STALL_MAX + Duration::from_secs(1)).await;
-        assert_eq!(line.stalled.load(Ordering::Relaxed), 1);
+        assert_eq!(connection.stalled.load(Ordering::Relaxed), 1);
         drop(body);
-        assert_eq!(line.stalled.load(Ordering::Relaxed), 0);
+        assert_eq!(connection.stalled.load(Ordering::Relaxed), 0);
     }
 
     #[tokio::test]
-    async fn what_was_fetched_holds_nothing() {
+    async fn a_body_that_was_read_holds_nothing() {
         let held = Arc::new(());
-        let body = pieces(3).lent(Arc::clone(&held), Instant::now() + Duration::from_secs(60));
+        let body = chunks(3).with_deadline(Arc::clone(&held), Instant::now() + Duration::from_secs(60));
         assert_eq!(all(body).await.len(), 30_000);
         while Arc::strong_count(&held) > 1 {
             tokio::task::yield_now().await;

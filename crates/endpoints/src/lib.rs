@@ -1,30 +1,36 @@
-//! The HTTP side of Keepwatch: which path means what, who may ask, and in which form the answer goes out.
+//! The HTTP side of Keepwatch: paths, authentication, authorization, limits, and the forms of answers.
 //!
-//! A request passes through `serve` (the connection), `api` (the one gate: who, how many, whether allowed), `handlers`
-//! (what is done) and `render` (how it is shown). What the rules for objects are is the registry's affair.
+//! A request passes through `serve` (the connection), `api` (the gate: authentication, authorization, limits), `handlers`
+//! (the operation) and `render` (the form of the answer). The registry has the rules for objects.
+//!
+//! Tests of a module stand in it. Tests over real connections need a whole server and stand in `crates/keepwatch/tests`.
 
-pub mod request_info;
-pub mod negotiation;
+pub mod serve;
+mod connection_state;
+mod h2_task;
+mod write_coalescer;
+mod request_line;
+mod host;
+pub mod api;
 pub mod auth;
 pub mod origins;
-pub mod indent;
-mod large;
-mod shares;
-pub mod body;
-mod host;
-mod request_line;
-mod gather;
-mod together;
-pub mod render;
-pub mod stopping;
+mod fair_semaphore;
+mod large_documents;
+mod request_context;
+pub mod request_info;
+pub mod query;
+pub mod negotiation;
+mod handlers;
 pub mod watch;
+pub mod render;
+pub mod indent;
+pub mod body;
+mod respond;
 pub mod discovery;
 pub mod openapi;
-pub mod metrics;
 pub mod health;
-pub mod query;
-pub mod api;
-mod handlers;
-pub mod serve;
+pub mod metrics;
+pub mod shutdown;
+pub mod shutdown_signal;
 
 pub use api::{Api, ApiOptions};

@@ -1,8 +1,9 @@
 //! Which web pages may talk to the server from a browser.
 
-use std::fmt;
-
+use crate::watch::websocket;
+use http::{HeaderMap, HeaderName, HeaderValue, Method, Uri, header};
 use regex_lite::Regex;
+use std::fmt;
 
 /// What makes an entry an expression rather than an origin; dots stand in both.
 const EXPRESSION_MARKS: [char; 12] = ['^', '$', '*', '+', '?', '(', ')', '[', ']', '{', '|', '\\'];
@@ -75,6 +76,50 @@ impl Origin {
             return Err(InvalidOrigin(text));
         }
         Ok(Origin::Matching(expression))
+    }
+}
+
+pub(crate) const FOREIGN_ORIGIN: &str = "a client certificate does not count for a page of another origin, unless \
+                              --cors-allowed-origins allows it";
+
+/// Whether a page of a foreign origin could do harm with this request: writes take effect although the page does not see
+/// the answer, and the answers of WebSockets are visible to every page.
+pub(crate) fn is_dangerous(method: &Method, headers: &HeaderMap) -> bool {
+    !matches!(*method, Method::GET | Method::HEAD | Method::OPTIONS) || websocket::is_upgrade(headers)
+}
+
+/// Whether a browser says that the request comes from a page of another origin that is not allowed.
+pub(crate) fn is_cross_origin(headers: &HeaderMap, uri: &Uri, allowed: &AllowedOrigins) -> bool {
+    let text = |name: HeaderName| headers.get(name).map(|value| value.to_str().unwrap_or_default());
+    let Some(origin) = text(header::ORIGIN) else {
+        return text(HeaderName::from_static("sec-fetch-site")) == Some("cross-site");
+    };
+    let host = uri.authority().map(http::uri::Authority::as_str).or_else(|| text(header::HOST));
+    let is_same = origin
+        .strip_prefix("https://")
+        .zip(host)
+        .is_some_and(|(own, host)| without_port(own).eq_ignore_ascii_case(without_port(host)));
+    !is_same && !allowed.allows(origin)
+}
+
+/// A host without the default port of `https`.
+fn without_port(host: &str) -> &str {
+    host.strip_suffix(":443").unwrap_or(host)
+}
+
+/// Adds the headers by which a browser lets a page of this origin see the answer.
+pub(crate) fn allow(headers: &mut HeaderMap, origin: HeaderValue) {
+    headers.insert(header::ACCESS_CONTROL_ALLOW_ORIGIN, origin);
+    for (name, value) in [
+        (header::ACCESS_CONTROL_ALLOW_METHODS, "POST, GET, OPTIONS, PUT, DELETE, PATCH"),
+        (
+            header::ACCESS_CONTROL_ALLOW_HEADERS,
+            "Content-Type, Content-Length, Accept-Encoding, X-CSRF-Token, Authorization, X-Requested-With, If-Modified-Since",
+        ),
+        (header::ACCESS_CONTROL_EXPOSE_HEADERS, "Date"),
+        (header::ACCESS_CONTROL_ALLOW_CREDENTIALS, "true"),
+    ] {
+        headers.insert(name, HeaderValue::from_static(value));
     }
 }
 

@@ -4,7 +4,7 @@
 //! made piece by piece, so that a long one is never in memory as a whole (but for Protobuf, which says its length first).
 
 use crate::{
-    body::{Body, Pieces},
+    body::{Body, Chunks},
     indent::indented,
     negotiation::{Form, MetaVersion, ShownAs},
 };
@@ -290,7 +290,7 @@ impl Renderer {
         );
         let head = list_head(&self.resource.list_kind(), &self.resource.api_version(), meta);
         let write = move |out: &mut Vec<u8>, object: &Object| write_item(out, object, own.as_bytes());
-        Body::cheap(pieces(head, list, b",", write, JSON_FOOT))
+        Body::inline(pieces(head, list, b",", write, JSON_FOOT))
     }
 
     /// A list with items, its fields in the order in which all YAML is written here.
@@ -301,7 +301,7 @@ impl Renderer {
         let write = move |out: &mut Vec<u8>, object: &Object| {
             out.extend_from_slice(&yaml(&Value::Array(vec![own.item(object)])));
         };
-        Body::costly(pieces(head.into_bytes(), list, b"", write, foot))
+        Body::offloaded(pieces(head.into_bytes(), list, b"", write, foot))
     }
 
     fn protobuf_list(&self, list: &[Object], meta: &ListMeta) -> Body {
@@ -330,7 +330,7 @@ impl Renderer {
             let document = own.converted(Shown::from(object).document());
             out.extend_from_slice(own.row(version, &document, now).to_string().as_bytes());
         };
-        Body::costly(pieces(head.into_bytes(), list, b",", write, JSON_FOOT))
+        Body::offloaded(pieces(head.into_bytes(), list, b",", write, JSON_FOOT))
     }
 
     fn partial_list(&self, version: MetaVersion, list: Vec<Object>, meta: ListMeta) -> Body {
@@ -355,7 +355,7 @@ impl Renderer {
         let write = move |out: &mut Vec<u8>, object: &Object| {
             out.extend_from_slice(shown(object).to_string().as_bytes());
         };
-        Body::costly(pieces(head, list, b",", write, JSON_FOOT))
+        Body::offloaded(pieces(head, list, b",", write, JSON_FOOT))
     }
 
     /// An object of an event, without a newline. `first` is the first event of a watch, which alone shows the columns.
@@ -441,7 +441,7 @@ pub fn wrap_status(out: &mut Vec<u8>, status: &Status) {
 fn protobuf_list(api_version: &str, kind: &str, meta: &ListMeta, items: Vec<u8>) -> Body {
     let mut head = Vec::new();
     protobuf::list_header(&mut head, api_version, kind, meta, items.len());
-    Body::cheap(Box::new([Bytes::from(head), Bytes::from(items)].into_iter()))
+    Body::inline(Box::new([Bytes::from(head), Bytes::from(items)].into_iter()))
 }
 
 fn enveloped_partial(out: &mut Vec<u8>, version: MetaVersion, partial: &Value) {
@@ -524,7 +524,7 @@ fn pieces(
     between: &'static [u8],
     write: impl Fn(&mut Vec<u8>, &Object) + Send + 'static,
     foot: Bytes,
-) -> Pieces {
+) -> Chunks {
     let mut items = items.into_iter().enumerate();
     let mut next = Some(head);
     Box::new(std::iter::from_fn(move || {

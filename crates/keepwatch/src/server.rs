@@ -18,8 +18,9 @@ use keepwatch_endpoints::{
     auth::Authenticator,
     health::{Check, Health},
     metrics::Gathered,
-    serve::{Ending, Listening},
-    stopping::Stopping,
+    serve::Listening,
+    shutdown::Shutdown,
+    shutdown_signal::ShutdownSignal,
 };
 use keepwatch_registry::{Registry, kinds::Resource, namespaces};
 use keepwatch_storage::{Backend, ResourcePrefix, Storage, Store, StoreOptions};
@@ -56,7 +57,7 @@ pub struct Server {
     kubeconfig: String,
     kubeconfig_path: Option<PathBuf>,
     store: Opened,
-    ending: Ending,
+    shutdown: Shutdown,
     caches: Arc<Vec<Arc<Cacher>>>,
     tasks: Vec<JoinHandle<()>>,
     own_objects: OwnObjects,
@@ -135,7 +136,7 @@ impl Server {
     /// Takes no new requests, finishes those under way, ends watches, and lets go of the store.
     pub async fn stop(mut self) {
         self.own_objects.leave().await;
-        self.ending.stop(DRAIN_MAX).await;
+        self.shutdown.stop(DRAIN_MAX).await;
         self.end().await;
     }
 
@@ -151,7 +152,7 @@ impl Server {
 
 impl Drop for Server {
     fn drop(&mut self) {
-        self.ending.abandon();
+        self.shutdown.abandon();
         self.own_objects.task.abort();
         for task in &self.tasks {
             task.abort();
@@ -209,7 +210,7 @@ pub(crate) async fn start(mut builder: Builder) -> Result<Server, StartError> {
     let reachable = (pki::endpoint_address(advertised.ip()), advertised.port());
     registry.bootstrap(reachable).await.map_err(|status| StartError::Bootstrap(Box::new(status)))?;
 
-    let ending = Ending::default();
+    let shutdown = Shutdown::default();
     let kubeconfig = pki.kubeconfig(address, &trusted);
     let kubeconfig_path = match &builder.data_dir {
         Some(directory) => Some(pki.write_kubeconfig(directory, address, &trusted)?),
@@ -221,16 +222,16 @@ pub(crate) async fn start(mut builder: Builder) -> Result<Server, StartError> {
         tasks.push(tokio::spawn(namespaces::empty_deleted_namespaces(Arc::clone(&registry))));
     }
     let tokens = ServiceAccountTokens::new(SigningKey::read(&pki.token_key)?, Arc::clone(&registry));
-    let health = health(&registry, &caches, &backend, &ending.stopping);
+    let health = health(&registry, &caches, &backend, &shutdown.signal);
     let limits = builder.limits;
     let metrics = Gathered::new(metrics, move || {
         let backend = Arc::clone(&backend);
         async move { backend.size_bytes().await.ok().flatten() }
     })?;
-    let api = api(builder, registry, tokens, health, metrics, advertised, &ending)?;
+    let api = api(builder, registry, tokens, health, metrics, advertised, &shutdown)?;
     let mut listen_on = |listener, tls| {
         let listening =
-            Listening { listener, tls, api: Arc::clone(&api), ending: ending.clone(), limits };
+            Listening { listener, tls, api: Arc::clone(&api), shutdown: shutdown.clone(), limits };
         tasks.push(tokio::spawn(listening.serve()));
     };
     listen_on(listener, Some(tls));
@@ -244,7 +245,7 @@ pub(crate) async fn start(mut builder: Builder) -> Result<Server, StartError> {
         kubeconfig,
         kubeconfig_path,
         store,
-        ending,
+        shutdown,
         caches,
         tasks,
         own_objects,
@@ -351,7 +352,7 @@ fn health(
     registry: &Arc<Registry>,
     caches: &Caches,
     backend: &Arc<dyn Backend>,
-    stopping: &Stopping,
+    stopping: &ShutdownSignal,
 ) -> Health {
     let (registry, caches, stopping) = (Arc::clone(registry), Arc::clone(caches), stopping.clone());
     let backend = Arc::clone(backend);
@@ -374,7 +375,7 @@ fn health(
         async move { takes_writes }
     };
     let goes_on = move || {
-        let goes_on = !stopping.is_stopping();
+        let goes_on = !stopping.is_set();
         async move { goes_on }
     };
     Health::new([
@@ -393,7 +394,7 @@ fn api(
     health: Health,
     metrics: Gathered,
     advertised: SocketAddr,
-    ending: &Ending,
+    shutdown: &Shutdown,
 ) -> Result<Arc<Api>, StartError> {
     let mut authenticator = Authenticator::default();
     for own in builder.tokens.drain(..) {
@@ -416,7 +417,7 @@ fn api(
         tokens: Some(Arc::new(tokens)),
         health,
         metrics,
-        ending: ending.clone(),
+        shutdown: shutdown.clone(),
     };
     Ok(Arc::new(Api::new(parts)?))
 }

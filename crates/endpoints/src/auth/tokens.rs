@@ -70,10 +70,10 @@ impl StaticTokens {
     fn add(&mut self, line: usize, fields: Vec<String>) -> Result<(), TokenFileError> {
         let [token, name, uid, rest @ ..] = fields.as_slice() else {
             let fault = format!("needs at least 3 columns (token, user name, uid) and has {}", fields.len());
-            return Err(TokenFileError::Line { line, fault });
+            return Err(TokenFileError::ConnectionState { line, fault });
         };
         if name.is_empty() {
-            return Err(TokenFileError::Line { line, fault: "the user name is empty".to_owned() });
+            return Err(TokenFileError::ConnectionState { line, fault: "the user name is empty".to_owned() });
         }
         if token.is_empty() {
             tracing::warn!(line, "an empty token in the token file is passed over");
@@ -123,7 +123,7 @@ pub enum TokenFileError {
     /// It cannot be read.
     Unreadable(io::Error),
     /// One of its lines is wrong.
-    Line {
+    ConnectionState {
         /// Which, counted from one.
         line: usize,
         /// What is wrong with it.
@@ -135,7 +135,7 @@ impl fmt::Display for TokenFileError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             TokenFileError::Unreadable(error) => write!(f, "cannot be read: {error}"),
-            TokenFileError::Line { line, fault } => write!(f, "line {line}: {fault}"),
+            TokenFileError::ConnectionState { line, fault } => write!(f, "line {line}: {fault}"),
         }
     }
 }
@@ -166,7 +166,7 @@ impl<'a> Records<'a> {
 
     fn field(&mut self) -> Result<(String, Option<char>), TokenFileError> {
         let line = self.line;
-        let fault = |fault: &str| TokenFileError::Line { line, fault: fault.to_owned() };
+        let fault = |fault: &str| TokenFileError::ConnectionState { line, fault: fault.to_owned() };
         let Some(quoted) = self.rest.strip_prefix('"') else {
             let (text, end) = self.take(self.rest.find([',', '\n']).unwrap_or(self.rest.len()));
             let text = if end == Some(',') { text } else { text.strip_suffix('\r').unwrap_or(text) };

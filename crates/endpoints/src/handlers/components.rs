@@ -33,7 +33,7 @@ const ANSWER_BYTES_MAX: u64 = 16 << 10;
 impl Call<'_> {
     pub(super) async fn get_component(&self) -> Result<Answer, Status> {
         let renderer = self.renderer(Answering::One)?;
-        let name = self.pass.info.name.as_str();
+        let name = self.context.info.name.as_str();
         if name != STORE && !PARTS.iter().any(|(own, _)| *own == name) {
             return Err(Status::not_found(Qualified::core("componentstatus"), name));
         }

@@ -12,7 +12,7 @@ const JOB_WARNING: &str = "child pods are preserved by default when jobs are del
 impl Call<'_> {
     fn delete_options(&self, body: &[u8]) -> Result<DeleteOptions, Status> {
         let sent: Option<Sent<'_>> = if body.is_empty() { None } else { Some(self.sent(body)?) };
-        DeleteOptions::read(sent.as_ref(), &self.pass.query.pairs())
+        DeleteOptions::read(sent.as_ref(), &self.context.query.pairs())
     }
 
     pub(super) async fn delete(&self, body: &[u8]) -> Result<Answer, Status> {

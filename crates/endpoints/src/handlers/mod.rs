@@ -5,16 +5,19 @@ mod write;
 mod delete;
 mod review;
 mod components;
+mod non_resource;
 
+pub(crate) use non_resource::is_group;
 pub(crate) use read::watch;
 
 use crate::{
-    api::{Api, Pass},
+    api::Api,
     body::Body,
-    large::LARGE_BYTES_MIN,
+    fair_semaphore::FairPermit,
+    large_documents::LARGE_BYTES_MIN,
     negotiation::{self, Answering, ShownAs},
     render::{IncludeObject, Renderer},
-    shares::Share,
+    request_context::RequestContext,
 };
 use bytes::Bytes;
 use http::{Method, Response, StatusCode, header};
@@ -34,12 +37,12 @@ pub(crate) struct Answer {
     pub(crate) body: Body,
     pub(crate) warnings: Vec<String>,
     /// What is held until it is sent.
-    pub(crate) held: Option<Share>,
+    pub(crate) held: Option<FairPermit>,
 }
 
 impl Answer {
     /// The same, with something that is held until it is sent.
-    fn holding(self, held: Option<Share>) -> Answer {
+    fn holding(self, held: Option<FairPermit>) -> Answer {
         Answer { held, ..self }
     }
 }
@@ -92,8 +95,12 @@ pub(crate) struct Route {
 }
 
 /// What a resource has at the request's path and method.
-pub(crate) fn route(resource: &'static Resource, pass: &Pass, method: &Method) -> Result<Route, Status> {
-    let info = &pass.info;
+pub(crate) fn route(
+    resource: &'static Resource,
+    context: &RequestContext,
+    method: &Method,
+) -> Result<Route, Status> {
+    let info = &context.info;
     let to = |action| Ok(Route { resource, action });
     if !info.rest.is_empty()
         && !matches!(info.subresource.as_str(), "proxy" | "portforward" | "exec" | "attach")
@@ -184,12 +191,12 @@ fn subresource_action(resource: &Resource, name: &str, verb: &str) -> Result<Act
 /// Does what a route says. Watches have a way of their own.
 pub(crate) async fn handle(
     api: &Api,
-    pass: &Pass,
+    context: &RequestContext,
     route: &Route,
     body: Bytes,
     deadline: Instant,
 ) -> Result<Answer, Refused> {
-    let call = Call { api, pass, route, deadline: Some(deadline) };
+    let call = Call { api, context, route, deadline: Some(deadline) };
     let is_component = route.resource.ty == "core.v1.ComponentStatus";
     let answer = match route.action {
         Action::Get if is_component => call.get_component().await,
@@ -215,11 +222,11 @@ pub(crate) async fn handle(
 }
 
 /// Whether a request takes long because of what it sends, or what it is about.
-pub(crate) async fn is_large(api: &Api, pass: &Pass, route: &Route, body: &[u8]) -> bool {
+pub(crate) async fn is_large(api: &Api, context: &RequestContext, route: &Route, body: &[u8]) -> bool {
     if body.len() >= LARGE_BYTES_MIN && route.action.writes() {
         return true;
     }
-    let call = Call { api, pass, route, deadline: None };
+    let call = Call { api, context, route, deadline: None };
     match route.action {
         Action::Patch(_) | Action::PatchScale if call.may_copy(body) => true,
         // As it is stored it is only copied.
@@ -239,7 +246,7 @@ pub(crate) async fn is_large(api: &Api, pass: &Pass, route: &Route, body: &[u8])
 /// One request on its way through its handler.
 struct Call<'a> {
     api: &'a Api,
-    pass: &'a Pass,
+    context: &'a RequestContext,
     route: &'a Route,
     /// Until when its client waits.
     deadline: Option<Instant>,
@@ -249,28 +256,28 @@ impl Call<'_> {
     /// What the request is about.
     fn target(&self) -> Target<'_> {
         let resource = self.route.resource;
-        let namespace = if resource.namespaced { self.pass.info.namespace.as_str() } else { "" };
-        Target { resource, namespace, name: &self.pass.info.name }
+        let namespace = if resource.namespaced { self.context.info.namespace.as_str() } else { "" };
+        Target { resource, namespace, name: &self.context.info.name }
     }
 
     /// In which form to answer.
     fn renderer(&self, answering: Answering) -> Result<Renderer, Status> {
-        let accept = self.pass.accept();
+        let accept = self.context.accept();
         let is_collection = matches!(answering, Answering::List | Answering::Watch);
         let form = negotiation::negotiate(accept.as_deref(), answering, is_collection)?;
         let include_object = match form.shown_as {
             crate::negotiation::ShownAs::Table(_) => {
-                IncludeObject::parse(self.pass.query.first("includeObject").unwrap_or_default())?
+                IncludeObject::parse(self.context.query.first("includeObject").unwrap_or_default())?
             }
             _ => IncludeObject::default(),
         };
-        Ok(Renderer { resource: self.route.resource, form, pretty: self.pass.pretty(), include_object })
+        Ok(Renderer { resource: self.route.resource, form, pretty: self.context.pretty(), include_object })
     }
 
     /// Whether a body is a JSON patch that copies: such a one can make a large document of a small one. The word may be
     /// written with escapes.
     fn may_copy(&self, body: &[u8]) -> bool {
-        let kind = self.pass.header(header::CONTENT_TYPE).unwrap_or_default();
+        let kind = self.context.header(header::CONTENT_TYPE).unwrap_or_default();
         kind.split(';').next().is_some_and(|kind| kind.trim() == "application/json-patch+json")
             && (memchr::memmem::find(body, b"copy").is_some() || memchr::memchr(b'\\', body).is_some())
     }
@@ -283,12 +290,12 @@ impl Call<'_> {
 
     /// The body as it was sent.
     fn sent<'b>(&self, bytes: &'b [u8]) -> Result<Sent<'b>, Status> {
-        let media = negotiation::body_media(self.pass.header(header::CONTENT_TYPE))?;
+        let media = negotiation::body_media(self.context.header(header::CONTENT_TYPE))?;
         Ok(Sent { bytes, media })
     }
 
     fn requester(&self) -> Requester {
-        let user = &self.pass.user;
+        let user = &self.context.user;
         Requester {
             name: user.name.clone(),
             uid: user.uid.clone(),

@@ -2,11 +2,13 @@
 
 use super::{Answer, Call, Refused, Route, answer};
 use crate::{
-    api::{Api, Pass, typed},
+    api::Api,
     body::Body,
-    large::{self, LARGE_BYTES_MIN},
+    large_documents::{self, LARGE_BYTES_MIN},
     negotiation::{Answering, ShownAs},
     render::Renderer,
+    request_context::RequestContext,
+    respond::typed,
     watch::{Events, websocket},
 };
 use futures::StreamExt;
@@ -31,7 +33,7 @@ impl Call<'_> {
         if self.route.resource.storage.is_none() {
             return Err(self.target().not_found());
         }
-        let given = self.pass.query.first("resourceVersion").unwrap_or_default();
+        let given = self.context.query.first("resourceVersion").unwrap_or_default();
         let position = match given {
             "" => Position::MostRecent,
             text => ResourceVersion::parse(text)
@@ -39,7 +41,7 @@ impl Call<'_> {
                 .map_or(Position::Any, Position::At),
         };
         let object = self.api.registry.get(self.target(), position).await?;
-        let held = self.api.hold(&self.pass.user, object.value.len())?;
+        let held = self.api.hold(&self.context.user, object.value.len())?;
         let bytes = renderer.object(&Shown::from(&object))?;
         Ok(answer(StatusCode::OK, &renderer, bytes, Vec::new()).holding(held))
     }
@@ -54,10 +56,10 @@ impl Call<'_> {
         let list = self.api.registry.list(self.target(), options).await?;
         let meta = list_meta(&list);
         let (is_many, bytes) = (list.items.len() > ITEMS_AT_ONCE_MAX, held_bytes(&renderer, &list));
-        let held = self.api.hold(&self.pass.user, bytes)?;
+        let held = self.api.hold(&self.context.user, bytes)?;
         let body = if renderer.lists_at_once() && (is_many || bytes >= LARGE_BYTES_MIN) {
-            let turn = large::ANSWER_TURNS.turn(&self.pass.user).await;
-            let made = large::answers().spawn(async move {
+            let turn = large_documents::ANSWERS_OF_USER.acquire(&self.context.user).await;
+            let made = large_documents::answers().spawn(async move {
                 let body = renderer.list(list.items, meta);
                 drop(turn);
                 body
@@ -72,8 +74,8 @@ impl Call<'_> {
 
     /// The options of a list or watch. A path that names an object is a selector for it.
     pub(super) fn list_options(&self) -> Result<ListOptions, Status> {
-        let mut options = ListOptions::from_query(self.pass.query.pairs())?;
-        let name = self.pass.info.name.as_str();
+        let mut options = ListOptions::from_query(self.context.query.pairs())?;
+        let name = self.context.info.name.as_str();
         if !name.is_empty() {
             let given = &options.field_selector;
             if !given.is_empty() && given.exact_match("metadata.name") != Some(name) {
@@ -104,11 +106,11 @@ fn list_meta(list: &List) -> ListMeta {
 /// Serves a watch: over a WebSocket if the client asked for one, else as a body that does not end.
 pub(crate) async fn watch(
     api: &Api,
-    pass: &Pass,
+    context: &RequestContext,
     route: &Route,
     upgrade: Option<hyper::upgrade::OnUpgrade>,
 ) -> Result<Response<Body>, Refused> {
-    let call = Call { api, pass, route, deadline: None };
+    let call = Call { api, context, route, deadline: None };
     let renderer = call.renderer(Answering::Watch)?;
     let options = call.list_options()?.check()?;
     let timeout = duration(&options, api.options.min_watch);
@@ -121,12 +123,13 @@ pub(crate) async fn watch(
     }
     let target = keepwatch_registry::rest::Target { name: "", ..call.target() };
     let watch = api.registry.watch(target, options, timeout).await?;
-    let metrics = api.metrics.watch(&pass.info);
-    let stopping = api.ending.stopping.wait();
+    let metrics = api.metrics.watch(&context.info);
+    let stopping = api.shutdown.signal.wait();
     let events = Events::new(watch, renderer, api.encodings.clone(), metrics, stopping);
     if let Some(upgrade) = upgrade {
-        let response = websocket::handshake(&pass.headers).map_err(|refused| Refused::Response(refused.0))?;
-        api.ending.serve(websocket::serve(upgrade, events));
+        let response =
+            websocket::handshake(&context.headers).map_err(|refused| Refused::Response(refused.0))?;
+        api.shutdown.serve(websocket::serve(upgrade, events));
         return Ok(response);
     }
     let kind = match renderer.form.media {

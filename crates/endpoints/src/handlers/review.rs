@@ -21,18 +21,18 @@ impl Call<'_> {
     pub(super) async fn review(&self, body: &[u8]) -> Result<Answer, Status> {
         let renderer = self.renderer(Answering::Untabled)?;
         let resource = self.route.resource;
-        let options = WriteOptions::from_query(&self.pass.query.pairs(), Writing::Create)?;
+        let options = WriteOptions::from_query(&self.context.query.pairs(), Writing::Create)?;
         let decoded = codec::decode(&self.sent(body)?, Expected::of(resource), options.field_validation)?;
         let mut document = decoded.document;
         let status = match resource.kind {
             "SelfSubjectReview" => {
                 let now = schema::time(Timestamp::now());
                 document["metadata"] = json!({"creationTimestamp": now});
-                json!({"userInfo": user_info(&self.pass.user)})
+                json!({"userInfo": user_info(&self.context.user)})
             }
             "TokenReview" => self.review_token(&document).await,
             "SelfSubjectRulesReview" => self.review_rules(&document).await?,
-            "SelfSubjectAccessReview" => self.review_access(&document, &self.pass.user).await?,
+            "SelfSubjectAccessReview" => self.review_access(&document, &self.context.user).await?,
             _ => {
                 let user = subject(&document)?;
                 self.review_access(&document, &user).await?
@@ -104,7 +104,7 @@ impl Call<'_> {
             is_resource_request: true,
             ..Attributes::default()
         };
-        let all = self.api.authorizer.authorize(&self.pass.user, &attributes).await == Decision::Allow;
+        let all = self.api.authorizer.authorize(&self.context.user, &attributes).await == Decision::Allow;
         let resources =
             if all { json!([{"verbs": ["*"], "apiGroups": ["*"], "resources": ["*"]}]) } else { json!([]) };
         let paths = if all { json!([{"verbs": ["*"], "nonResourceURLs": ["*"]}]) } else { json!([]) };

@@ -52,7 +52,7 @@ impl Call<'_> {
     }
 
     fn write_options(&self, writing: Writing) -> Result<WriteOptions, Status> {
-        let options = WriteOptions::from_query(&self.pass.query.pairs(), writing)?;
+        let options = WriteOptions::from_query(&self.context.query.pairs(), writing)?;
         Ok(WriteOptions { deadline: self.deadline, ..options })
     }
 
@@ -62,7 +62,7 @@ impl Call<'_> {
     }
 
     fn read_patch(&self, body: &[u8]) -> Result<(Patch, WriteOptions, Vec<String>), Status> {
-        let kind = self.pass.header(header::CONTENT_TYPE).unwrap_or_default();
+        let kind = self.context.header(header::CONTENT_TYPE).unwrap_or_default();
         let kind = kind.split(';').next().unwrap_or_default().trim();
         let apply = matches!(kind, "application/apply-patch+yaml" | "application/apply-patch+cbor");
         if !apply && !PATCH_TYPES.contains(&kind) {
@@ -157,7 +157,8 @@ impl Call<'_> {
         let expected = expected("", "Binding", "core.v1.Binding");
         let decoded = codec::decode(&self.sent(body)?, expected, options.field_validation)?;
         let own = decoded.document["metadata"]["name"].as_str().unwrap_or_default().to_owned();
-        let named = if self.pass.info.name.is_empty() { own.as_str() } else { self.pass.info.name.as_str() };
+        let named =
+            if self.context.info.name.is_empty() { own.as_str() } else { self.context.info.name.as_str() };
         if !own.is_empty() && own != named {
             let message =
                 format!("the name of the object ({own}) does not match the name on the URL ({named})");
@@ -174,7 +175,7 @@ impl Call<'_> {
         let expected = expected("policy", "Eviction", "policy.v1.Eviction");
         let decoded = codec::decode(&self.sent(body)?, expected, options.field_validation)?;
         let own = decoded.document["metadata"]["name"].as_str().unwrap_or_default();
-        if !own.is_empty() && own != self.pass.info.name {
+        if !own.is_empty() && own != self.context.info.name {
             return Err(Status::bad_request("name in URL does not match name in Eviction object"));
         }
         let inner = decoded.document.get("deleteOptions").filter(|options| !options.is_null());
@@ -212,7 +213,7 @@ impl Call<'_> {
         }
         let message = format!(
             "{}/{} needs a connection to a node, which this server does not make",
-            target.resource.plural, self.pass.info.subresource
+            target.resource.plural, self.context.info.subresource
         );
         Err(Status::service_unavailable(message))
     }

@@ -8,7 +8,7 @@ use crate::{
     metrics::WatchMetrics,
     negotiation::{MetaVersion, ShownAs},
     render::{IncludeObject, Renderer, wrap_status},
-    stopping,
+    shutdown_signal,
 };
 use bytes::Bytes;
 use futures::{Stream, StreamExt};
@@ -35,7 +35,7 @@ pub struct Events {
     encoder: Encoder,
     metrics: WatchMetrics,
     /// Ends every watch when the server stops.
-    stopping: stopping::Wait,
+    stopping: shutdown_signal::Wait,
     ended: bool,
 }
 
@@ -46,7 +46,7 @@ impl Events {
         renderer: Renderer,
         encodings: Arc<Encodings>,
         metrics: WatchMetrics,
-        stopping: stopping::Wait,
+        stopping: shutdown_signal::Wait,
     ) -> Events {
         let format = format_of(&renderer);
         let encoder = Encoder { renderer, encodings, format, first: true };

@@ -1,7 +1,7 @@
-//! Tells everybody, once, that the server stops.
+//! The signal that the server stops, given once.
 //!
-//! Kept true: who waits is woken, however often it asked before. Asking again costs one look at a flag: every watch and
-//! every connection asks at each event, and waiting anew would take a lock that they all share.
+//! Kept true: every waiter is woken. A poll costs one read of a flag: every watch and every connection polls at each
+//! event, and registering again each time would take a lock that all of them share.
 
 use std::{
     pin::Pin,
@@ -13,23 +13,23 @@ use std::{
 };
 use tokio_util::sync::{CancellationToken, WaitForCancellationFutureOwned};
 
-/// Whether the server stops. Cloning shares it.
+/// Set when the server stops. Clones share it.
 #[derive(Clone, Debug, Default)]
-pub struct Stopping {
-    /// Set before those who wait are woken.
+pub struct ShutdownSignal {
+    /// Set before the waiters are woken.
     now: Arc<AtomicBool>,
     token: CancellationToken,
 }
 
-impl Stopping {
-    /// Tells that the server stops.
-    pub fn stop(&self) {
+impl ShutdownSignal {
+    /// Wakes all waiters.
+    pub fn set(&self) {
         self.now.store(true, Ordering::Release);
         self.token.cancel();
     }
 
-    /// Whether it does.
-    pub fn is_stopping(&self) -> bool {
+    /// Whether the server stops.
+    pub fn is_set(&self) -> bool {
         self.now.load(Ordering::Acquire)
     }
 
@@ -44,7 +44,7 @@ impl Stopping {
 pub struct Wait {
     now: Arc<AtomicBool>,
     token: Pin<Box<WaitForCancellationFutureOwned>>,
-    /// Who will be woken.
+    /// The waker that is registered.
     waiting: Option<Waker>,
 }
 
@@ -70,33 +70,33 @@ mod tests {
     use futures::{FutureExt, task::noop_waker_ref};
 
     #[tokio::test]
-    async fn who_waits_is_woken_however_often_it_asked() {
-        let stopping = Stopping::default();
-        let mut wait = stopping.wait();
+    async fn a_waiter_is_woken_however_often_it_polled() {
+        let signal = ShutdownSignal::default();
+        let mut wait = signal.wait();
         for _ in 0..2 {
             assert_eq!((&mut wait).now_or_never(), None);
         }
         let waiting = tokio::spawn(async move {
-            // Another task asks now, and it does so twice.
-            let mut asked = 0;
+            // Another task polls now, and it does so twice.
+            let mut polls = 0;
             std::future::poll_fn(|context| {
-                asked += 1;
+                polls += 1;
                 wait.poll_unpin(context)
             })
             .await;
-            asked
+            polls
         });
         tokio::task::yield_now().await;
-        stopping.stop();
+        signal.set();
         assert_eq!(waiting.await.unwrap(), 2);
-        assert!(stopping.is_stopping());
+        assert!(signal.is_set());
     }
 
     #[test]
-    fn who_waits_too_late_does_not_wait() {
-        let stopping = Stopping::default();
-        stopping.stop();
+    fn a_wait_after_the_signal_is_over_at_once() {
+        let signal = ShutdownSignal::default();
+        signal.set();
         let mut context = Context::from_waker(noop_waker_ref());
-        assert_eq!(stopping.wait().poll_unpin(&mut context), Poll::Ready(()));
+        assert_eq!(signal.wait().poll_unpin(&mut context), Poll::Ready(()));
     }
 }

@@ -1,11 +1,10 @@
-//! What an HTTP/2 connection writes at a time, gathered.
+//! Coalesces the writes of an HTTP/2 connection.
 //!
-//! The library hands over a frame of 16 KB at most and wants it flushed before the next, which would be a call of the
-//! system for each. So frames are only encrypted at first; the stream keeps them until there are many or the connection
-//! has nothing more to do for now.
+//! The h2 library writes frames of at most 16 KB and flushes each, which would be one system call for each. So a frame is
+//! only encrypted at first; the stream buffers it until the buffer is full or the connection has nothing more to do.
 //!
-//! Kept true: what was written is passed on in order, when the connection was polled or there is much of it; whoever has
-//! nothing to write holds no room.
+//! Kept true: bytes are sent in order, after each poll of the connection or when the buffer is full; a connection that has
+//! nothing to write has no buffer.
 
 use parking_lot::Mutex;
 use std::{
@@ -20,18 +19,18 @@ use tokio::{
 };
 use tokio_rustls::server::TlsStream;
 
-/// A stream that takes bytes before it sends them.
-pub(crate) trait Taking: AsyncRead + AsyncWrite + Unpin + Send + 'static {
-    /// Takes some bytes; none if others have to be sent first.
-    fn take(&mut self, slices: &[IoSlice<'_>]) -> io::Result<usize>;
+/// A stream with a write buffer.
+pub(crate) trait BufferedStream: AsyncRead + AsyncWrite + Unpin + Send + 'static {
+    /// Buffers some of these bytes; none if the buffer is full.
+    fn buffer(&mut self, slices: &[IoSlice<'_>]) -> io::Result<usize>;
 
-    /// Sends until there is room.
+    /// Sends until there is room in the buffer.
     fn poll_make_room(&mut self, context: &mut Context<'_>) -> Poll<io::Result<()>>;
 }
 
-/// Encrypts, up to what the session keeps at the most (64 KB).
-impl Taking for TlsStream<TcpStream> {
-    fn take(&mut self, slices: &[IoSlice<'_>]) -> io::Result<usize> {
+/// Encrypts into the session's buffer of at most 64 KB.
+impl BufferedStream for TlsStream<TcpStream> {
+    fn buffer(&mut self, slices: &[IoSlice<'_>]) -> io::Result<usize> {
         self.get_mut().1.writer().write_vectored(slices)
     }
 
@@ -40,9 +39,9 @@ impl Taking for TlsStream<TcpStream> {
     }
 }
 
-/// Sends at once: without encryption nothing is kept.
-impl Taking for TcpStream {
-    fn take(&mut self, slices: &[IoSlice<'_>]) -> io::Result<usize> {
+/// Sends at once: a stream without encryption has no buffer.
+impl BufferedStream for TcpStream {
+    fn buffer(&mut self, slices: &[IoSlice<'_>]) -> io::Result<usize> {
         match self.try_write_vectored(slices) {
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => Ok(0),
             written => written,
@@ -54,39 +53,39 @@ impl Taking for TcpStream {
     }
 }
 
-/// The stream of a connection, as the library sees it. Cloning shares it.
-pub(crate) struct Gather<S>(Arc<Mutex<Gathered<S>>>);
+/// The stream of a connection, as the HTTP library sees it. Clones share it.
+pub(crate) struct WriteCoalescer<S>(Arc<Mutex<Shared<S>>>);
 
-struct Gathered<S> {
+struct Shared<S> {
     stream: S,
-    /// Whether something was taken since all was sent.
+    /// Whether anything was buffered since the last complete flush.
     unsent: bool,
 }
 
-impl<S> Clone for Gather<S> {
+impl<S> Clone for WriteCoalescer<S> {
     fn clone(&self) -> Self {
-        Gather(Arc::clone(&self.0))
+        WriteCoalescer(Arc::clone(&self.0))
     }
 }
 
-impl<S: Taking> Gather<S> {
+impl<S: BufferedStream> WriteCoalescer<S> {
     pub(crate) fn new(stream: S) -> Self {
-        Gather(Arc::new(Mutex::new(Gathered { stream, unsent: false })))
+        WriteCoalescer(Arc::new(Mutex::new(Shared { stream, unsent: false })))
     }
 
-    /// Passes on what was gathered. Whoever polls the connection does this afterwards, each time; what fails is seen by
-    /// the next who reads or writes.
-    pub(crate) fn poll_pass_on(&self, context: &mut Context<'_>) -> Poll<io::Result<()>> {
-        let gathered = &mut *self.0.lock();
-        if gathered.unsent {
-            ready!(Pin::new(&mut gathered.stream).poll_flush(context))?;
-            gathered.unsent = false;
+    /// Sends the buffered bytes. The task that polls the connection calls this after each poll; the next read or write
+    /// sees a failure.
+    pub(crate) fn poll_send_buffered(&self, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        let shared = &mut *self.0.lock();
+        if shared.unsent {
+            ready!(Pin::new(&mut shared.stream).poll_flush(context))?;
+            shared.unsent = false;
         }
         Poll::Ready(Ok(()))
     }
 }
 
-impl<S: Taking> AsyncWrite for Gather<S> {
+impl<S: BufferedStream> AsyncWrite for WriteCoalescer<S> {
     fn poll_write(self: Pin<&mut Self>, context: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
         self.poll_write_vectored(context, &[IoSlice::new(bytes)])
     }
@@ -96,15 +95,15 @@ impl<S: Taking> AsyncWrite for Gather<S> {
         context: &mut Context<'_>,
         slices: &[IoSlice<'_>],
     ) -> Poll<io::Result<usize>> {
-        let gathered = &mut *self.0.lock();
+        let shared = &mut *self.0.lock();
         let is_empty = slices.iter().all(|slice| slice.is_empty());
         loop {
-            let taken = gathered.stream.take(slices)?;
+            let taken = shared.stream.buffer(slices)?;
             if taken > 0 || is_empty {
-                gathered.unsent = true;
+                shared.unsent = true;
                 return Poll::Ready(Ok(taken));
             }
-            ready!(gathered.stream.poll_make_room(context))?;
+            ready!(shared.stream.poll_make_room(context))?;
         }
     }
 
@@ -112,7 +111,7 @@ impl<S: Taking> AsyncWrite for Gather<S> {
         true
     }
 
-    /// Not yet.
+    /// Does nothing yet: [`WriteCoalescer::poll_send_buffered`] flushes.
     fn poll_flush(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
         Poll::Ready(Ok(()))
     }
@@ -122,7 +121,7 @@ impl<S: Taking> AsyncWrite for Gather<S> {
     }
 }
 
-impl<S: Taking> AsyncRead for Gather<S> {
+impl<S: BufferedStream> AsyncRead for WriteCoalescer<S> {
     fn poll_read(
         self: Pin<&mut Self>,
         context: &mut Context<'_>,
@@ -138,25 +137,25 @@ mod tests {
     use std::future::poll_fn;
     use tokio::io::{AsyncReadExt, AsyncWriteExt, DuplexStream};
 
-    /// How many bytes the stream of the tests takes before it sends.
-    const TAKEN_MAX: usize = 64 << 10;
+    /// The size of the test stream's buffer.
+    const BUFFER_BYTES_MAX: usize = 64 << 10;
 
-    /// Takes bytes as a TLS session does, but does not encrypt them.
+    /// Buffers bytes as a TLS session does, without encryption.
     struct Plain {
         stream: DuplexStream,
         taken: Vec<u8>,
     }
 
-    fn pair(room: usize) -> (Gather<Plain>, DuplexStream) {
+    fn pair(room: usize) -> (WriteCoalescer<Plain>, DuplexStream) {
         let (near, far) = tokio::io::duplex(room);
-        (Gather::new(Plain { stream: near, taken: Vec::new() }), far)
+        (WriteCoalescer::new(Plain { stream: near, taken: Vec::new() }), far)
     }
 
-    impl Taking for Plain {
-        fn take(&mut self, slices: &[IoSlice<'_>]) -> io::Result<usize> {
+    impl BufferedStream for Plain {
+        fn buffer(&mut self, slices: &[IoSlice<'_>]) -> io::Result<usize> {
             let mut taken = 0;
             for slice in slices {
-                let fits = slice.len().min(TAKEN_MAX - self.taken.len());
+                let fits = slice.len().min(BUFFER_BYTES_MAX - self.taken.len());
                 self.taken.extend_from_slice(&slice[..fits]);
                 taken += fits;
             }
@@ -170,7 +169,7 @@ mod tests {
 
     impl AsyncWrite for Plain {
         fn poll_write(self: Pin<&mut Self>, _: &mut Context<'_>, _: &[u8]) -> Poll<io::Result<usize>> {
-            unreachable!("bytes are given to be taken")
+            unreachable!("bytes are buffered first")
         }
 
         fn poll_flush(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
@@ -199,29 +198,29 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn what_is_written_comes_at_once_and_in_order() {
-        let (mut gather, mut far) = pair(100);
+    async fn writes_are_sent_together_and_in_order() {
+        let (mut stream, mut far) = pair(100);
         for part in ["one ", "two ", "three"] {
-            gather.write_all(part.as_bytes()).await.unwrap();
-            gather.flush().await.unwrap();
+            stream.write_all(part.as_bytes()).await.unwrap();
+            stream.flush().await.unwrap();
         }
         let mut read = [0; 100];
         assert!(futures::FutureExt::now_or_never(far.read(&mut read)).is_none());
-        poll_fn(|context| gather.poll_pass_on(context)).await.unwrap();
+        poll_fn(|context| stream.poll_send_buffered(context)).await.unwrap();
         let length = far.read(&mut read).await.unwrap();
         assert_eq!(&read[..length], b"one two three");
-        assert!(!gather.0.lock().unsent);
+        assert!(!stream.0.lock().unsent);
     }
 
     #[tokio::test]
-    async fn who_does_not_read_is_waited_for_and_misses_nothing() {
-        let (mut gather, mut far) = pair(1000);
+    async fn a_slow_reader_is_waited_for_and_misses_nothing() {
+        let (mut stream, mut far) = pair(1000);
         let all: Vec<u8> = (0..1_000_000_u32).map(|n| (n % 251) as u8).collect();
         let writing = async {
             for part in all.chunks(16_393) {
-                gather.write_all(part).await.unwrap();
+                stream.write_all(part).await.unwrap();
             }
-            gather.shutdown().await.unwrap();
+            stream.shutdown().await.unwrap();
         };
         let mut read = Vec::new();
         let (_, length) = tokio::join!(writing, far.read_to_end(&mut read));

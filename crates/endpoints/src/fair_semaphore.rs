@@ -1,0 +1,164 @@
+//! A semaphore that no single user can exhaust: requests in flight, bodies being read, and bytes in memory are counted
+//! by one each.
+//!
+//! Kept true:
+//! - the permits never exceed the limit together;
+//! - a user has at most half of them, and all users together at most nine tenths: the rest is for the group
+//!   `system:masters`, whose members have no limit of their own;
+//! - a permit that is dropped gives back what it had.
+
+use crate::auth::{SYSTEM_MASTERS, User};
+use parking_lot::Mutex;
+use std::{
+    borrow::Borrow,
+    collections::HashMap,
+    hash::{Hash, Hasher},
+    sync::Arc,
+};
+
+/// A limit on permits, as a whole and for each user.
+pub(crate) struct FairSemaphore {
+    max: usize,
+    taken: Mutex<Taken>,
+}
+
+#[derive(Default)]
+struct Taken {
+    total: usize,
+    by_user: HashMap<ByName, usize>,
+}
+
+/// A user, compared by name.
+struct ByName(Arc<User>);
+
+impl Borrow<str> for ByName {
+    fn borrow(&self) -> &str {
+        &self.0.name
+    }
+}
+
+impl Hash for ByName {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        self.0.name.hash(state);
+    }
+}
+
+impl PartialEq for ByName {
+    fn eq(&self, other: &Self) -> bool {
+        self.0.name == other.0.name
+    }
+}
+
+impl Eq for ByName {}
+
+impl FairSemaphore {
+    pub(crate) fn new(max: usize) -> Arc<FairSemaphore> {
+        Arc::new(FairSemaphore { max, taken: Mutex::default() })
+    }
+
+    /// A permit for nothing yet, which can grow.
+    pub(crate) fn empty_permit(self: &Arc<FairSemaphore>, user: &Arc<User>) -> FairPermit {
+        FairPermit { semaphore: Arc::clone(self), user: Arc::clone(user), amount: 0 }
+    }
+
+    /// A permit for this amount, if the limits leave it to the user.
+    pub(crate) fn acquire(self: &Arc<FairSemaphore>, user: &Arc<User>, amount: usize) -> Option<FairPermit> {
+        let mut permit = self.empty_permit(user);
+        permit.grow(amount).then_some(permit)
+    }
+
+    fn try_take(&self, user: &Arc<User>, more: usize) -> bool {
+        let (all_max, own_max) = match user.is_in(SYSTEM_MASTERS) {
+            true => (self.max, self.max),
+            false => (self.max - self.max / 10, self.max.div_ceil(2)),
+        };
+        let taken = &mut *self.taken.lock();
+        let own = taken.by_user.get(user.name.as_str()).copied().unwrap_or_default();
+        if taken.total + more > all_max || own + more > own_max {
+            return false;
+        }
+        taken.total += more;
+        *taken.by_user.entry(ByName(Arc::clone(user))).or_default() += more;
+        true
+    }
+
+    fn give_back(&self, user: &User, amount: usize) {
+        let taken = &mut *self.taken.lock();
+        taken.total -= amount;
+        if let Some(own) = taken.by_user.get_mut(user.name.as_str()) {
+            *own -= amount;
+            if *own == 0 {
+                taken.by_user.remove(user.name.as_str());
+            }
+        }
+    }
+}
+
+/// An amount that a user has until this is dropped.
+pub(crate) struct FairPermit {
+    semaphore: Arc<FairSemaphore>,
+    user: Arc<User>,
+    amount: usize,
+}
+
+impl FairPermit {
+    /// Adds an amount, if the limits leave it to the user.
+    #[must_use]
+    pub(crate) fn grow(&mut self, more: usize) -> bool {
+        let is_taken = self.semaphore.try_take(&self.user, more);
+        self.amount += if is_taken { more } else { 0 };
+        is_taken
+    }
+}
+
+impl Drop for FairPermit {
+    fn drop(&mut self) {
+        if self.amount > 0 {
+            self.semaphore.give_back(&self.user, self.amount);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn user(name: &str, group: &str) -> Arc<User> {
+        Arc::new(User { name: name.to_owned(), groups: vec![group.to_owned()], ..User::default() })
+    }
+
+    #[test]
+    fn no_user_takes_everything_and_masters_always_have_some() {
+        let semaphore = FairSemaphore::new(20);
+        let (ann, bob, root) = (user("ann", "a"), user("bob", "a"), user("root", SYSTEM_MASTERS));
+        let mut anns: Vec<_> = (0..10).map(|_| semaphore.acquire(&ann, 1).expect("half")).collect();
+        assert!(semaphore.acquire(&user("ann", "b"), 1).is_none(), "it is the name that counts");
+        let bobs = semaphore.acquire(&bob, 8).expect("what is left for users");
+        assert!(semaphore.acquire(&bob, 1).is_none() && semaphore.acquire(&user("eve", "a"), 1).is_none());
+        let roots = semaphore.acquire(&root, 2).expect("what is kept");
+        assert!(semaphore.acquire(&root, 1).is_none());
+        drop(anns.pop());
+        assert!(semaphore.acquire(&bob, 1).is_none(), "there are no more than nine tenths for users");
+        assert!(semaphore.acquire(&root, 1).is_some());
+        drop((anns, bobs, roots));
+        assert_eq!(semaphore.taken.lock().total, 0);
+        assert!(semaphore.taken.lock().by_user.is_empty());
+        assert!(semaphore.acquire(&root, 20).is_some());
+    }
+
+    #[test]
+    fn a_permit_grows_up_to_the_limit_and_gives_everything_back() {
+        let semaphore = FairSemaphore::new(20);
+        let mut permit = semaphore.empty_permit(&user("ann", ""));
+        assert!(permit.grow(4) && permit.grow(6) && !permit.grow(1));
+        assert_eq!(semaphore.taken.lock().total, 10);
+        drop(permit);
+        assert_eq!(semaphore.taken.lock().total, 0);
+    }
+
+    #[test]
+    fn a_limit_of_one_admits_one() {
+        assert!(FairSemaphore::new(1).acquire(&user("ann", ""), 1).is_some());
+        assert!(FairSemaphore::new(0).acquire(&user("root", SYSTEM_MASTERS), 1).is_none());
+    }
+}

@@ -1,0 +1,97 @@
+//! Threads for large documents. Decoding, checking and encoding one takes milliseconds, and must not block the threads
+//! that serve all other requests.
+//!
+//! Kept true: work that waits, as for storage, occupies no thread; a user has only a few large requests and answers in
+//! work at a time, so that other users wait for few of them; answers have other threads than requests.
+
+use crate::auth::{SYSTEM_MASTERS, User};
+use parking_lot::Mutex;
+use std::{
+    collections::HashMap,
+    sync::{Arc, LazyLock},
+};
+use tokio::{
+    runtime::{Builder, Handle, Runtime},
+    sync::{OwnedSemaphorePermit, Semaphore},
+};
+
+/// From how many bytes on a document is large: decoding, checking and encoding it can take milliseconds.
+pub(crate) const LARGE_BYTES_MIN: usize = 8 << 10;
+
+/// How many large requests of a user, and how many of its large answers, are in work at a time.
+const OF_USER_MAX: usize = 4;
+
+static REQUESTS: LazyLock<Runtime> = LazyLock::new(|| threads("large-requests"));
+static ANSWERS: LazyLock<Runtime> = LazyLock::new(|| threads("large-answers"));
+
+/// A runtime whose threads start when they are first needed.
+fn threads(name: &str) -> Runtime {
+    let cores = std::thread::available_parallelism().map_or(1, usize::from);
+    let threads = Builder::new_multi_thread().worker_threads(cores).thread_name(name).enable_all().build();
+    threads.expect("a process that serves requests can start threads")
+}
+
+/// The threads that decode, check and encode large requests.
+pub(crate) fn requests() -> &'static Handle {
+    REQUESTS.handle()
+}
+
+/// The threads that encode and compress large answers.
+pub(crate) fn answers() -> &'static Handle {
+    ANSWERS.handle()
+}
+
+/// Limits the large requests of each user. All servers of a process share it.
+pub(crate) static REQUESTS_OF_USER: PerUserLimit = PerUserLimit(LazyLock::new(Mutex::default));
+/// Limits the large answers of each user.
+pub(crate) static ANSWERS_OF_USER: PerUserLimit = PerUserLimit(LazyLock::new(Mutex::default));
+
+/// A limit for each user, by name.
+pub(crate) struct PerUserLimit(LazyLock<Mutex<HashMap<String, Arc<Semaphore>>>>);
+
+impl PerUserLimit {
+    /// Waits until the user may have one more in work, which it has until the permit is dropped. Members of the group
+    /// `system:masters` do not wait.
+    pub(crate) async fn acquire(&self, user: &User) -> Option<OwnedSemaphorePermit> {
+        if user.is_in(SYSTEM_MASTERS) {
+            return None;
+        }
+        let own = {
+            let mut turns = self.0.lock();
+            turns.retain(|_, own| Arc::strong_count(own) > 1);
+            let own = turns.entry(user.name.clone());
+            Arc::clone(own.or_insert_with(|| Arc::new(Semaphore::new(OF_USER_MAX))))
+        };
+        // The semaphore is never closed.
+        own.acquire_owned().await.ok()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use futures::FutureExt;
+
+    fn user(name: &str, group: &str) -> User {
+        User { name: name.to_owned(), groups: vec![group.to_owned()], ..User::default() }
+    }
+
+    #[tokio::test]
+    async fn a_user_waits_for_its_own_large_requests_only() {
+        let (ann, bob, root) = (user("ann", "a"), user("bob", "a"), user("root", SYSTEM_MASTERS));
+        let limit = PerUserLimit(LazyLock::new(Mutex::default));
+        let mut anns = Vec::new();
+        for _ in 0..OF_USER_MAX {
+            anns.push(limit.acquire(&ann).await);
+        }
+        assert!(limit.acquire(&ann).now_or_never().is_none());
+        assert!(
+            limit.acquire(&bob).now_or_never().is_some() && limit.acquire(&root).now_or_never().is_some()
+        );
+        anns.pop();
+        assert!(limit.acquire(&ann).now_or_never().is_some());
+        drop(anns);
+        let _bobs = limit.acquire(&bob).await;
+        assert!(!limit.0.lock().contains_key("ann"), "a user without permits is forgotten");
+    }
+}
