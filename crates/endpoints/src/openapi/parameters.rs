@@ -54,6 +54,12 @@ const SELECTION: &[Parameter] = &[
         "Whether a watch begins with the objects that exist, followed by a bookmark. Needs resourceVersionMatch \
          'NotOlderThan'.",
     ),
+    (
+        "shardSelector",
+        "string",
+        "Restricts the objects to those whose hash lies in a range. Belongs to the feature ShardedListAndWatch, which is \
+         off: it has no effect.",
+    ),
     ("timeoutSeconds", "integer", "After how many seconds a list or watch ends, whatever has happened."),
 ];
 const WATCH: &[Parameter] = &[
@@ -113,9 +119,18 @@ pub(super) fn shared() -> Map<String, Value> {
         .collect()
 }
 
-/// The parameters of every operation at a path: those in the path itself, and how the answer is written.
-pub(super) fn at(dialect: Dialect, path: &str, kind: &str) -> Vec<Value> {
-    let mut parameters = of(dialect, &[&[PRETTY]]);
+/// The parameters of every operation at a path: those in the path itself and, unless the operations are connections, how
+/// the answer is written.
+pub(super) fn at(dialect: Dialect, path: &str, kind: &str, connections: bool) -> Vec<Value> {
+    let mut parameters = if connections { Vec::new() } else { of(dialect, &[&[PRETTY]]) };
+    if path.contains("{path}") {
+        parameters.push(dialect.parameter(
+            "path",
+            "path",
+            "string",
+            "What follows in the path of the request.",
+        ));
+    }
     if path.contains("{namespace}") {
         parameters.push(dialect.parameter("path", "namespace", "string", "The namespace of the object."));
     }
@@ -125,11 +140,12 @@ pub(super) fn at(dialect: Dialect, path: &str, kind: &str) -> Vec<Value> {
     parameters
 }
 
-/// Parameters that are the fields of a type.
+/// Parameters that are the fields of a type. Like Kubernetes, it says nothing of those that are times.
 pub(super) fn fields(dialect: Dialect, ty: &str) -> Vec<Value> {
     let fields = schema::lookup(ty).map(|ty| ty.get().json_fields()).unwrap_or_default();
     fields
         .iter()
+        .filter(|field| field.kind != Kind::Time)
         .map(|field| {
             let ty = match field.kind {
                 Kind::Bool => "boolean",
@@ -142,7 +158,7 @@ pub(super) fn fields(dialect: Dialect, ty: &str) -> Vec<Value> {
 }
 
 /// Moves the parameters that all operations of a path have to those of the path, and puts all in the order of their names,
-/// as Kubernetes does in OpenAPI 3.
+/// as Kubernetes does.
 pub(super) fn share(of_path: &mut Vec<Value>, mut operations: Vec<&mut Value>) {
     let of = |operation: &Value| operation["parameters"].as_array().cloned().unwrap_or_default();
     let mut common = operations.first().map(|first| of(first)).unwrap_or_default();
@@ -151,7 +167,7 @@ pub(super) fn share(of_path: &mut Vec<Value>, mut operations: Vec<&mut Value>) {
         common.retain(|parameter| own.contains(parameter));
     }
     let by_name = |parameters: &mut Vec<Value>| {
-        parameters.sort_by(|a, b| a["name"].as_str().cmp(&b["name"].as_str()));
+        parameters.sort_by(|a, b| (name(a), a["in"].as_str()).cmp(&(name(b), b["in"].as_str())));
     };
     for operation in &mut operations {
         let mut own = of(operation);
@@ -166,4 +182,11 @@ pub(super) fn share(of_path: &mut Vec<Value>, mut operations: Vec<&mut Value>) {
     }
     of_path.append(&mut common);
     by_name(of_path);
+}
+
+/// The name of a parameter, or the one that a reference ends with.
+fn name(parameter: &Value) -> &str {
+    let named = parameter["name"].as_str();
+    let referred = || parameter["$ref"].as_str().and_then(|place| place.rsplit('/').next());
+    named.or_else(referred).unwrap_or_default()
 }
