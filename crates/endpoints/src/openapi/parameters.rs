@@ -140,6 +140,29 @@ pub(super) fn at(dialect: Dialect, path: &str, kind: &str, connections: bool) ->
     parameters
 }
 
+/// The words for the fields of the types of options.
+const OPTIONS: &[(&str, &str)] = &[
+    ("command", "The program to run with its arguments, one by one. No shell reads it."),
+    ("container", "The container. May be left out if the pod has one only."),
+    ("follow", "Whether the log is sent on as it grows."),
+    (
+        "insecureSkipTLSVerifyBackend",
+        "Whether the certificate of the kubelet that has the log goes unchecked: then anybody may have written the log.",
+    ),
+    ("limitBytes", "How many bytes of the log are sent at most."),
+    ("path", "What follows in the path of the request that is passed on."),
+    ("ports", "The ports to forward. Required over WebSocket."),
+    ("previous", "Whether the log is that of the container that ended last."),
+    ("sinceSeconds", "Restricts the log to lines of the last so many seconds."),
+    ("stderr", "Whether what the program writes to its standard error is sent."),
+    ("stdin", "Whether what the client sends is the program's standard input."),
+    ("stdout", "Whether what the program writes to its standard output is sent."),
+    ("stream", "Which of its outputs the log has: 'All', 'Stdout' or 'Stderr'."),
+    ("tailLines", "Restricts the log to so many lines at its end."),
+    ("timestamps", "Whether each line of the log begins with its time."),
+    ("tty", "Whether the program runs in a terminal."),
+];
+
 /// Parameters that are the fields of a type. Like Kubernetes, it says nothing of those that are times.
 pub(super) fn fields(dialect: Dialect, ty: &str) -> Vec<Value> {
     let fields = schema::lookup(ty).map(|ty| ty.get().json_fields()).unwrap_or_default();
@@ -152,7 +175,8 @@ pub(super) fn fields(dialect: Dialect, ty: &str) -> Vec<Value> {
                 Kind::Int32 | Kind::Int64 => "integer",
                 _ => "string",
             };
-            dialect.parameter("query", field.name, ty, "")
+            let words = OPTIONS.iter().find(|(name, _)| *name == field.name).map_or("", |(_, words)| words);
+            dialect.parameter("query", field.name, ty, words)
         })
         .collect()
 }

@@ -315,7 +315,9 @@ impl Schemas {
         let item = published(resource.ty);
         let metadata = schema::lookup("meta.v1.ListMeta").expect("the table has it; a test makes every list");
         let metadata = self.value(Kind::Message(metadata));
-        let metadata = self.dialect.with_default(metadata, Some(json!({})));
+        let words = "The version of the list, and where its next page begins.";
+        let words = Map::from_iter([("description".to_owned(), words.into())]);
+        let metadata = self.dialect.with_default(self.dialect.with(metadata, words), Some(json!({})));
         let items = json!({
             "type": "array",
             "items": self.dialect.with_default(self.dialect.reference(&item), Some(json!({}))),
