@@ -186,6 +186,8 @@ pub(super) fn fields(dialect: Dialect, ty: &str) -> Vec<Value> {
 pub(super) fn share(of_path: &mut Vec<Value>, mut operations: Vec<&mut Value>) {
     let of = |operation: &Value| operation["parameters"].as_array().cloned().unwrap_or_default();
     let mut common = operations.first().map(|first| of(first)).unwrap_or_default();
+    // A body belongs to its operation, even to the only one of a path.
+    common.retain(|parameter| parameter["in"] != "body");
     for operation in &operations {
         let own = of(operation);
         common.retain(|parameter| own.contains(parameter));

@@ -409,9 +409,28 @@ fn openapi_2_says_what_each_operation_reads_and_writes() {
     let log = &v2["paths"]["/api/v1/namespaces/{namespace}/pods/{name}/log"]["get"];
     assert_eq!(log["produces"][0], "text/plain");
     assert_eq!(v2["paths"]["/api/v1/"]["get"]["consumes"][1], "application/yaml");
+    let review = &v2["paths"]["/apis/authorization.k8s.io/v1/subjectaccessreviews"]["post"];
+    assert_eq!(review["parameters"][0]["in"], "body");
     // What all operations of a path share is said once.
     let shared = json!([{ "$ref": "#/parameters/pretty" }]);
     assert_eq!(v2["paths"]["/api/v1/nodes"]["parameters"], shared);
+}
+
+#[test]
+fn every_parameter_is_described() {
+    for (document_path, document) in all() {
+        for (path, item) in document["paths"].as_object().unwrap() {
+            let parts = item.as_object().unwrap().values();
+            let own = parts.filter_map(|operation| operation.get("parameters")).chain(item.get("parameters"));
+            for parameter in own.filter_map(Value::as_array).flatten() {
+                let is_said_elsewhere = parameter.get("$ref").is_some() || parameter["in"] == "body";
+                assert!(
+                    is_said_elsewhere || parameter["description"].is_string(),
+                    "{document_path} {path} {parameter}"
+                );
+            }
+        }
+    }
 }
 
 /// What a part of a document may be. Whatever is not named here, Kubernetes' own types for OpenAPI drop when they read
