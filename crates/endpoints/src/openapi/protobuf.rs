@@ -436,7 +436,7 @@ mod tests {
         check(&FORM, json!({"type": "x"}), b"\x0a\x06\x0a\x04\xca\x01\x01x");
         check(&FORM, json!({"$ref": "#/c"}), b"\x0a\x07\x12\x05\x0a\x03#/c");
         check(
-            &form,
+            &FORM,
             json!({"items": {"$ref": "#/c"}}),
             b"\x0a\x0e\x0a\x0c\xf2\x01\x09\x0a\x07\x12\x05\x0a\x03#/c",
         );
