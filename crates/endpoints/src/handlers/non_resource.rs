@@ -39,7 +39,8 @@ impl Api {
             "/metrics" => prometheus_text(self.gathered.text().await),
             "/metrics/slis" => prometheus_text(self.health.indicators()),
             "/openapi/v2" => self.answer_openapi(context, "").await,
-            path if path.starts_with("/openapi/v3") => self.answer_openapi(context, path).await,
+            "/openapi/v3" if trimmed == path => self.answer_openapi(context, path).await,
+            _ if path.starts_with("/openapi/v3/") => self.answer_openapi(context, path).await,
             _ => self.answer_discovery(context, trimmed),
         }
     }
@@ -104,26 +105,30 @@ impl Api {
         let is_v2 = path.is_empty();
         let media = accepted.find_map(|media| match media {
             "" | "application/json" | "*/*" | "application/*" => Some(Form::JSON.content_type()),
-            OPENAPI_PROTOBUF_ASKED | OPENAPI_PROTOBUF if is_v2 => Some(OPENAPI_PROTOBUF),
+            OPENAPI_V2_PROTOBUF_ASKED | OPENAPI_V2_PROTOBUF if is_v2 => Some(OPENAPI_V2_PROTOBUF),
+            OPENAPI_V3_PROTOBUF_ASKED | OPENAPI_V3_PROTOBUF if !is_v2 => Some(OPENAPI_V3_PROTOBUF),
             _ => None,
         });
-        let Some(media) = media else { return plain(StatusCode::NOT_ACCEPTABLE) };
-        let wanted = path.trim_start_matches("/openapi/v3").trim_matches('/').to_owned();
-        let is_index = !is_v2 && wanted.is_empty();
+        let is_index = path == "/openapi/v3";
+        let Some(media) = media.or(is_index.then_some(Form::JSON.content_type())) else {
+            return plain(StatusCode::NOT_ACCEPTABLE);
+        };
+        let wanted = path.trim_start_matches("/openapi/v3/").to_owned();
         // Documents are built on first use, which takes a moment.
         let made = tokio::task::spawn_blocking(move || {
             if is_index {
                 return Some((openapi::v3_index(), String::new()));
             }
-            let document = match is_v2 {
-                true if media == OPENAPI_PROTOBUF => Some(openapi::v2_protobuf()),
-                true => Some(openapi::v2()),
-                false => openapi::v3_document(&wanted),
+            let document = match media {
+                OPENAPI_V2_PROTOBUF => Some(openapi::v2_protobuf()),
+                OPENAPI_V3_PROTOBUF => openapi::v3_protobuf(&wanted),
+                _ if is_v2 => Some(openapi::v2()),
+                _ => openapi::v3_document(&wanted),
             };
             document.map(|document| (document.gzip(), document.hash().to_owned()))
         })
         .await;
-        let Ok(Some((bytes, hash))) = made else { return page_not_found() };
+        let Ok(Some((bytes, hash))) = made else { return plain(StatusCode::NOT_FOUND) };
         if is_index {
             return typed(StatusCode::OK, Form::JSON.content_type(), Body::from(bytes));
         }
@@ -153,10 +158,12 @@ fn wants_aggregated(accept: &str) -> bool {
     false
 }
 
-/// The media type by which kubectl asks for OpenAPI v2 as protobuf.
-const OPENAPI_PROTOBUF_ASKED: &str = "application/com.github.proto-openapi.spec.v2@v1.0+protobuf";
-/// The media type of the answer: an `@` must not be part of one.
-const OPENAPI_PROTOBUF: &str = "application/com.github.proto-openapi.spec.v2.v1.0+protobuf";
+/// The media types by which clients ask for OpenAPI as protobuf.
+const OPENAPI_V2_PROTOBUF_ASKED: &str = "application/com.github.proto-openapi.spec.v2@v1.0+protobuf";
+const OPENAPI_V3_PROTOBUF_ASKED: &str = "application/com.github.proto-openapi.spec.v3@v1.0+protobuf";
+/// The media types of the answers: an `@` must not be part of one.
+const OPENAPI_V2_PROTOBUF: &str = "application/com.github.proto-openapi.spec.v2.v1.0+protobuf";
+const OPENAPI_V3_PROTOBUF: &str = "application/com.github.proto-openapi.spec.v3.v1.0+protobuf";
 /// How long a client may cache a document whose URL has its hash, in seconds.
 const IMMUTABLE_SECONDS: u64 = 365 * 24 * 3600;
 

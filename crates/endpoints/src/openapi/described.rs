@@ -4,7 +4,9 @@
 //! their fields consist of comes along.
 
 use k8s_openapi::{
-    api, apiextensions_apiserver::pkg::apis::apiextensions, apimachinery::pkg::apis::meta,
+    api,
+    apiextensions_apiserver::pkg::apis::apiextensions,
+    apimachinery::{self, pkg::apis::meta},
     kube_aggregator::pkg::apis::apiregistration,
 };
 use schemars::{SchemaGenerator, generate::SchemaSettings};
@@ -59,7 +61,7 @@ known! {
     "discovery.v1": api::discovery::v1 { EndpointSlice }
     "events.v1": api::events::v1 { Event }
     "flowcontrol.v1": api::flowcontrol::v1 { FlowSchema PriorityLevelConfiguration }
-    "meta.v1": meta::v1 { DeleteOptions ListMeta Status }
+    "meta.v1": meta::v1 { APIGroup APIGroupList APIResourceList APIVersions DeleteOptions ListMeta Status }
     "networking.v1": api::networking::v1 { IPAddress Ingress IngressClass NetworkPolicy ServiceCIDR }
     "node.v1": api::node::v1 { RuntimeClass }
     "policy.v1": api::policy::v1 { Eviction PodDisruptionBudget }
@@ -69,4 +71,5 @@ known! {
     "storage.v1": api::storage::v1 {
         CSIDriver CSINode CSIStorageCapacity StorageClass VolumeAttachment VolumeAttributesClass
     }
+    "version": apimachinery::pkg::version { Info }
 }

@@ -11,8 +11,19 @@ pub(super) enum Dialect {
     V3,
 }
 
-/// What requests of most kinds are read from and answers are written in.
-const MEDIA_TYPES: &[&str] = &["application/json", "application/yaml", "application/vnd.kubernetes.protobuf"];
+/// What answers of most kinds are written in.
+pub(super) const MEDIA_TYPES: &[&str] =
+    &["application/json", "application/yaml", "application/vnd.kubernetes.protobuf"];
+/// What lists are written in, which may also be answered with events one after another.
+pub(super) const LIST_TYPES: &[&str] = &[
+    "application/json",
+    "application/yaml",
+    "application/vnd.kubernetes.protobuf",
+    "application/json;stream=watch",
+    "application/vnd.kubernetes.protobuf;stream=watch",
+];
+/// Whatever the client and the server agree on.
+pub(super) const ANY_TYPE: &[&str] = &["*/*"];
 
 impl Dialect {
     /// A schema that is defined elsewhere in the document.
@@ -69,7 +80,10 @@ impl Dialect {
     pub(super) fn parameter(self, place: &str, name: &str, ty: &str, description: &str) -> Value {
         let mut parameter = json!({ "name": name, "in": place });
         match self {
-            Self::V2 => parameter["type"] = ty.into(),
+            Self::V2 => {
+                parameter["type"] = ty.into();
+                parameter["uniqueItems"] = true.into();
+            }
             Self::V3 => parameter["schema"] = json!({ "type": ty, "uniqueItems": true }),
         }
         if place == "path" {
@@ -81,9 +95,8 @@ impl Dialect {
         parameter
     }
 
-    /// Says what an operation is sent. `media_types` is empty where any will do.
+    /// Says what an operation is sent.
     pub(super) fn put_body(self, operation: &mut Value, schema: &str, required: bool, media_types: &[&str]) {
-        let media_types = if media_types.is_empty() { &["*/*"] } else { media_types };
         let schema = self.reference(schema);
         match self {
             Self::V2 => {
@@ -107,9 +120,14 @@ impl Dialect {
     }
 
     /// Says what an operation answers: one schema, under each of some codes. Without a schema, it is text.
-    pub(super) fn put_answers(self, operation: &mut Value, schema: Option<&str>, codes: &[(&str, &str)]) {
-        let text = (json!({ "type": "string" }), &["text/plain"][..]);
-        let (schema, media_types) = schema.map_or(text, |name| (self.reference(name), MEDIA_TYPES));
+    pub(super) fn put_answers(
+        self,
+        operation: &mut Value,
+        schema: Option<&str>,
+        media_types: &[&str],
+        codes: &[(&str, &str)],
+    ) {
+        let schema = schema.map_or_else(|| json!({ "type": "string" }), |name| self.reference(name));
         let mut answers = Map::from_iter([("401".to_owned(), json!({ "description": "Unauthorized" }))]);
         for (code, description) in codes {
             let answer = match self {
@@ -124,20 +142,6 @@ impl Dialect {
         if self == Self::V2 {
             operation["produces"] = media_types.into();
         }
-    }
-}
-
-/// How events are sent one after another.
-const STREAM_TYPES: &[&str] =
-    &["application/json;stream=watch", "application/vnd.kubernetes.protobuf;stream=watch"];
-
-/// Says of an operation that answers what can be watched that it may also answer with events.
-pub(super) fn add_streams(operation: &mut Value) {
-    let content = operation.pointer_mut("/responses/200/content").and_then(Value::as_object_mut);
-    if let Some(content) = content
-        && let Some(answer) = content.get("application/json").cloned()
-    {
-        content.extend(STREAM_TYPES.iter().map(|media_type| ((*media_type).to_owned(), answer.clone())));
     }
 }
 

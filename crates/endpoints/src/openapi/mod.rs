@@ -10,6 +10,7 @@
 
 mod dialect;
 mod described;
+mod markers;
 mod schemas;
 mod parameters;
 mod paths;
@@ -26,6 +27,7 @@ use serde_json::{Map, Value, json};
 use xxhash_rust::xxh3::xxh3_128;
 
 use self::dialect::Dialect;
+use self::paths::Discovery;
 
 /// One document.
 #[derive(Clone, Debug)]
@@ -71,59 +73,88 @@ pub fn v3_index() -> Bytes {
 }
 
 fn index() -> Bytes {
-    let paths: Map<String, Value> = GROUP_VERSIONS
+    let paths: Map<String, Value> = DOCUMENTS
         .iter()
         .map(|(path, resources)| {
-            let url = format!("/openapi/v3/{path}?hash={}", hash_of(&v3(resources)));
+            let url = format!("/openapi/v3/{path}?hash={}", hash_of(&v3(path, resources)));
             (path.clone(), json!({ "serverRelativeURL": url }))
         })
         .collect();
     json!({ "paths": paths }).to_string().into()
 }
 
-/// The document below `/openapi/v3/` for a group and version as the index names it: `api/v1`, `apis/apps/v1`.
+/// The document below `/openapi/v3/` as the index names it: `api/v1`, `apis/apps/v1`, `apis/apps`.
 pub fn v3_document(path: &str) -> Option<Document> {
     static MADE: Mutex<BTreeMap<String, Document>> = Mutex::new(BTreeMap::new());
-    let resources = GROUP_VERSIONS.get(path)?;
+    let resources = DOCUMENTS.get(path)?;
     // Held while the document is made, so that two who ask at once do not make it twice.
     let mut made = MADE.lock().unwrap_or_else(PoisonError::into_inner);
-    Some(made.entry(path.to_owned()).or_insert_with(|| Document::new(&v3(resources))).clone())
+    Some(made.entry(path.to_owned()).or_insert_with(|| Document::new(&v3(path, resources))).clone())
+}
+
+/// The same document as protobuf. It has the hash of the JSON, since the index names one for both.
+pub fn v3_protobuf(path: &str) -> Option<Document> {
+    static MADE: Mutex<BTreeMap<String, Document>> = Mutex::new(BTreeMap::new());
+    let json = v3_document(path)?;
+    let mut made = MADE.lock().unwrap_or_else(PoisonError::into_inner);
+    let make = || Document { gzip: encoded(Dialect::V3, &json).gzip, hash: json.hash.clone() };
+    Some(made.entry(path.to_owned()).or_insert_with(make).clone())
 }
 
 /// The document at `/openapi/v2`.
 pub fn v2() -> Document {
     static MADE: OnceLock<Document> = OnceLock::new();
-    MADE.get_or_init(|| Document::new(&document(Dialect::V2, RESOURCES.iter()))).clone()
+    MADE.get_or_init(|| Document::new(&v2_json())).clone()
 }
 
 /// The same document as protobuf.
 pub fn v2_protobuf() -> Document {
     static MADE: OnceLock<Document> = OnceLock::new();
-    let made = || {
-        let whole = serde_json::from_slice(&v2().bytes()).expect("it is JSON that was made here");
-        Document::new(&protobuf::encode(&whole))
-    };
-    MADE.get_or_init(made).clone()
+    MADE.get_or_init(|| encoded(Dialect::V2, &v2())).clone()
 }
 
-/// The groups and versions with their resources, each under the path of its document.
-static GROUP_VERSIONS: LazyLock<BTreeMap<String, Vec<&'static Resource>>> = LazyLock::new(|| {
-    let mut paths: BTreeMap<String, Vec<&Resource>> = BTreeMap::new();
+/// A document in JSON as protobuf.
+fn encoded(dialect: Dialect, json: &Document) -> Document {
+    let whole = serde_json::from_slice(&json.bytes()).expect("it is JSON that was made here");
+    Document::new(&protobuf::encode(dialect, &whole))
+}
+
+/// The documents of OpenAPI 3 by their paths, with the resources of those that are of a version of a group. Every path of
+/// discovery has one.
+static DOCUMENTS: LazyLock<BTreeMap<String, Vec<&'static Resource>>> = LazyLock::new(|| {
+    let without_resources = ["api", "apis", "version"].map(|path| (path.to_owned(), Vec::new()));
+    let mut documents: BTreeMap<String, Vec<&Resource>> = without_resources.into();
     for resource in RESOURCES {
+        if !resource.group.is_empty() {
+            documents.entry(format!("apis/{}", resource.group)).or_default();
+        }
         let path = paths::root(resource.group, resource.version);
-        paths.entry(path[1..].to_owned()).or_default().push(resource);
+        documents.entry(path[1..].to_owned()).or_default().push(resource);
     }
-    paths
+    documents
 });
 
-fn v3(resources: &[&'static Resource]) -> Vec<u8> {
-    document(Dialect::V3, resources.iter().copied())
+fn v3(path: &str, resources: &[&'static Resource]) -> Vec<u8> {
+    document(Dialect::V3, resources.iter().copied(), &[Discovery::at(path)])
 }
 
-/// The document of some resources, as JSON.
-fn document(dialect: Dialect, resources: impl Iterator<Item = &'static Resource> + Clone) -> Vec<u8> {
-    let schemas = schemas::of(dialect, resources.clone());
+fn v2_json() -> Vec<u8> {
+    let discovery: Vec<Discovery> = DOCUMENTS.keys().map(|path| Discovery::at(path)).collect();
+    document(Dialect::V2, RESOURCES.iter(), &discovery)
+}
+
+/// The document of some resources and of paths of discovery, as JSON.
+fn document(
+    dialect: Dialect,
+    resources: impl Iterator<Item = &'static Resource> + Clone,
+    discovery: &[Discovery],
+) -> Vec<u8> {
+    let answers: Vec<&str> = discovery.iter().map(|path| path.ty).collect();
+    let schemas = schemas::of(dialect, resources.clone(), &answers);
     let mut paths = Map::new();
+    for path in discovery {
+        path.add(&mut paths, dialect);
+    }
     for resource in resources {
         paths::add(&mut paths, dialect, resource);
     }

@@ -54,6 +54,12 @@ const SELECTION: &[Parameter] = &[
         "Whether a watch begins with the objects that exist, followed by a bookmark. Needs resourceVersionMatch \
          'NotOlderThan'.",
     ),
+    (
+        "shardSelector",
+        "string",
+        "Restricts the objects to those whose hash lies in a range. Belongs to the feature ShardedListAndWatch, which is \
+         off: it has no effect.",
+    ),
     ("timeoutSeconds", "integer", "After how many seconds a list or watch ends, whatever has happened."),
 ];
 const WATCH: &[Parameter] = &[
@@ -113,9 +119,18 @@ pub(super) fn shared() -> Map<String, Value> {
         .collect()
 }
 
-/// The parameters of every operation at a path: those in the path itself, and how the answer is written.
-pub(super) fn at(dialect: Dialect, path: &str, kind: &str) -> Vec<Value> {
-    let mut parameters = of(dialect, &[&[PRETTY]]);
+/// The parameters of every operation at a path: those in the path itself and, unless the operations are connections, how
+/// the answer is written.
+pub(super) fn at(dialect: Dialect, path: &str, kind: &str, connections: bool) -> Vec<Value> {
+    let mut parameters = if connections { Vec::new() } else { of(dialect, &[&[PRETTY]]) };
+    if path.contains("{path}") {
+        parameters.push(dialect.parameter(
+            "path",
+            "path",
+            "string",
+            "What follows in the path of the request.",
+        ));
+    }
     if path.contains("{namespace}") {
         parameters.push(dialect.parameter("path", "namespace", "string", "The namespace of the object."));
     }
@@ -125,33 +140,60 @@ pub(super) fn at(dialect: Dialect, path: &str, kind: &str) -> Vec<Value> {
     parameters
 }
 
-/// Parameters that are the fields of a type.
+/// The words for the fields of the types of options.
+const OPTIONS: &[(&str, &str)] = &[
+    ("command", "The program to run with its arguments, one by one. No shell reads it."),
+    ("container", "The container. May be left out if the pod has one only."),
+    ("follow", "Whether the log is sent on as it grows."),
+    (
+        "insecureSkipTLSVerifyBackend",
+        "Whether the certificate of the kubelet that has the log goes unchecked: then anybody may have written the log.",
+    ),
+    ("limitBytes", "How many bytes of the log are sent at most."),
+    ("path", "What follows in the path of the request that is passed on."),
+    ("ports", "The ports to forward. Required over WebSocket."),
+    ("previous", "Whether the log is that of the container that ended last."),
+    ("sinceSeconds", "Restricts the log to lines of the last so many seconds."),
+    ("stderr", "Whether what the program writes to its standard error is sent."),
+    ("stdin", "Whether what the client sends is the program's standard input."),
+    ("stdout", "Whether what the program writes to its standard output is sent."),
+    ("stream", "Which of its outputs the log has: 'All', 'Stdout' or 'Stderr'."),
+    ("tailLines", "Restricts the log to so many lines at its end."),
+    ("timestamps", "Whether each line of the log begins with its time."),
+    ("tty", "Whether the program runs in a terminal."),
+];
+
+/// Parameters that are the fields of a type. Like Kubernetes, it says nothing of those that are times.
 pub(super) fn fields(dialect: Dialect, ty: &str) -> Vec<Value> {
     let fields = schema::lookup(ty).map(|ty| ty.get().json_fields()).unwrap_or_default();
     fields
         .iter()
+        .filter(|field| field.kind != Kind::Time)
         .map(|field| {
             let ty = match field.kind {
                 Kind::Bool => "boolean",
                 Kind::Int32 | Kind::Int64 => "integer",
                 _ => "string",
             };
-            dialect.parameter("query", field.name, ty, "")
+            let words = OPTIONS.iter().find(|(name, _)| *name == field.name).map_or("", |(_, words)| words);
+            dialect.parameter("query", field.name, ty, words)
         })
         .collect()
 }
 
 /// Moves the parameters that all operations of a path have to those of the path, and puts all in the order of their names,
-/// as Kubernetes does in OpenAPI 3.
+/// as Kubernetes does.
 pub(super) fn share(of_path: &mut Vec<Value>, mut operations: Vec<&mut Value>) {
     let of = |operation: &Value| operation["parameters"].as_array().cloned().unwrap_or_default();
     let mut common = operations.first().map(|first| of(first)).unwrap_or_default();
+    // A body belongs to its operation, even to the only one of a path.
+    common.retain(|parameter| parameter["in"] != "body");
     for operation in &operations {
         let own = of(operation);
         common.retain(|parameter| own.contains(parameter));
     }
     let by_name = |parameters: &mut Vec<Value>| {
-        parameters.sort_by(|a, b| a["name"].as_str().cmp(&b["name"].as_str()));
+        parameters.sort_by(|a, b| (name(a), a["in"].as_str()).cmp(&(name(b), b["in"].as_str())));
     };
     for operation in &mut operations {
         let mut own = of(operation);
@@ -166,4 +208,11 @@ pub(super) fn share(of_path: &mut Vec<Value>, mut operations: Vec<&mut Value>) {
     }
     of_path.append(&mut common);
     by_name(of_path);
+}
+
+/// The name of a parameter, or the one that a reference ends with.
+fn name(parameter: &Value) -> &str {
+    let named = parameter["name"].as_str();
+    let referred = || parameter["$ref"].as_str().and_then(|place| place.rsplit('/').next());
+    named.or_else(referred).unwrap_or_default()
 }

@@ -5,7 +5,7 @@
 use keepwatch_registry::kinds::{Resource, Subresource};
 use serde_json::{Map, Value, json};
 
-use super::dialect::{self, Dialect};
+use super::dialect::{ANY_TYPE, Dialect, LIST_TYPES, MEDIA_TYPES};
 use super::parameters::{self, Parameter};
 use super::schemas;
 
@@ -14,11 +14,14 @@ const CREATED: (&str, &str) = ("201", "Created");
 const ACCEPTED: (&str, &str) = ("202", "Accepted");
 
 const PATCH_TYPES: &[&str] = &[
-    "application/apply-patch+yaml",
     "application/json-patch+json",
     "application/merge-patch+json",
     "application/strategic-merge-patch+json",
+    "application/apply-patch+yaml",
 ];
+/// What a log may be asked for as; it is text whatever is chosen.
+const LOG_TYPES: &[&str] =
+    &["text/plain", "application/json", "application/yaml", "application/vnd.kubernetes.protobuf"];
 
 /// How a verb of the API is done over HTTP.
 struct Verb {
@@ -157,6 +160,65 @@ pub(super) fn add(paths: &mut Map<String, Value>, dialect: Dialect, resource: &R
     }
 }
 
+/// The type of the version of the server, and what it is written in.
+const VERSION: &str = "version.Info";
+const VERSION_TYPES: &[&str] = &["application/json"];
+
+/// What a path answers that says which groups, versions and resources there are.
+pub(super) struct Discovery {
+    /// The path without slashes at its ends, which is also the name of its document: `apis/apps/v1`.
+    path: String,
+    tag: String,
+    id: String,
+    what: &'static str,
+    /// The type of the answer.
+    pub(super) ty: &'static str,
+    media_types: &'static [&'static str],
+}
+
+impl Discovery {
+    /// What the path of that name answers: `api`, `apis`, `version`, or the path of a group or of a version of one.
+    pub(super) fn at(path: &str) -> Self {
+        let parts: Vec<&str> = path.split('/').collect();
+        let (tag, id, what, ty) = match *parts {
+            ["version"] => {
+                ("version".to_owned(), "getCodeVersion".to_owned(), "get the version of the server", VERSION)
+            }
+            ["api"] => {
+                let id = "getCoreAPIVersions".to_owned();
+                (group_name(""), id, "get the versions of the core group", "meta.v1.APIVersions")
+            }
+            ["apis"] => {
+                let id = "getAPIVersions".to_owned();
+                ("apis".to_owned(), id, "get the groups and their versions", "meta.v1.APIGroupList")
+            }
+            ["apis", group] => {
+                let group = group_name(group);
+                let id = format!("get{}APIGroup", capitalized(&group));
+                (group, id, "get the versions of a group", "meta.v1.APIGroup")
+            }
+            _ => {
+                let (group, version) = if let ["apis", group, version] = *parts {
+                    (group_name(group), version)
+                } else {
+                    (group_name(""), parts.last().copied().unwrap_or_default())
+                };
+                let id = format!("get{}{}APIResources", capitalized(&group), capitalized(version));
+                let tag = format!("{group}_{version}");
+                (tag, id, "get the resources of a version of a group", "meta.v1.APIResourceList")
+            }
+        };
+        let media_types = if ty == VERSION { VERSION_TYPES } else { MEDIA_TYPES };
+        Self { path: path.to_owned(), tag, id, what, ty, media_types }
+    }
+
+    pub(super) fn add(&self, paths: &mut Map<String, Value>, dialect: Dialect) {
+        let mut operation = operation(dialect, &self.tag, &self.id, self.what, self.media_types);
+        dialect.put_answers(&mut operation, Some(&schemas::published(self.ty)), self.media_types, &[OK]);
+        paths.insert(format!("/{}/", self.path), json!({ "get": operation }));
+    }
+}
+
 struct Paths<'a> {
     paths: &'a mut Map<String, Value>,
     dialect: Dialect,
@@ -168,18 +230,15 @@ impl Paths<'_> {
     fn add(&mut self, path: &str, verbs: &[Verb]) {
         let operations = verbs.iter().filter(|verb| self.resource.allows(verb.verb));
         let operations = operations.map(|verb| (verb.method, self.operation(path, verb))).collect();
-        self.put(path, operations);
+        let at = parameters::at(self.dialect, path, self.resource.kind, false);
+        self.put(path, at, operations);
     }
 
-    fn put(&mut self, path: &str, operations: Vec<(&str, Value)>) {
+    fn put(&mut self, path: &str, mut at: Vec<Value>, mut operations: Vec<(&str, Value)>) {
         if operations.is_empty() {
             return;
         }
-        let mut at = parameters::at(self.dialect, path, self.resource.kind);
-        let mut operations = operations;
-        if self.dialect == Dialect::V3 {
-            parameters::share(&mut at, operations.iter_mut().map(|(_, operation)| operation).collect());
-        }
+        parameters::share(&mut at, operations.iter_mut().map(|(_, operation)| operation).collect());
         let mut operations: Map<String, Value> =
             operations.into_iter().map(|(method, operation)| (method.to_owned(), operation)).collect();
         operations.insert("parameters".to_owned(), at.into());
@@ -205,34 +264,57 @@ impl Paths<'_> {
         operation["parameters"] = parameters::of(dialect, verb.parameters).into();
         match verb.body {
             Body::Nothing => {}
-            Body::Object => dialect.put_body(operation, schema, true, &[]),
+            Body::Object => dialect.put_body(operation, schema, true, ANY_TYPE),
             Body::Patch => dialect.put_body(operation, schemas::PATCH, true, PATCH_TYPES),
-            Body::DeleteOptions => dialect.put_body(operation, schemas::DELETE_OPTIONS, false, &[]),
+            Body::DeleteOptions => dialect.put_body(operation, schemas::DELETE_OPTIONS, false, ANY_TYPE),
         }
         let answer = match verb.answer {
             Answer::Object => schema,
             Answer::List => &format!("{schema}List"),
-            Answer::Deleted if self.resource.returns_deleted => schema,
+            Answer::Deleted if self.resource.returns_deleted && !self.is_finalized() => schema,
             Answer::Deleted | Answer::Status => schemas::STATUS,
         };
-        dialect.put_answers(operation, Some(answer), verb.codes);
-        if let Answer::List = verb.answer {
-            dialect::add_streams(operation);
-        }
+        let media_types = if let Answer::List = verb.answer { LIST_TYPES } else { MEDIA_TYPES };
+        dialect.put_answers(operation, Some(answer), media_types, verb.codes);
+    }
+
+    /// Whether objects go once they are finalized. Kubernetes says of them that a deletion is answered with a Status, though
+    /// it is answered with the object.
+    fn is_finalized(&self) -> bool {
+        self.resource.subresources.iter().any(|sub| sub.name == "finalize")
     }
 
     fn add_subresource(&mut self, path: &str, sub: &Subresource) {
-        let operations = if is_connection(sub) {
-            let methods = sub.verbs.iter().filter_map(|verb| method(verb));
-            methods.map(|method| (method, self.connection(path, sub, method))).collect()
-        } else if sub.name == "log" {
+        if is_connection(sub) {
+            return self.add_connections(path, sub);
+        }
+        let operations = if sub.name == "log" {
             vec![("get", self.log(path))]
         } else {
             let verbs = [CREATE, GET, UPDATE, PATCH];
             let verbs = verbs.iter().filter(|verb| sub.verbs.contains(&verb.verb));
             verbs.map(|verb| (verb.method, self.on_subresource(path, sub, verb))).collect()
         };
-        self.put(path, operations);
+        let at = parameters::at(self.dialect, path, self.resource.kind, false);
+        self.put(path, at, operations);
+    }
+
+    /// Adds the paths at which requests become connections. What takes every verb is a proxy: it takes every method, and
+    /// passes on what follows in the path.
+    fn add_connections(&mut self, path: &str, sub: &Subresource) {
+        let mut methods: Vec<&str> = sub.verbs.iter().filter_map(|verb| method(verb)).collect();
+        let is_proxy = methods.len() == CONNECTION_VERBS.len();
+        let mut paths = vec![(path.to_owned(), "")];
+        if is_proxy {
+            methods.extend(["head", "options"]);
+            paths.push((format!("{path}/{{path}}"), "WithPath"));
+        }
+        for (path, suffix) in paths {
+            let operations =
+                methods.iter().map(|method| (*method, self.connection(&path, sub, method, suffix))).collect();
+            let at = parameters::at(self.dialect, &path, self.resource.kind, true);
+            self.put(&path, at, operations);
+        }
     }
 
     fn on_subresource(&self, path: &str, sub: &Subresource, verb: &Verb) -> Value {
@@ -246,15 +328,16 @@ impl Paths<'_> {
         operation
     }
 
-    fn connection(&self, path: &str, sub: &Subresource, method: &str) -> Value {
+    fn connection(&self, path: &str, sub: &Subresource, method: &str, suffix: &str) -> Value {
         let (group, version, kind) = sub.kind.unwrap_or_default();
         let what =
             format!("connect {} requests to {} of {}", method.to_uppercase(), sub.name, self.resource.kind);
-        let id = self.id("connect", path, &capitalized(method), &capitalized(sub.name));
+        let id =
+            self.id("connect", path, &capitalized(method), &format!("{}{suffix}", capitalized(sub.name)));
         let mut operation = self.blank(&id, &what, "connect", schemas::kind(group, version, kind));
         let options = schemas::type_name(group, version, kind);
         operation["parameters"] = parameters::fields(self.dialect, &options).into();
-        self.dialect.put_answers(&mut operation, None, &[OK]);
+        self.dialect.put_answers(&mut operation, None, ANY_TYPE, &[OK]);
         operation
     }
 
@@ -263,7 +346,7 @@ impl Paths<'_> {
         let mut operation =
             self.blank(&id, &format!("read the log of a {}", self.resource.kind), "get", self.own_kind());
         operation["parameters"] = parameters::fields(self.dialect, "core.v1.PodLogOptions").into();
-        self.dialect.put_answers(&mut operation, None, &[OK]);
+        self.dialect.put_answers(&mut operation, None, LOG_TYPES, &[OK]);
         operation
     }
 
@@ -277,9 +360,9 @@ impl Paths<'_> {
         let id = self.id("watch", path, "", list);
         let mut operation = self.blank(&id, &what, action, self.own_kind());
         operation["parameters"] = parameters::of(self.dialect, parameters::LIST).into();
-        self.dialect.put_answers(&mut operation, Some(schemas::WATCH_EVENT), &[OK]);
-        dialect::add_streams(&mut operation);
-        self.put(path, vec![("get", operation)]);
+        self.dialect.put_answers(&mut operation, Some(schemas::WATCH_EVENT), LIST_TYPES, &[OK]);
+        let at = parameters::at(self.dialect, path, kind, false);
+        self.put(path, at, vec![("get", operation)]);
     }
 
     fn own_kind(&self) -> Value {
@@ -289,13 +372,10 @@ impl Paths<'_> {
     /// An operation of which parameters, body and answers are still to be said.
     fn blank(&self, id: &str, what: &str, action: &str, kind: Value) -> Value {
         let tag = format!("{}_{}", group_name(self.resource.group), self.resource.version);
-        json!({
-            "operationId": id,
-            "description": what,
-            "tags": [tag],
-            "x-kubernetes-action": action,
-            "x-kubernetes-group-version-kind": kind,
-        })
+        let mut operation = operation(self.dialect, &tag, id, what, ANY_TYPE);
+        operation["x-kubernetes-action"] = action.into();
+        operation["x-kubernetes-group-version-kind"] = kind;
+        operation
     }
 
     /// The name of an operation: `readCoreV1NamespacedPodStatus`, `connectCoreV1GetNamespacedPodExec`. Code generators
@@ -318,9 +398,22 @@ pub(super) fn is_connection(sub: &Subresource) -> bool {
     sub.kind.is_some_and(|(_, _, kind)| kind.ends_with("Options"))
 }
 
+const CONNECTION_VERBS: [Verb; 5] = [CREATE, GET, UPDATE, PATCH, DELETE];
+
 /// The method of HTTP that a connection is made with.
 fn method(verb: &str) -> Option<&'static str> {
-    [CREATE, GET, UPDATE, PATCH, DELETE].iter().find(|known| known.verb == verb).map(|known| known.method)
+    CONNECTION_VERBS.iter().find(|known| known.verb == verb).map(|known| known.method)
+}
+
+/// An operation of which parameters, body and answers are still to be said. `consumes` is said in OpenAPI 2 alone, and
+/// replaced where there is a body of other types.
+fn operation(dialect: Dialect, tag: &str, id: &str, what: &str, consumes: &[&str]) -> Value {
+    let mut operation = json!({ "operationId": id, "description": what, "tags": [tag] });
+    if dialect == Dialect::V2 {
+        operation["schemes"] = json!(["https"]);
+        operation["consumes"] = consumes.into();
+    }
+    operation
 }
 
 /// The group as a name in code: `rbacAuthorization` for `rbac.authorization.k8s.io`.
@@ -333,7 +426,7 @@ fn group_name(group: &str) -> String {
     parts.fold(first, |name, part| name + &capitalized(part))
 }
 
-fn capitalized(word: &str) -> String {
+pub(super) fn capitalized(word: &str) -> String {
     let mut chars = word.chars();
     chars.next().map_or(String::new(), |first| first.to_ascii_uppercase().to_string() + chars.as_str())
 }

@@ -1,16 +1,22 @@
-//! OpenAPI v2 as protobuf, the only form in which kubectl reads it. It does so before it sends a `kind: List`, and when it
-//! is given a kind that no document of OpenAPI v3 has.
+//! OpenAPI as protobuf. It is the only form in which kubectl reads version 2, before it sends a `kind: List`, and when it
+//! is given a kind that no document of version 3 has.
 //!
-//! The messages are those of the package `openapi.v2` that gnostic defines: a row for each field, with its name in JSON,
-//! its number, and how its value is written. What begins with `x-` is an extension in every message. Where a value may be
-//! anything it is written as YAML, which JSON is.
+//! The messages are those of the packages `openapi.v2` and `openapi.v3` that gnostic defines: a row for each field, with
+//! its name in JSON, its number, and how its value is written. What begins with `x-` is an extension in every message.
+//! Where a value may be anything it is written as YAML, which JSON is.
 
 use serde_json::{Map, Value};
 
+use super::dialect::Dialect;
+
 /// A document as it was made, in JSON, as protobuf.
-pub(super) fn encode(document: &Value) -> Vec<u8> {
+pub(super) fn encode(dialect: Dialect, document: &Value) -> Vec<u8> {
+    let message = match dialect {
+        Dialect::V2 => &DOCUMENT,
+        Dialect::V3 => &V3_DOCUMENT,
+    };
     let mut out = Vec::new();
-    write_fields(&mut out, document, &DOCUMENT);
+    write_fields(&mut out, document, message);
     out
 }
 
@@ -39,13 +45,15 @@ enum Form {
     Entries(u32, &'static Form),
     /// A parameter: where it goes decides which message it is.
     Parameter,
-    /// A parameter, or a reference to one.
-    ParameterItem,
+    /// What is written so, in the field with the number 1, or a reference to it.
+    OrReference(&'static Form),
     /// Which other fields an object may have: a schema, or whether any.
-    Additional,
+    Additional(&'static Form),
+    /// A default: a number, a flag or a text has a field by its type, anything else leaves the message empty.
+    Default,
 }
 
-use Form::{Additional, Any, Each, Entries, Flag, Float, Inside, Integer, Of, ParameterItem, Text};
+use Form::{Additional, Any, Each, Entries, Flag, Float, Inside, Integer, Of, OrReference, Text};
 
 static DOCUMENT: Message = Message {
     fields: &[
@@ -78,7 +86,7 @@ static PATH_ITEM: Message = Message {
         ("options", 6, Of(&OPERATION)),
         ("head", 7, Of(&OPERATION)),
         ("patch", 8, Of(&OPERATION)),
-        ("parameters", 9, Each(&ParameterItem)),
+        ("parameters", 9, Each(&OrReference(&Form::Parameter))),
     ],
     extensions: Some(10),
 };
@@ -91,7 +99,7 @@ static OPERATION: Message = Message {
         ("operationId", 5, Text),
         ("produces", 6, Each(&Text)),
         ("consumes", 7, Each(&Text)),
-        ("parameters", 8, Each(&ParameterItem)),
+        ("parameters", 8, Each(&OrReference(&Form::Parameter))),
         ("responses", 9, Entries(1, &Inside(1, &Of(&RESPONSE)))),
         ("schemes", 10, Each(&Text)),
         ("deprecated", 11, Flag),
@@ -104,8 +112,7 @@ static RESPONSE: Message = Message {
     extensions: Some(5),
 };
 
-static REFERENCE: Message =
-    Message { fields: &[("$ref", 1, Text), ("description", 2, Text)], extensions: None };
+static REFERENCE: Message = Message { fields: &[("$ref", 1, Text)], extensions: None };
 
 static BODY_PARAMETER: Message = Message {
     fields: &[
@@ -126,6 +133,7 @@ static QUERY_PARAMETER: Message = Message {
         ("name", 4, Text),
         ("type", 6, Text),
         ("format", 7, Text),
+        ("uniqueItems", 20, Flag),
     ],
     extensions: Some(23),
 };
@@ -139,6 +147,7 @@ static PATH_PARAMETER: Message = Message {
         ("name", 4, Text),
         ("type", 5, Text),
         ("format", 6, Text),
+        ("uniqueItems", 19, Flag),
     ],
     extensions: Some(22),
 };
@@ -165,7 +174,7 @@ static SCHEMA: Message = Message {
         ("minProperties", 18, Integer),
         ("required", 19, Each(&Text)),
         ("enum", 20, Each(&Any)),
-        ("additionalProperties", 21, Additional),
+        ("additionalProperties", 21, Additional(&Of(&SCHEMA))),
         ("type", 22, Inside(1, &Each(&Text))),
         ("items", 23, Inside(1, &Each(&Of(&SCHEMA)))),
         ("allOf", 24, Each(&Of(&SCHEMA))),
@@ -173,6 +182,105 @@ static SCHEMA: Message = Message {
         ("example", 30, Any),
     ],
     extensions: Some(31),
+};
+
+static V3_DOCUMENT: Message = Message {
+    fields: &[
+        ("openapi", 1, Text),
+        (
+            "info",
+            2,
+            Of(&Message { fields: &[("title", 1, Text), ("version", 6, Text)], extensions: Some(7) }),
+        ),
+        ("paths", 4, Entries(1, &Of(&V3_PATH_ITEM))),
+        ("components", 5, Of(&V3_COMPONENTS)),
+    ],
+    extensions: Some(9),
+};
+
+static V3_COMPONENTS: Message = Message {
+    fields: &[
+        ("schemas", 1, Entries(1, &OrReference(&Of(&V3_SCHEMA)))),
+        ("securitySchemes", 7, Entries(1, &OrReference(&Of(&V3_SECURITY_SCHEME)))),
+    ],
+    extensions: Some(10),
+};
+
+static V3_SECURITY_SCHEME: Message = Message {
+    fields: &[("type", 1, Text), ("description", 2, Text), ("name", 3, Text), ("in", 4, Text)],
+    extensions: Some(9),
+};
+
+static V3_PATH_ITEM: Message = Message {
+    fields: &[
+        ("get", 4, Of(&V3_OPERATION)),
+        ("put", 5, Of(&V3_OPERATION)),
+        ("post", 6, Of(&V3_OPERATION)),
+        ("delete", 7, Of(&V3_OPERATION)),
+        ("options", 8, Of(&V3_OPERATION)),
+        ("head", 9, Of(&V3_OPERATION)),
+        ("patch", 10, Of(&V3_OPERATION)),
+        ("parameters", 13, Each(&OrReference(&Of(&V3_PARAMETER)))),
+    ],
+    extensions: Some(14),
+};
+
+static V3_OPERATION: Message = Message {
+    fields: &[
+        ("tags", 1, Each(&Text)),
+        ("description", 3, Text),
+        ("operationId", 5, Text),
+        ("parameters", 6, Each(&OrReference(&Of(&V3_PARAMETER)))),
+        ("requestBody", 7, OrReference(&Of(&V3_REQUEST_BODY))),
+        ("responses", 8, Entries(2, &OrReference(&Of(&V3_RESPONSE)))),
+    ],
+    extensions: Some(13),
+};
+
+static V3_PARAMETER: Message = Message {
+    fields: &[
+        ("name", 1, Text),
+        ("in", 2, Text),
+        ("description", 3, Text),
+        ("required", 4, Flag),
+        ("schema", 10, OrReference(&Of(&V3_SCHEMA))),
+    ],
+    extensions: Some(14),
+};
+
+static V3_REQUEST_BODY: Message = Message {
+    fields: &[
+        ("description", 1, Text),
+        ("content", 2, Entries(1, &Of(&V3_MEDIA_TYPE))),
+        ("required", 3, Flag),
+    ],
+    extensions: Some(4),
+};
+
+static V3_RESPONSE: Message = Message {
+    fields: &[("description", 1, Text), ("content", 3, Entries(1, &Of(&V3_MEDIA_TYPE)))],
+    extensions: Some(5),
+};
+
+static V3_MEDIA_TYPE: Message =
+    Message { fields: &[("schema", 1, OrReference(&Of(&V3_SCHEMA)))], extensions: Some(5) };
+
+static V3_SCHEMA: Message = Message {
+    fields: &[
+        ("uniqueItems", 20, Flag),
+        ("required", 23, Each(&Text)),
+        ("enum", 24, Each(&Any)),
+        ("type", 25, Text),
+        ("allOf", 26, Each(&OrReference(&Of(&V3_SCHEMA)))),
+        ("oneOf", 27, Each(&OrReference(&Of(&V3_SCHEMA)))),
+        ("items", 30, Inside(1, &OrReference(&Of(&V3_SCHEMA)))),
+        ("properties", 31, Entries(1, &OrReference(&Of(&V3_SCHEMA)))),
+        ("additionalProperties", 32, Additional(&OrReference(&Of(&V3_SCHEMA)))),
+        ("default", 33, Form::Default),
+        ("description", 34, Text),
+        ("format", 35, Text),
+    ],
+    extensions: Some(36),
 };
 
 fn write_fields(out: &mut Vec<u8>, value: &Value, message: &Message) {
@@ -216,12 +324,18 @@ fn write(out: &mut Vec<u8>, number: u32, value: &Value, form: &Form) {
             entries.into_iter().flatten().for_each(|(key, value)| write_entry(out, *inner, key, value, form));
         }),
         Form::Parameter => nested(out, number, |out| write_parameter(out, value)),
-        ParameterItem if value.get("$ref").is_some() => {
+        OrReference(_) if value.get("$ref").is_some() => {
             nested(out, number, |out| write(out, 2, value, &Of(&REFERENCE)));
         }
-        ParameterItem => nested(out, number, |out| write(out, 1, value, &Form::Parameter)),
-        Additional if value.is_boolean() => nested(out, number, |out| write(out, 2, value, &Flag)),
-        Additional => nested(out, number, |out| write(out, 1, value, &Of(&SCHEMA))),
+        OrReference(form) => nested(out, number, |out| write(out, 1, value, form)),
+        Additional(_) if value.is_boolean() => nested(out, number, |out| write(out, 2, value, &Flag)),
+        Additional(form) => nested(out, number, |out| write(out, 1, value, form)),
+        Form::Default => nested(out, number, |out| match value {
+            Value::Number(_) => write(out, 1, value, &Float),
+            Value::Bool(_) => write(out, 2, value, &Flag),
+            Value::String(_) => write(out, 3, value, &Text),
+            _ => {}
+        }),
     }
 }
 
@@ -301,9 +415,30 @@ mod tests {
 
     #[test]
     fn a_parameter_is_written_by_where_it_goes() {
-        check(&ParameterItem, json!({"$ref": "#/p"}), b"\x0a\x07\x12\x05\x0a\x03#/p");
-        check(&ParameterItem, json!({"in": "query"}), b"\x0a\x0d\x0a\x0b\x12\x09\x1a\x07\x12\x05query");
-        check(&ParameterItem, json!({"in": "path"}), b"\x0a\x0c\x0a\x0a\x12\x08\x22\x06\x12\x04path");
-        check(&ParameterItem, json!({"in": "body"}), b"\x0a\x0a\x0a\x08\x0a\x06\x1a\x04body");
+        const ITEM: Form = OrReference(&Form::Parameter);
+        check(&ITEM, json!({"$ref": "#/p"}), b"\x0a\x07\x12\x05\x0a\x03#/p");
+        check(&ITEM, json!({"in": "query"}), b"\x0a\x0d\x0a\x0b\x12\x09\x1a\x07\x12\x05query");
+        check(&ITEM, json!({"in": "path"}), b"\x0a\x0c\x0a\x0a\x12\x08\x22\x06\x12\x04path");
+        check(&ITEM, json!({"in": "body"}), b"\x0a\x0a\x0a\x08\x0a\x06\x1a\x04body");
+    }
+
+    #[test]
+    fn a_default_is_written_by_its_type() {
+        check(&Form::Default, json!(1), b"\x0a\x09\x09\0\0\0\0\0\0\xf0\x3f");
+        check(&Form::Default, json!(false), b"\x0a\x02\x10\0");
+        check(&Form::Default, json!("a"), b"\x0a\x03\x1a\x01a");
+        check(&Form::Default, json!({}), b"\x0a\0");
+    }
+
+    #[test]
+    fn a_schema_of_openapi_3_is_one_or_a_reference_to_one() {
+        static FORM: Form = OrReference(&Of(&V3_SCHEMA));
+        check(&FORM, json!({"type": "x"}), b"\x0a\x06\x0a\x04\xca\x01\x01x");
+        check(&FORM, json!({"$ref": "#/c"}), b"\x0a\x07\x12\x05\x0a\x03#/c");
+        check(
+            &FORM,
+            json!({"items": {"$ref": "#/c"}}),
+            b"\x0a\x0e\x0a\x0c\xf2\x01\x09\x0a\x07\x12\x05\x0a\x03#/c",
+        );
     }
 }

@@ -12,6 +12,7 @@ use serde_json::{Map, Value, json};
 
 use super::described;
 use super::dialect::Dialect;
+use super::markers;
 use super::paths::is_connection;
 
 pub(super) const DELETE_OPTIONS: &str = "io.k8s.apimachinery.pkg.apis.meta.v1.DeleteOptions";
@@ -27,6 +28,7 @@ pub(super) fn published(name: &str) -> String {
         Some("meta") => "io.k8s.apimachinery.pkg.apis",
         Some("apiextensions") => "io.k8s.apiextensions-apiserver.pkg.apis",
         Some("apiregistration") => "io.k8s.kube-aggregator.pkg.apis",
+        Some("version") => "io.k8s.apimachinery.pkg",
         _ => "io.k8s.api",
     };
     format!("{parent}.{name}")
@@ -41,12 +43,17 @@ pub(super) fn type_name(group: &str, version: &str, kind: &str) -> String {
     format!("{package}.{version}.{kind}")
 }
 
-/// The schemas that the operations on some resources speak of, by their published names.
+/// The schemas that the operations on some resources speak of, by their published names, and those of other types.
 pub(super) fn of(
     dialect: Dialect,
     resources: impl Iterator<Item = &'static Resource> + Clone,
+    others: &[&'static str],
 ) -> Map<String, Value> {
-    let mut roots = BTreeSet::from(["meta.v1.DeleteOptions".to_owned(), "meta.v1.Status".to_owned()]);
+    let any_allows = |verb: &str| resources.clone().any(|resource| resource.allows(verb));
+    let mut roots: BTreeSet<String> = others.iter().map(|name| (*name).to_owned()).collect();
+    if any_allows("delete") {
+        roots.extend(["meta.v1.DeleteOptions".to_owned(), "meta.v1.Status".to_owned()]);
+    }
     for resource in resources.clone() {
         roots.insert(resource.ty.to_owned());
         let kinds = resource.subresources.iter().filter(|sub| !is_connection(sub)).filter_map(|sub| sub.kind);
@@ -67,11 +74,16 @@ pub(super) fn of(
         made: Map::new(),
         waiting: roots.iter().filter_map(|name| schema::lookup(name)).collect(),
     };
-    schemas.made.insert(
-        PATCH.to_owned(),
-        json!({ "type": "object", "description": "A patch, in one of its forms." }),
-    );
-    schemas.add_watch_event();
+    if any_allows("patch") {
+        let patch = json!({ "type": "object", "description": "A patch, in one of its forms." });
+        schemas.made.insert(PATCH.to_owned(), patch);
+    }
+    if any_allows("watch") {
+        schemas.add_watch_event();
+    }
+    for name in others.iter().filter(|name| schema::lookup(name).is_none()) {
+        schemas.add_described(&published(name));
+    }
     for resource in resources.filter(|resource| resource.allows("list")) {
         schemas.add_list(resource);
     }
@@ -107,7 +119,7 @@ impl Schemas {
             self.put_type_meta(&mut properties, name);
         }
         for field in ty.json_fields() {
-            let schema = self.field(field, self.property_description(name, field.name));
+            let schema = self.field(ty.name, field, self.property_description(name, field.name));
             properties.insert(field.name.to_owned(), schema);
         }
         let mut schema = json!({ "type": "object" });
@@ -124,6 +136,9 @@ impl Schemas {
         if ty.atomic {
             schema["x-kubernetes-map-type"] = "atomic".into();
         }
+        if let Some(unions) = markers::unions_of(ty.name) {
+            schema["x-kubernetes-unions"] = unions;
+        }
         if ty.name == "meta.v1.DeleteOptions" {
             schema[GROUP_VERSION_KIND] = self.in_versions("DeleteOptions");
         } else if let Some(kinds) = KINDS.get(ty.name) {
@@ -132,7 +147,7 @@ impl Schemas {
         schema
     }
 
-    fn field(&mut self, field: &Field, description: Option<Value>) -> Value {
+    fn field(&mut self, owner: &str, field: &Field, description: Option<Value>) -> Value {
         let mut value = self.value(field.kind);
         let allowed: Vec<&str> = field.values().collect();
         if !allowed.is_empty() {
@@ -147,7 +162,9 @@ impl Schemas {
             Shape::Map => json!({ "type": "object", "additionalProperties": value }),
         };
         let mut more = merging(field);
-        if let Some(default) = default_of(field).filter(|_| self.dialect == Dialect::V3) {
+        more.extend(markers::topology_of(owner, field.name));
+        let default = markers::default_of(owner, field.name).or_else(|| default_of(field));
+        if let Some(default) = default.filter(|_| self.dialect == Dialect::V3) {
             more.insert("default".to_owned(), default);
         }
         let description = match description {
@@ -168,7 +185,7 @@ impl Schemas {
             Kind::Int64 => return json!({ "type": "integer", "format": "int64" }),
             Kind::Double => return json!({ "type": "number", "format": "double" }),
             Kind::Bytes => return json!({ "type": "string", "format": "byte" }),
-            Kind::Strings => return json!({ "type": "array", "items": { "type": "string" } }),
+            Kind::Strings => return self.texts(),
             Kind::Message(ty) => {
                 self.waiting.push(ty);
                 return self.dialect.reference(&published(ty.name));
@@ -208,6 +225,71 @@ impl Schemas {
         }
     }
 
+    fn texts(&self) -> Value {
+        let text = self.dialect.with_default(json!({ "type": "string" }), zero_of(Kind::String));
+        json!({ "type": "array", "items": text })
+    }
+
+    /// Adds a type that no object has and that the table does not know, as it is described.
+    fn add_described(&mut self, name: &str) {
+        if self.made.contains_key(name) {
+            return;
+        }
+        let described = self.described.get(name).cloned().unwrap_or_default();
+        let required = described["required"].as_array().cloned().unwrap_or_default();
+        let properties = described["properties"].as_object().cloned().unwrap_or_default();
+        let mut schema = json!({ "type": "object", "required": required });
+        if let Some(description) = self.description(name) {
+            schema["description"] = description;
+        }
+        if properties.contains_key("kind") && properties.contains_key("apiVersion") {
+            let kind_name = name.rsplit('.').next().unwrap_or(name);
+            schema[GROUP_VERSION_KIND] = json!([kind("", "v1", kind_name)]);
+        }
+        // What it consists of comes later: it refers to nothing that refers back to it.
+        for (field, property) in properties {
+            let is_required = required.iter().any(|name| *name == field);
+            schema["properties"][&field] = self.described_property(&field, &property, is_required);
+        }
+        self.made.insert(name.to_owned(), schema);
+    }
+
+    fn described_property(&mut self, field: &str, property: &Value, is_required: bool) -> Value {
+        let mut more: Map<String, Value> = property
+            .get("description")
+            .map(|words| ("description".to_owned(), words.clone()))
+            .into_iter()
+            .collect();
+        let schema = match (property["type"].as_str(), property["items"]["$ref"].as_str()) {
+            (Some("array"), item) => {
+                // Verbs have a type of their own, of which nobody says how it merges.
+                if field != "verbs" {
+                    more.insert("x-kubernetes-list-type".to_owned(), "atomic".into());
+                }
+                match item {
+                    Some(item) => self.list_of(item),
+                    None => self.texts(),
+                }
+            }
+            (Some("boolean"), _) => {
+                self.dialect.with_default(json!({ "type": "boolean" }), is_required.then(|| false.into()))
+            }
+            _ => self.dialect.with_default(json!({ "type": "string" }), is_required.then(|| "".into())),
+        };
+        self.dialect.with(schema, more)
+    }
+
+    /// A list of objects of another type, which is added.
+    fn list_of(&mut self, reference: &str) -> Value {
+        let item = reference.rsplit('/').next().unwrap_or_default();
+        match item.rsplit_once(".meta.").and_then(|(_, name)| schema::lookup(&format!("meta.{name}"))) {
+            Some(ty) => self.waiting.push(ty),
+            None => self.add_described(item),
+        }
+        let item = self.dialect.with_default(self.dialect.reference(item), Some(json!({})));
+        json!({ "type": "array", "items": item })
+    }
+
     fn in_versions(&self, name: &str) -> Value {
         self.versions.iter().map(|(group, version)| kind(group, version, name)).collect()
     }
@@ -218,10 +300,11 @@ impl Schemas {
             "The object as it is after the change, or before it was deleted; a Status if the watch failed.";
         let words = Map::from_iter([("description".to_owned(), words.into())]);
         let object = self.dialect.with(object, words);
+        let change = self.dialect.with_default(json!({ "type": "string" }), zero_of(Kind::String));
         let schema = json!({
             "type": "object",
             "description": "A change of one watched object.",
-            "properties": { "object": object, "type": { "type": "string" } },
+            "properties": { "object": object, "type": change },
             "required": ["type", "object"],
             GROUP_VERSION_KIND: self.in_versions("WatchEvent"),
         });
@@ -232,7 +315,9 @@ impl Schemas {
         let item = published(resource.ty);
         let metadata = schema::lookup("meta.v1.ListMeta").expect("the table has it; a test makes every list");
         let metadata = self.value(Kind::Message(metadata));
-        let metadata = self.dialect.with_default(metadata, Some(json!({})));
+        let words = "The version of the list, and where its next page begins.";
+        let words = Map::from_iter([("description".to_owned(), words.into())]);
+        let metadata = self.dialect.with_default(self.dialect.with(metadata, words), Some(json!({})));
         let items = json!({
             "type": "array",
             "items": self.dialect.with_default(self.dialect.reference(&item), Some(json!({}))),
@@ -276,9 +361,10 @@ impl Schemas {
         let required = required.and_then(Value::as_array).map(Vec::as_slice).unwrap_or_default();
         let may_be_empty = |field: &Field| field.name == "name" && field.presence == Presence::UnlessZero;
         let fields = ty.json_fields().iter().filter(|field| {
-            required.iter().any(|name| *name == field.name)
-                && !(ty.typed && field.name == "metadata")
-                && !may_be_empty(field)
+            markers::is_required(ty.name, field.name)
+                || (required.iter().any(|name| *name == field.name)
+                    && !(ty.typed && field.name == "metadata")
+                    && !may_be_empty(field))
         });
         fields.map(|field| field.name.into()).collect()
     }
@@ -368,7 +454,10 @@ static KINDS: LazyLock<BTreeMap<String, Value>> = LazyLock::new(|| {
     resources
         .chain(subresources)
         .map(|(group, version, name)| (type_name(group, version, name), json!([kind(group, version, name)])))
-        .chain([("meta.v1.Status".to_owned(), json!([kind("", "v1", "Status")]))])
+        .chain(
+            ["APIGroup", "APIVersions", "Status"]
+                .map(|name| (format!("meta.v1.{name}"), json!([kind("", "v1", name)]))),
+        )
         .collect()
 });
 
