@@ -428,4 +428,19 @@ mod tests {
             assert!(tells_progress(version), "{version}");
         }
     }
+
+    #[test]
+    fn an_item_does_not_keep_the_message_that_it_came_in() {
+        let message = Bytes::from(vec![b'x'; 1_000]);
+        let item = api::KeyValue {
+            key: message.slice(..4),
+            value: message.slice(500..510),
+            create_revision: 1,
+            mod_revision: 2,
+            ..api::KeyValue::default()
+        };
+        let item = read_item(item).unwrap();
+        assert_eq!((&*item.key, &*item.value), ("xxxx", &b"xxxxxxxxxx"[..]));
+        assert!(message.is_unique());
+    }
 }
