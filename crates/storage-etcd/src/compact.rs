@@ -9,10 +9,10 @@
 //! [`Turn`] decides, as plain data; the rest does I/O. Kubernetes uses the same key in the same way.
 
 use crate::{
+    api::{Compare, Operation, TxnRequest},
     store::{Shared, as_etcd, as_version},
     watch::ReportsProgress,
 };
-use etcd_client::{Compare, CompareOp, Txn, TxnOp, TxnOpResponse};
 use futures::StreamExt;
 use keepwatch_apimachinery::ResourceVersion;
 use keepwatch_storage::{BackendEvent, Key, KeyValue, Scope, StorageError};
@@ -82,22 +82,22 @@ pub(crate) async fn compact_from_time_to_time(shared: Arc<Shared>, interval: Dur
 
 async fn take_turn(shared: &Shared, turn: &mut Turn) -> Result<Option<ResourceVersion>, StorageError> {
     let goal = turn.goal(shared.readers.oldest_needed().map(as_etcd));
-    let txn = Txn::new()
-        .when([Compare::version(COMPACT_REV_KEY, CompareOp::Equal, turn.clock)])
-        .and_then([TxnOp::put(COMPACT_REV_KEY, goal.to_string(), None)])
-        .or_else([TxnOp::get(COMPACT_REV_KEY, None)]);
+    let txn = TxnRequest {
+        compare: vec![Compare::version(COMPACT_REV_KEY, turn.clock)],
+        success: vec![Operation::put(COMPACT_REV_KEY, goal.to_string()).into()],
+        failure: vec![Operation::read(COMPACT_REV_KEY).into()],
+    };
     // If the outcome is unknown and it was done after all, the next turn is missed against ourselves.
     let deadline = shared.members.deadline();
-    let answer =
-        shared.commit(txn, deadline).await.map_err(|fault| fault.told("taking a turn at compacting etcd"))?;
-    let revision = answer.header().map_or(0, |header| header.revision());
-    let outcome = if answer.succeeded() {
+    let answer = shared
+        .commit(&txn, deadline)
+        .await
+        .map_err(|fault| fault.told("taking a turn at compacting etcd"))?;
+    let revision = answer.header.map_or(0, |header| header.revision);
+    let outcome = if answer.succeeded {
         Outcome::Moved { revision }
     } else {
-        let clock = match answer.op_responses().first() {
-            Some(TxnOpResponse::Get(found)) => found.kvs().first().map_or(0, |item| item.version()),
-            _ => 0,
-        };
+        let clock = answer.into_read().flatten().map_or(0, |item| item.version);
         Outcome::Missed { clock, revision }
     };
     // On the very first turn nobody knows yet what was current one interval ago.

@@ -4,7 +4,6 @@
 //! ([`Fault::Unknown`], [`Fault::Timeout`]), or that etcd has decided ([`Fault::Answer`]).
 
 use crate::options::chain;
-use etcd_client::Error as EtcdError;
 use keepwatch_storage::{ExpiredRead, StorageError};
 use std::{error::Error, fmt};
 use tonic::{Code, ConnectError as Unconnected, Status};
@@ -26,37 +25,31 @@ const NO_LEADER: &str = "etcdserver: no leader";
 #[derive(Debug)]
 pub(crate) enum Fault {
     /// It was not done, for certain; another member, or the same one later, may do it.
-    NotDone(EtcdError),
+    NotDone(Status),
     /// The connection or the member failed. It may have been done.
-    Unknown(EtcdError),
+    Unknown(Status),
     /// No answer came in time. It may have been done.
     Timeout,
     /// etcd's final word.
-    Answer(EtcdError),
+    Answer(Status),
 }
 
-impl From<EtcdError> for Fault {
-    fn from(error: EtcdError) -> Self {
-        let EtcdError::GRpcStatus(status) = &error else {
-            return match error {
-                EtcdError::IoError(_) | EtcdError::TransportError(_) => Self::Unknown(error),
-                _ => Self::Answer(error),
-            };
-        };
+impl From<Status> for Fault {
+    fn from(status: Status) -> Self {
         let message = status.message();
-        if never_connected(status) || NOT_BEGUN.contains(&message) {
-            return Self::NotDone(error);
+        if never_connected(&status) || NOT_BEGUN.contains(&message) {
+            return Self::NotDone(status);
         }
         // A status that came over the wire has no source; one made on this side of it has.
         let failed_here = status.source().is_some() && !message.starts_with("etcdserver:");
         match status.code() {
-            _ if failed_here => Self::Unknown(error),
+            _ if failed_here => Self::Unknown(status),
             Code::Unavailable | Code::DeadlineExceeded | Code::Cancelled | Code::Aborted => {
-                Self::Unknown(error)
+                Self::Unknown(status)
             }
             // Streams that end in disorder.
-            Code::Internal | Code::Unknown if !message.starts_with("etcdserver:") => Self::Unknown(error),
-            _ => Self::Answer(error),
+            Code::Internal | Code::Unknown if !message.starts_with("etcdserver:") => Self::Unknown(status),
+            _ => Self::Answer(status),
         }
     }
 }
@@ -76,10 +69,8 @@ impl Fault {
     /// What etcd said, if anything.
     pub(crate) fn message(&self) -> &str {
         match self {
-            Self::NotDone(EtcdError::GRpcStatus(status))
-            | Self::Unknown(EtcdError::GRpcStatus(status))
-            | Self::Answer(EtcdError::GRpcStatus(status)) => status.message(),
-            _ => "",
+            Self::NotDone(status) | Self::Unknown(status) | Self::Answer(status) => status.message(),
+            Self::Timeout => "",
         }
     }
 
@@ -111,16 +102,16 @@ impl Fault {
         }
         match self {
             Self::Timeout => StorageError::Timeout { doing },
-            Self::Unknown(EtcdError::GRpcStatus(status)) if status.code() == Code::DeadlineExceeded => {
+            Self::Unknown(status) if status.code() == Code::DeadlineExceeded => {
                 StorageError::Timeout { doing }
             }
-            Self::Unknown(error) | Self::NotDone(error) => {
-                StorageError::Unreachable { doing, source: Box::new(error) }
+            Self::Unknown(status) | Self::NotDone(status) => {
+                StorageError::Unreachable { doing, source: Box::new(status) }
             }
-            Self::Answer(EtcdError::GRpcStatus(status)) if status.message() == SPACE_EXCEEDED => {
+            Self::Answer(status) if status.message() == SPACE_EXCEEDED => {
                 StorageError::Full { source: Box::new(status) }
             }
-            Self::Answer(error) => StorageError::backend(doing, error),
+            Self::Answer(status) => StorageError::backend(doing, status),
         }
     }
 }
@@ -148,13 +139,8 @@ impl ConnectError {
             Fault::Timeout => Self::Unreachable(format!(
                 "etcd at {endpoints} does not answer: check that it runs and that the network lets us through"
             )),
-            Fault::Unknown(error) | Fault::NotDone(error) => {
-                let cause = match &error {
-                    EtcdError::GRpcStatus(status) => {
-                        status.source().map_or_else(|| status.message().to_owned(), chain)
-                    }
-                    error => error.to_string(),
-                };
+            Fault::Unknown(status) | Fault::NotDone(status) => {
+                let cause = status.source().map_or_else(|| status.message().to_owned(), chain);
                 let advice = if cause.contains("certificate") {
                     "check the CA, the client certificate and the host name"
                 } else {
@@ -162,11 +148,8 @@ impl ConnectError {
                 };
                 Self::Unreachable(format!("etcd at {endpoints} cannot be reached: {cause}; {advice}"))
             }
-            Fault::Answer(error) => {
-                let cause = match &error {
-                    EtcdError::GRpcStatus(status) => status.message().to_owned(),
-                    error => error.to_string(),
-                };
+            Fault::Answer(status) => {
+                let cause = status.message();
                 let advice = match user {
                     Some(user) if cause.contains("authentication failed") => {
                         format!("check the password of the etcd user {user:?}")
@@ -200,7 +183,7 @@ mod tests {
     use super::*;
 
     fn fault(code: Code, message: &str) -> Fault {
-        EtcdError::from(Status::new(code, message)).into()
+        Status::new(code, message).into()
     }
 
     #[test]
@@ -223,7 +206,7 @@ mod tests {
             assert!(matches!(fault(code, message), Fault::Unknown(_)), "{message}");
         }
         let refused = Status::from_error(Box::new(Unconnected("connection refused".into())));
-        assert!(matches!(EtcdError::from(refused).into(), Fault::NotDone(_)));
+        assert!(matches!(refused.into(), Fault::NotDone(_)));
     }
 
     #[test]

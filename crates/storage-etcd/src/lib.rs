@@ -4,10 +4,10 @@
 //! are as Kubernetes lays them out, so several servers, and Kubernetes' own tools, may share one cluster.
 //! A server holds nothing here that another one needs.
 //!
-//! The files in reading order: how to reach etcd (`options`), what its errors mean (`error`), which member is
-//! asked and what happens if it does not answer (`members`), reads and compare-and-swap (`store`), following
-//! changes (`watch`), keys that expire (`lease`), writes to an etcd that is full (`full`), forgetting the past
-//! (`compact`).
+//! The files in reading order: how to reach etcd (`options`), what its errors mean (`error`), its messages and
+//! methods (`api`), which member is asked and what happens if it does not answer (`members`), reads and
+//! compare-and-swap (`store`), following changes (`watch`), keys that expire (`lease`), writes to an etcd that is
+//! full (`full`), forgetting the past (`compact`).
 //!
 //! Invariants: a write whose outcome is unknown is never sent again; a watch neither repeats nor skips an event,
 //! whatever happens to connections and members; nothing is buffered beyond one etcd message and one HTTP/2
@@ -19,6 +19,7 @@
 
 mod options;
 mod error;
+mod api;
 mod members;
 mod store;
 mod watch;

@@ -8,12 +8,10 @@
 //! one that was asked a whole patience later is suspected to hang, and its watches move.
 
 use crate::{
+    api::{Call, Client, RangeRequest, StatusRequest, StatusResponse},
     compact::COMPACT_REV_KEY,
     error::{ConnectError, Fault},
-    options::EtcdOptions,
-};
-use etcd_client::{
-    Channel, Client, ConnectOptions, GetOptions, KvClient, LeaseClient, MaintenanceClient, WatchClient,
+    options::{EtcdOptions, EtcdUser},
 };
 use futures::{StreamExt, stream::FuturesUnordered};
 use std::{
@@ -29,7 +27,7 @@ use tokio::{
     sync::{OnceCell, watch},
     time::{Instant, sleep_until, timeout, timeout_at},
 };
-use tonic::transport::Endpoint;
+use tonic::{Status, transport::Endpoint};
 
 /// How long a member is waited for alone. Then a read is put to the next one as well, and new requests go there;
 /// the first answer counts. Giving the slow member up instead would make a long list fail everywhere.
@@ -40,9 +38,6 @@ const PROBE_PATIENCE: Duration = Duration::from_millis(500);
 
 /// How long to wait when no member could do a request, before asking them again.
 const ROUND_PAUSE: Duration = Duration::from_millis(100);
-
-/// What etcd may send in one message: as much as gRPC allows. A list comes in one message.
-const MESSAGE_BYTES_MAX: usize = i32::MAX as usize;
 
 /// etcd's way to say that rights were changed since we logged in.
 const LOGIN_OUTDATED: &str = "etcdserver: revision of auth store is old";
@@ -57,7 +52,7 @@ pub(crate) struct Members {
 struct Member {
     number: usize,
     endpoint: Endpoint,
-    login: ConnectOptions,
+    user: Option<EtcdUser>,
     dial_timeout: Duration,
     /// Made when first needed: with a user it takes a conversation, and the member may be down.
     connection: OnceCell<Arc<Connection>>,
@@ -65,31 +60,18 @@ struct Member {
     suspicions: watch::Sender<u64>,
 }
 
-/// Asks for the version of the member's program, such as `3.5.16`.
-pub(crate) async fn version(member: Arc<Connection>) -> Result<String, etcd_client::Error> {
-    Ok(member.maintenance.clone().status().await?.version().to_owned())
-}
-
-/// Asks how many bytes the member's database takes on disk.
-pub(crate) async fn size_bytes(member: Arc<Connection>) -> Result<i64, etcd_client::Error> {
-    Ok(member.maintenance.clone().status().await?.db_size())
-}
-
 /// Asks for the current revision. Reads no value, and no key but one that the user must have rights to anyway.
-pub(crate) async fn current_revision(member: Arc<Connection>) -> Result<i64, etcd_client::Error> {
-    let answer = member.kv.clone().get(COMPACT_REV_KEY, Some(GetOptions::new().with_keys_only())).await?;
-    Ok(answer.header().map_or(0, |header| header.revision()))
+pub(crate) async fn current_revision(member: Arc<Connection>) -> Result<i64, Status> {
+    let response =
+        member.client.call(&RangeRequest { keys_only: true, ..RangeRequest::key(COMPACT_REV_KEY) }).await?;
+    Ok(response.header.map_or(0, |header| header.revision))
 }
 
-/// The clients of one member. They share a channel that connects, and connects again, by itself.
+/// The client of one member. Its channel connects, and connects again, by itself.
 pub(crate) struct Connection {
     /// Which member this is.
     pub(crate) number: usize,
-    pub(crate) kv: KvClient,
-    pub(crate) lease: LeaseClient,
-    pub(crate) watch: WatchClient,
-    pub(crate) maintenance: MaintenanceClient,
-    client: Client,
+    pub(crate) client: Client,
     suspicions: watch::Receiver<u64>,
 }
 
@@ -103,25 +85,16 @@ impl Connection {
 
     /// Logs in again.
     pub(crate) async fn log_in(&self) -> Result<(), Fault> {
-        self.client.refresh_token().await.map_err(Fault::from)
+        self.client.log_in().await.map_err(Fault::from)
     }
 }
 
 impl Member {
     async fn connection(&self) -> Result<Arc<Connection>, Fault> {
         let connect = async {
-            let channel = Channel::Tonic(self.endpoint.connect_lazy());
-            let client =
-                Client::from_channel(channel, Some(self.login.clone())).await.map_err(Fault::from)?;
-            Ok::<_, Fault>(Arc::new(Connection {
-                number: self.number,
-                kv: client.kv_client().max_decoding_message_size(MESSAGE_BYTES_MAX),
-                lease: client.lease_client(),
-                watch: client.watch_client().max_decoding_message_size(MESSAGE_BYTES_MAX),
-                maintenance: client.maintenance_client(),
-                client,
-                suspicions: self.suspicions.subscribe(),
-            }))
+            let client = Client::connect(self.endpoint.connect_lazy(), self.user.clone()).await?;
+            let suspicions = self.suspicions.subscribe();
+            Ok::<_, Fault>(Arc::new(Connection { number: self.number, client, suspicions }))
         };
         let connection = self
             .connection
@@ -132,10 +105,8 @@ impl Member {
         match connection {
             Ok(connection) => Ok(connection.clone()),
             // The request itself was not sent yet.
-            Err(Fault::Unknown(error)) => Err(Fault::NotDone(error)),
-            Err(Fault::Timeout) => {
-                Err(Fault::NotDone(etcd_client::Error::Internal("logging in timed out".into())))
-            }
+            Err(Fault::Unknown(status)) => Err(Fault::NotDone(status)),
+            Err(Fault::Timeout) => Err(Fault::NotDone(Status::deadline_exceeded("logging in timed out"))),
             Err(fault) => Err(fault),
         }
     }
@@ -143,14 +114,10 @@ impl Member {
 
 impl Members {
     pub(crate) fn new(options: &EtcdOptions) -> Result<Self, ConnectError> {
-        let mut login = ConnectOptions::new().with_require_leader(true).with_auto_token_refresh(true);
-        if let Some(user) = &options.user {
-            login = login.with_user(&user.name, &user.password);
-        }
         let member = |(number, endpoint)| Member {
             number,
             endpoint,
-            login: login.clone(),
+            user: options.user.clone(),
             dial_timeout: options.dial_timeout,
             connection: OnceCell::new(),
             suspicions: watch::Sender::new(0),
@@ -162,10 +129,20 @@ impl Members {
         })
     }
 
+    /// Sends a request that may be done twice, and returns the response of the member that answers first.
+    pub(crate) async fn call<R: Call>(&self, request: &R) -> Result<R::Response, Fault> {
+        self.read(|member| async move { member.client.call(request).await }).await
+    }
+
+    /// Asks for the state of the member that answers first.
+    pub(crate) async fn status(&self) -> Result<StatusResponse, Fault> {
+        self.call(&StatusRequest {}).await
+    }
+
     /// Has something done that may be done twice, by whichever member answers.
     pub(crate) async fn read<T, F>(&self, call: impl Fn(Arc<Connection>) -> F) -> Result<T, Fault>
     where
-        F: Future<Output = Result<T, etcd_client::Error>>,
+        F: Future<Output = Result<T, Status>>,
     {
         self.ask_from(self.preferred(), PATIENCE, call).await
     }
@@ -178,7 +155,7 @@ impl Members {
         call: impl Fn(Arc<Connection>) -> F,
     ) -> Result<T, Fault>
     where
-        F: Future<Output = Result<T, etcd_client::Error>>,
+        F: Future<Output = Result<T, Status>>,
     {
         let deadline = self.deadline();
         let mut running = FuturesUnordered::new();
@@ -243,7 +220,7 @@ impl Members {
         call: impl Fn(Arc<Connection>) -> F,
     ) -> Result<T, Fault>
     where
-        F: Future<Output = Result<T, etcd_client::Error>>,
+        F: Future<Output = Result<T, Status>>,
     {
         for started in 1.. {
             let member = self.preferred();
@@ -280,7 +257,7 @@ impl Members {
 
     async fn attempt<T, F>(&self, member: usize, call: impl Fn(Arc<Connection>) -> F) -> Result<T, Fault>
     where
-        F: Future<Output = Result<T, etcd_client::Error>>,
+        F: Future<Output = Result<T, Status>>,
     {
         let connection = self.members[member].connection().await?;
         let result = call(connection.clone()).await.map_err(Fault::from);

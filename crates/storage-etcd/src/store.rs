@@ -4,6 +4,10 @@
 //! and on a conflict the same round trip brings what the key holds.
 
 use crate::{
+    api::{
+        self, CompactionRequest, Compare, LeaseGrantRequest, Operation, RangeResponse, ResponseHeader,
+        TxnRequest, TxnResponse,
+    },
     compact::{self, Learned},
     error::{ConnectError, Fault},
     full::Sent,
@@ -14,10 +18,6 @@ use crate::{
 };
 use async_trait::async_trait;
 use bytes::Bytes;
-use etcd_client::{
-    Compare, CompareOp, GetOptions, GetResponse, PutOptions, Txn, TxnOp, TxnOpResponse, TxnResponse,
-    proto::PbKeyValue,
-};
 use keepwatch_apimachinery::ResourceVersion;
 use keepwatch_storage::{
     Backend, BackendWatch, HistoryExtent, HistoryReader, HistoryReaders, Key, KeyValue, Range, RangeRequest,
@@ -81,8 +81,8 @@ impl EtcdBackend {
             .current_revision()
             .await
             .map_err(|fault| ConnectError::from_fault(fault, &options.endpoints, user))?;
-        match shared.members.read(members::version).await {
-            Ok(version) => shared.tells_progress.store(tells_progress(&version), Ordering::Release),
+        match shared.members.status().await {
+            Ok(status) => shared.tells_progress.store(tells_progress(&status.version), Ordering::Release),
             // Whoever may not ask has a newer one: it was made a right of its own later.
             Err(Fault::Answer(_)) => {}
             Err(_) => shared.tells_progress.store(false, Ordering::Release),
@@ -115,26 +115,15 @@ impl Shared {
 
     pub(crate) async fn get(&self, key: &Key) -> Result<(ResourceVersion, Option<KeyValue>), StorageError> {
         let doing = "reading a key from etcd";
-        let mut answer = self
-            .members
-            .read(|member| {
-                let (mut kv, key) = (member.kv.clone(), key.as_str());
-                async move { kv.get(key, None).await }
-            })
-            .await
-            .map_err(|fault| fault.told(doing))?;
-        let current = header_revision(answer.header())?;
-        let item = answer.take_kvs().pop().map(|item| read_item(item.0)).transpose()?;
+        let answer =
+            self.members.call(&api::RangeRequest::key(key)).await.map_err(|fault| fault.told(doing))?;
+        let current = header_revision(answer.header)?;
+        let item = answer.kvs.into_iter().next().map(read_item).transpose()?;
         Ok((current, item))
     }
 
-    pub(crate) async fn commit(&self, txn: Txn, deadline: Instant) -> Result<TxnResponse, Fault> {
-        self.members
-            .write(deadline, |member| {
-                let (mut kv, txn) = (member.kv.clone(), txn.clone());
-                async move { kv.txn(txn).await }
-            })
-            .await
+    pub(crate) async fn commit(&self, txn: &TxnRequest, deadline: Instant) -> Result<TxnResponse, Fault> {
+        self.members.write(deadline, |member| async move { member.client.call(txn).await }).await
     }
 
     /// A lease for one more key.
@@ -151,15 +140,10 @@ impl Shared {
         }
         let seconds = leases.grant_seconds(ttl);
         // A lease that was granted without our knowing expires unused.
-        let granted = self
-            .members
-            .read(|member| {
-                let mut lease = member.lease.clone();
-                async move { lease.grant(i64::try_from(seconds).unwrap_or(i64::MAX), None).await }
-            })
-            .await?;
-        leases.granted(granted.id(), seconds, now);
-        Ok(granted.id())
+        let ttl = i64::try_from(seconds).unwrap_or(i64::MAX);
+        let granted = self.members.call(&LeaseGrantRequest { ttl }).await?;
+        leases.granted(granted.id, seconds, now);
+        Ok(granted.id)
     }
 
     async fn forget_lease(&self, id: i64, deadline: Instant) {
@@ -170,15 +154,9 @@ impl Shared {
     }
 
     pub(crate) async fn compact(&self, revision: ResourceVersion) -> Result<(), StorageError> {
-        let compacted = self
-            .members
-            .read(|member| {
-                let mut kv = member.kv.clone();
-                async move { kv.compact(as_etcd(revision), None).await }
-            })
-            .await;
-        match compacted {
-            Ok(_) => {}
+        let request = CompactionRequest { revision: as_etcd(revision), physical: false };
+        match self.members.call(&request).await {
+            Ok(()) => {}
             Err(fault) if fault.is_compacted() => {}
             Err(fault) if fault.is_future_revision() => return Err(self.too_large(revision).await?),
             Err(fault) => return Err(fault.told("compacting etcd")),
@@ -219,8 +197,8 @@ impl Backend for EtcdBackend {
                 }
                 None => 0,
             };
-            let put = TxnOp::put(key.as_str(), value.to_vec(), Some(PutOptions::new().with_lease(lease)));
-            match self.shared.commit(swap(key, expected, unchanged, put), deadline).await {
+            let put = Operation::put_with_lease(key, value.clone(), lease);
+            match self.shared.commit(&swap(key, expected, unchanged, put), deadline).await {
                 Ok(answer) => return swapped(answer, expected, unchanged),
                 // Somebody revoked it, or we lost count of time; nothing was written.
                 Err(fault) if lease != 0 && fault.is_lease_not_found() => {
@@ -237,10 +215,9 @@ impl Backend for EtcdBackend {
     }
 
     async fn delete_if(&self, key: &Key, expected: ResourceVersion) -> Result<Swap, StorageError> {
-        let delete = TxnOp::delete(key.as_str(), None);
         let deadline = self.shared.members.deadline();
         let (doing, expected) = ("deleting from etcd", Some(expected));
-        match self.shared.commit(swap(key, expected, None, delete), deadline).await {
+        match self.shared.commit(&swap(key, expected, None, Operation::delete(key)), deadline).await {
             Ok(answer) => swapped(answer, expected, None),
             Err(fault) if fault.is_no_space() => {
                 Sent { key, expected, value: None, doing }.outcome(&self.shared, fault).await
@@ -250,17 +227,9 @@ impl Backend for EtcdBackend {
     }
 
     async fn range(&self, request: RangeRequest) -> Result<Range, StorageError> {
-        let (start, options) = query(&request);
+        let query = query(&request);
         for _ in 0..FUTURE_READS_MAX {
-            let answer = self
-                .shared
-                .members
-                .read(|member| {
-                    let (mut kv, start, options) = (member.kv.clone(), start.as_str(), options.clone());
-                    async move { kv.get(start, Some(options)).await }
-                })
-                .await;
-            match (answer, request.at) {
+            match (self.shared.members.call(&query).await, request.at) {
                 (Ok(answer), _) => return read_range(&request, answer),
                 (Err(fault), Some(requested)) if fault.is_future_revision() => {
                     match self.shared.too_large(requested).await? {
@@ -314,8 +283,8 @@ impl Backend for EtcdBackend {
 
     async fn size_bytes(&self) -> Result<Option<u64>, StorageError> {
         let doing = "asking etcd for its size";
-        let size = self.shared.members.read(members::size_bytes).await.map_err(|fault| fault.told(doing))?;
-        Ok(size.try_into().ok())
+        let status = self.shared.members.status().await.map_err(|fault| fault.told(doing))?;
+        Ok(status.db_size.try_into().ok())
     }
 
     fn compacted_revision(&self) -> Option<ResourceVersion> {
@@ -336,35 +305,33 @@ impl Backend for EtcdBackend {
     }
 }
 
-/// Where to begin, and how to go on from there.
-fn query(request: &RangeRequest) -> (String, GetOptions) {
+fn query(request: &RangeRequest) -> api::RangeRequest {
     let (begin, end) = bounds(&request.scope);
-    let mut options = GetOptions::new();
-    if let Some(at) = request.at {
-        options = options.with_revision(as_etcd(at));
-    }
+    let revision = request.at.map_or(0, as_etcd);
     if begins_past_the_end(request) {
         // There is nothing to read, but the revision is still to be checked. One key is the least to ask for.
-        return (begin, options.with_count_only());
+        return api::RangeRequest { revision, count_only: true, ..api::RangeRequest::key(&begin) };
     }
-    options = match request.limit {
-        // To etcd this is no limit.
-        Some(0) => options.with_count_only(),
-        Some(limit) => options.with_limit(i64::try_from(limit).unwrap_or(i64::MAX)),
-        None => options,
-    };
     let start = request.from.clone().filter(|from| *from > begin).unwrap_or(begin);
-    (start, options.with_range(end))
+    api::RangeRequest {
+        key: start.into(),
+        range_end: end.into(),
+        // To etcd, 0 is no limit.
+        limit: request.limit.map_or(0, |limit| i64::try_from(limit).unwrap_or(i64::MAX)),
+        revision,
+        count_only: request.limit == Some(0),
+        keys_only: false,
+    }
 }
 
 fn begins_past_the_end(request: &RangeRequest) -> bool {
     request.from.as_ref().is_some_and(|from| *from >= request.scope.end())
 }
 
-fn read_range(request: &RangeRequest, mut answer: GetResponse) -> Result<Range, StorageError> {
-    let current = header_revision(answer.header())?;
-    let count = if begins_past_the_end(request) { 0 } else { usize::try_from(answer.count()).unwrap_or(0) };
-    let items = answer.take_kvs().into_iter().map(|item| read_item(item.0)).collect::<Result<Vec<_>, _>>()?;
+fn read_range(request: &RangeRequest, answer: RangeResponse) -> Result<Range, StorageError> {
+    let current = header_revision(answer.header)?;
+    let count = if begins_past_the_end(request) { 0 } else { usize::try_from(answer.count).unwrap_or(0) };
+    let items = answer.kvs.into_iter().map(read_item).collect::<Result<Vec<_>, _>>()?;
     Ok(Range { current, more: count > items.len(), count: request.count.then_some(count), items })
 }
 
@@ -373,16 +340,16 @@ fn swap(
     key: &Key,
     expected: Option<ResourceVersion>,
     unchanged: Option<&Unchanged>,
-    operation: TxnOp,
-) -> Txn {
-    let was_written = |key: &Key, at: i64| Compare::mod_revision(key.as_str(), CompareOp::Equal, at);
+    operation: Operation,
+) -> TxnRequest {
     // etcd's own way to say "absent" is revision 0.
-    let own = was_written(key, expected.map_or(0, as_etcd));
-    let other = unchanged.map(|other| was_written(&other.key, as_etcd(other.modified)));
-    Txn::new()
-        .when(std::iter::once(own).chain(other).collect::<Vec<_>>())
-        .and_then([operation])
-        .or_else([TxnOp::get(key.as_str(), None)])
+    let own = Compare::mod_revision(key, expected.map_or(0, as_etcd));
+    let other = unchanged.map(|other| Compare::mod_revision(&other.key, as_etcd(other.modified)));
+    TxnRequest {
+        compare: std::iter::once(own).chain(other).collect(),
+        success: vec![operation.into()],
+        failure: vec![Operation::read(key).into()],
+    }
 }
 
 fn swapped(
@@ -390,20 +357,18 @@ fn swapped(
     expected: Option<ResourceVersion>,
     unchanged: Option<&Unchanged>,
 ) -> Result<Swap, StorageError> {
-    if answer.succeeded() {
-        return Ok(Swap::Done(header_revision(answer.header())?));
+    if answer.succeeded {
+        return Ok(Swap::Done(header_revision(answer.header)?));
     }
-    match answer.op_responses().pop() {
-        Some(TxnOpResponse::Get(mut found)) => {
-            let found = found.take_kvs().pop().map(|item| read_item(item.0)).transpose()?;
-            match unchanged {
-                Some(other) if found.as_ref().map(|item| item.modified) == expected => {
-                    Err(StorageError::OtherChanged { key: other.key.clone() })
-                }
-                _ => Ok(Swap::Conflict(found)),
-            }
+    let Some(found) = answer.into_read() else {
+        return Err(StorageError::backend("writing to etcd", "the answer lacks what the key holds"));
+    };
+    let found = found.map(read_item).transpose()?;
+    match unchanged {
+        Some(other) if found.as_ref().map(|item| item.modified) == expected => {
+            Err(StorageError::OtherChanged { key: other.key.clone() })
         }
-        _ => Err(StorageError::backend("writing to etcd", "the answer lacks what the key holds")),
+        _ => Ok(Swap::Conflict(found)),
     }
 }
 
@@ -417,23 +382,25 @@ pub(crate) fn bounds(scope: &Scope) -> (String, String) {
     (start, scope.end())
 }
 
-pub(crate) fn read_item(item: PbKeyValue) -> Result<KeyValue, StorageError> {
+/// An item with a value of its own: a slice would keep the whole message in memory, a list of everything say, for as long as
+/// the item is in a cache.
+pub(crate) fn read_item(item: api::KeyValue) -> Result<KeyValue, StorageError> {
     Ok(KeyValue {
         created: as_version(item.create_revision)?,
         modified: as_version(item.mod_revision)?,
-        key: read_key(item.key)?,
-        value: item.value.into(),
+        key: read_key(&item.key)?,
+        value: Bytes::copy_from_slice(&item.value),
     })
 }
 
-pub(crate) fn read_key(key: Vec<u8>) -> Result<Key, StorageError> {
-    let key = String::from_utf8(key)
+pub(crate) fn read_key(key: &[u8]) -> Result<Key, StorageError> {
+    let key = std::str::from_utf8(key)
         .map_err(|error| StorageError::backend("reading a key that is not text from etcd", error))?;
     Ok(Key::from_backend(key))
 }
 
-fn header_revision(header: Option<&etcd_client::ResponseHeader>) -> Result<ResourceVersion, StorageError> {
-    as_version(header.map_or(0, |header| header.revision()))
+fn header_revision(header: Option<ResponseHeader>) -> Result<ResourceVersion, StorageError> {
+    as_version(header.map_or(0, |header| header.revision))
 }
 
 pub(crate) fn as_version(revision: i64) -> Result<ResourceVersion, StorageError> {
@@ -460,5 +427,20 @@ mod tests {
         for version in ["3.4.31", "3.4.40", "3.5.13", "3.5.16", "3.6.0", "3.6.0-rc.1", "3.10.2", "4.0.0"] {
             assert!(tells_progress(version), "{version}");
         }
+    }
+
+    #[test]
+    fn an_item_does_not_keep_the_message_that_it_came_in() {
+        let message = Bytes::from(vec![b'x'; 1_000]);
+        let item = api::KeyValue {
+            key: message.slice(..4),
+            value: message.slice(500..510),
+            create_revision: 1,
+            mod_revision: 2,
+            ..api::KeyValue::default()
+        };
+        let item = read_item(item).unwrap();
+        assert_eq!((&*item.key, &*item.value), ("xxxx", &b"xxxxxxxxxx"[..]));
+        assert!(message.is_unique());
     }
 }

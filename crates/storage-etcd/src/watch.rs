@@ -9,15 +9,12 @@
 //! counts for all of them; alone on its stream a watch waits for nobody.
 
 use crate::{
+    api::{Event, EventType, WatchCreateRequest, WatchResponse, WatchStream},
     error::Fault,
     members::Connection,
     store::{Shared, as_etcd, as_version, bounds, read_item, read_key},
 };
-use etcd_client::{
-    EventType, WatchOptions, WatchStream,
-    proto::{PbEvent, PbWatchResponse},
-};
-use futures::{FutureExt, StreamExt, stream};
+use futures::{StreamExt, stream};
 use keepwatch_apimachinery::ResourceVersion;
 use keepwatch_storage::{BackendEvent, BackendWatch, ExpiredRead, Scope, StorageError};
 use std::{collections::VecDeque, sync::Arc, time::Duration};
@@ -93,7 +90,7 @@ struct Watch {
 struct Open {
     stream: WatchStream,
     /// What etcd said to opening it: yes, at its current revision, or why not.
-    first: Option<PbWatchResponse>,
+    first: Option<WatchResponse>,
     member: Arc<Connection>,
     suspicions: tokio::sync::watch::Receiver<u64>,
     since: Instant,
@@ -129,7 +126,7 @@ impl Watch {
             message = open.stream.message() => message,
             () = progress_requested(&mut self.progress, self.requests_progress) => {
                 // If there is no room for the request it goes unanswered; whoever needs the answer asks again.
-                let _sent = open.stream.request_progress().now_or_never();
+                open.stream.request_progress();
                 return Ok(());
             }
             Ok(()) = open.suspicions.changed() => {
@@ -138,7 +135,7 @@ impl Watch {
             }
         };
         match message {
-            Ok(Some(message)) => self.take(message.0).await,
+            Ok(Some(message)) => self.take(message).await,
             Ok(None) => {
                 self.leave_member("the stream ended");
                 Ok(())
@@ -155,7 +152,7 @@ impl Watch {
         }
     }
 
-    async fn take(&mut self, message: PbWatchResponse) -> Result<(), StorageError> {
+    async fn take(&mut self, message: WatchResponse) -> Result<(), StorageError> {
         match self.received.take(message)? {
             Then::GoOn => Ok(()),
             Then::LogInAgain => {
@@ -226,22 +223,21 @@ impl Watch {
         let (start, end) = bounds(&self.scope);
         // Progress moves the position of a watch on where little changes, so that the history it needs when it
         // is opened again is still kept. That is of use even where it is not told.
-        let options = WatchOptions::new()
-            .with_range(end)
-            .with_start_revision(revision)
-            .with_prev_key()
-            .with_fragment()
-            .with_progress_notify();
+        let request = &WatchCreateRequest {
+            key: start.into(),
+            range_end: end.into(),
+            start_revision: revision,
+            progress_notify: true,
+            prev_kv: true,
+            fragment: true,
+        };
         self.shared
             .members
-            .read(|member| {
-                let (start, options) = (start.as_str(), options.clone());
-                async move {
-                    let mut stream = member.watch.clone().watch(start, Some(options)).await?;
-                    let first = stream.message().await?.map(|first| first.0);
-                    let suspicions = member.suspicions();
-                    Ok(Open { stream, first, member, suspicions, since: Instant::now() })
-                }
+            .read(|member| async move {
+                let mut stream = member.client.watch(request).await?;
+                let first = stream.message().await?;
+                let suspicions = member.suspicions();
+                Ok(Open { stream, first, member, suspicions, since: Instant::now() })
             })
             .await
     }
@@ -268,7 +264,7 @@ struct Received {
     /// The first revision that was not received completely: where a new stream begins.
     next: i64,
     /// Events of a revision of which more may come.
-    partial: Vec<PbEvent>,
+    partial: Vec<Event>,
     ready: VecDeque<BackendEvent>,
 }
 
@@ -286,7 +282,7 @@ impl Received {
         Self { next, partial: Vec::new(), ready: VecDeque::new() }
     }
 
-    fn take(&mut self, message: PbWatchResponse) -> Result<Then, StorageError> {
+    fn take(&mut self, message: WatchResponse) -> Result<Then, StorageError> {
         if message.compact_revision != 0 {
             return Ok(Then::Expired { compacted: message.compact_revision });
         }
@@ -340,12 +336,12 @@ impl Received {
     }
 }
 
-fn revision_of(event: &PbEvent) -> i64 {
+fn revision_of(event: &Event) -> i64 {
     event.kv.as_ref().map_or(0, |item| item.mod_revision)
 }
 
-fn read_event(event: PbEvent) -> Result<BackendEvent, StorageError> {
-    let deleted = event.r#type == EventType::Delete as i32;
+fn read_event(event: Event) -> Result<BackendEvent, StorageError> {
+    let deleted = event.r#type() == EventType::Delete;
     let item =
         event.kv.ok_or_else(|| StorageError::WatchFailed("etcd sent an event without a key".to_owned()))?;
     let previous = event.prev_kv.map(read_item).transpose()?;
@@ -354,7 +350,7 @@ fn read_event(event: PbEvent) -> Result<BackendEvent, StorageError> {
         return Err(StorageError::Expired(ExpiredRead::Watch));
     }
     Ok(if deleted {
-        BackendEvent::Delete { revision: as_version(item.mod_revision)?, key: read_key(item.key)?, previous }
+        BackendEvent::Delete { revision: as_version(item.mod_revision)?, key: read_key(&item.key)?, previous }
     } else {
         BackendEvent::Put { item: read_item(item)?, previous }
     })
@@ -376,29 +372,29 @@ fn words(message: &str) -> &str {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use etcd_client::proto::{PbKeyValue, PbResponseHeader};
+    use crate::api::{KeyValue, ResponseHeader};
 
-    fn put(key: &str, revision: i64) -> PbEvent {
-        let kv = PbKeyValue {
-            key: key.into(),
+    fn put(key: &str, revision: i64) -> Event {
+        let kv = KeyValue {
+            key: key.to_owned().into(),
             value: "v".into(),
             create_revision: revision,
             mod_revision: revision,
-            ..PbKeyValue::default()
+            ..KeyValue::default()
         };
-        PbEvent { kv: Some(kv), ..PbEvent::default() }
+        Event { kv: Some(kv), ..Event::default() }
     }
 
-    fn message(current: i64, events: &[(&str, i64)]) -> PbWatchResponse {
-        PbWatchResponse {
-            header: Some(PbResponseHeader { revision: current, ..PbResponseHeader::default() }),
+    fn message(current: i64, events: &[(&str, i64)]) -> WatchResponse {
+        WatchResponse {
+            header: Some(ResponseHeader { revision: current, ..ResponseHeader::default() }),
             events: events.iter().map(|(key, revision)| put(key, *revision)).collect(),
-            ..PbWatchResponse::default()
+            ..WatchResponse::default()
         }
     }
 
-    fn fragment(events: &[(&str, i64)]) -> PbWatchResponse {
-        PbWatchResponse { fragment: true, ..message(0, events) }
+    fn fragment(events: &[(&str, i64)]) -> WatchResponse {
+        WatchResponse { fragment: true, ..message(0, events) }
     }
 
     /// What is told, as `key@revision` and `=progress`.
@@ -411,7 +407,7 @@ mod tests {
         words.collect::<Vec<_>>().join(" ")
     }
 
-    fn take(received: &mut Received, message: PbWatchResponse) -> String {
+    fn take(received: &mut Received, message: WatchResponse) -> String {
         assert_eq!(received.take(message).unwrap(), Then::GoOn);
         told(received)
     }
@@ -453,7 +449,7 @@ mod tests {
         assert_eq!(received.next, 10);
         assert_eq!(take(&mut received, message(8, &[])), "");
         assert_eq!(take(&mut received, message(9, &[])), "=9");
-        let created = PbWatchResponse { created: true, ..message(20, &[]) };
+        let created = WatchResponse { created: true, ..message(20, &[]) };
         assert_eq!(take(&mut received, created), "");
         assert_eq!(received.next, 10);
     }
@@ -462,14 +458,14 @@ mod tests {
     fn a_canceled_watch_ends_unless_logging_in_again_helps() {
         let canceled = |reason: &str| {
             let message =
-                PbWatchResponse { canceled: true, cancel_reason: reason.to_owned(), ..message(9, &[]) };
+                WatchResponse { canceled: true, cancel_reason: reason.to_owned(), ..message(9, &[]) };
             Received::after(4).take(message)
         };
         let old = "rpc error: code = Unauthenticated desc = etcdserver: invalid auth token";
         assert_eq!(canceled(old).unwrap(), Then::LogInAgain);
         let denied = canceled("rpc error: code = PermissionDenied desc = etcdserver: permission denied");
         assert_eq!(denied.unwrap_err().to_string(), "etcdserver: permission denied");
-        let compacted = PbWatchResponse { canceled: true, compact_revision: 7, ..message(9, &[]) };
+        let compacted = WatchResponse { canceled: true, compact_revision: 7, ..message(9, &[]) };
         assert_eq!(Received::after(4).take(compacted).unwrap(), Then::Expired { compacted: 7 });
     }
 }

@@ -3,7 +3,6 @@
 #![allow(clippy::unwrap_used, reason = "a panic is how a test says that something is wrong")]
 
 use bytes::Bytes;
-use etcd_client::{Client, CompactionOptions, GetOptions, Permission, PermissionType, Txn, TxnOp};
 use futures::StreamExt;
 use keepwatch_apimachinery::ResourceVersion;
 use keepwatch_storage::{
@@ -11,7 +10,7 @@ use keepwatch_storage::{
 };
 use keepwatch_storage_etcd::{
     EtcdBackend, EtcdOptions, EtcdTls, EtcdUser, Pem,
-    testing::{EtcdServer, Network, ServerOptions, ServerTls},
+    testing::{EtcdClient, EtcdServer, Network, ServerOptions, ServerTls},
 };
 use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, ExtendedKeyUsagePurpose, IsCa, KeyPair};
 use std::{collections::BTreeSet, time::Duration};
@@ -138,28 +137,23 @@ async fn a_user_logs_in_and_stays_logged_in() {
     let args =
         vec!["--auth-token-ttl".to_owned(), "2".to_owned(), "--bcrypt-cost".to_owned(), "4".to_owned()];
     let etcd = EtcdServer::with(ServerOptions { args, ..ServerOptions::default() }).await;
-    let mut admin = Client::connect([etcd.url()], None).await.unwrap();
-    admin.user_add("root", "r00t", None).await.unwrap();
-    admin.user_grant_role("root", "root").await.unwrap();
-    admin.role_add("keepwatch").await.unwrap();
-    let registry = Permission::new(PermissionType::Readwrite, "/registry/").with_prefix();
-    admin.role_grant_permission("keepwatch", registry).await.unwrap();
-    let compaction = Permission::new(PermissionType::Readwrite, "compact_rev_key");
-    admin.role_grant_permission("keepwatch", compaction).await.unwrap();
-    admin.user_add("keepwatch", "s3cret", None).await.unwrap();
-    admin.user_grant_role("keepwatch", "keepwatch").await.unwrap();
-    admin.auth_enable().await.unwrap();
+    let admin = EtcdClient::connect(etcd.url(), None).await;
+    let user = |name: &str, password: &str| EtcdUser { name: name.into(), password: password.into() };
+    let root = user("root", "r00t");
+    admin.add_user(&root, "root").await;
+    admin.add_role("keepwatch").await;
+    admin.permit("keepwatch", "/registry/").await;
+    admin.permit("keepwatch", "compact_rev_key").await;
+    admin.add_user(&user("keepwatch", "s3cret"), "keepwatch").await;
+    admin.enable_auth().await;
 
-    let options = |user: Option<(&str, &str)>| {
-        let user = user.map(|(name, password)| EtcdUser { name: name.into(), password: password.into() });
-        EtcdOptions { user, ..EtcdOptions::new([etcd.url()]) }
-    };
-    let error = refusal(options(Some(("keepwatch", "wrong")))).await;
+    let options = |user| EtcdOptions { user, ..EtcdOptions::new([etcd.url()]) };
+    let error = refusal(options(Some(user("keepwatch", "wrong")))).await;
     assert!(error.contains("check the password of the etcd user \"keepwatch\""), "{error}");
     let error = refusal(options(None)).await;
     assert!(error.contains("give an etcd user and a password"), "{error}");
 
-    let backend = EtcdBackend::connect(options(Some(("keepwatch", "s3cret")))).await.unwrap();
+    let backend = EtcdBackend::connect(options(Some(user("keepwatch", "s3cret")))).await.unwrap();
     let revision = put(&backend, "a", "1").await;
     let mut watch = backend.watch(pods(), revision, true).await.unwrap();
     let secret = Scope::Children(Key::from_backend("/secret/"));
@@ -182,9 +176,8 @@ async fn a_user_logs_in_and_stays_logged_in() {
     assert_eq!(backend.current_revision().await.unwrap(), last);
 
     // Somebody changes rights: everyone must log in anew.
-    let root = etcd_client::ConnectOptions::new().with_user("root", "r00t");
-    let mut admin = Client::connect([etcd.url()], Some(root)).await.unwrap();
-    admin.role_add("other").await.unwrap();
+    let admin = EtcdClient::connect(etcd.url(), Some(root)).await;
+    admin.add_role("other").await;
     let revision = put(&backend, "a", "3").await;
     let mut after =
         backend.watch(pods(), ResourceVersion::new(revision.get() - 1).unwrap(), false).await.unwrap();
@@ -210,22 +203,22 @@ async fn objects_with_the_same_ttl_share_a_lease() {
     put_for(&backend, "b", "1", hour).await;
     put_for(&backend, "c", "1", Some(Duration::from_secs(600))).await;
     put(&backend, "d", "1").await;
-    let mut raw = Client::connect([etcd.url()], None).await.unwrap();
+    let raw = EtcdClient::connect(etcd.url(), None).await;
     let mut leases = Vec::new();
     for name in ["a", "b", "c", "d"] {
-        leases.push(raw.get(&*key(name), None).await.unwrap().kvs()[0].lease());
+        leases.push(raw.lease_of(&key(name)).await);
     }
     assert!(
         leases[0] != 0 && leases[0] == leases[1] && leases[2] != leases[0] && leases[3] == 0,
         "{leases:?}"
     );
-    assert_eq!(raw.lease_time_to_live(leases[0], None).await.unwrap().granted_ttl(), 3_660);
-    assert_eq!(raw.leases().await.unwrap().leases().len(), 2);
+    assert_eq!(raw.lease_seconds(leases[0]).await, 3_660);
+    assert_eq!(raw.lease_count().await, 2);
 
     // Written again without a time to live, an object outlives the lease; and a lease that somebody revokes is
     // not used again.
     put(&backend, "a", "2").await;
-    raw.lease_revoke(leases[0]).await.unwrap();
+    raw.revoke_lease(leases[0]).await;
     assert!(backend.get(&key("a")).await.unwrap().1.is_some());
     assert!(backend.get(&key("b")).await.unwrap().1.is_none());
     put_for(&backend, "b", "2", hour).await;
@@ -253,8 +246,8 @@ async fn one_server_of_a_group_compacts_and_all_of_them_know() {
         first.compacted_revision() > Some(old)
     })
     .await;
-    let mut raw = Client::connect([etcd.url()], None).await.unwrap();
-    let clock = raw.get("compact_rev_key", None).await.unwrap().kvs()[0].version();
+    let raw = EtcdClient::connect(etcd.url(), None).await;
+    let clock = raw.version_of("compact_rev_key").await;
     let turns = start.elapsed().as_millis() / interval.as_millis();
     assert!(clock as u128 <= turns, "{clock} turns in {turns} intervals: more than one server compacts");
     let compacted = first.compacted_revision();
@@ -274,9 +267,9 @@ async fn one_server_of_a_group_compacts_and_all_of_them_know() {
     let at = put(&second, "a", "last").await;
     until("compaction by the other", async || observer.compacted_revision() >= Some(at)).await;
     drop(second);
-    let clock = raw.get("compact_rev_key", None).await.unwrap().kvs()[0].version();
+    let clock = raw.version_of("compact_rev_key").await;
     sleep(interval * 3).await;
-    assert_eq!(raw.get("compact_rev_key", None).await.unwrap().kvs()[0].version(), clock);
+    assert_eq!(raw.version_of("compact_rev_key").await, clock);
 }
 
 /// Compacted to a revision, etcd lets one watch from that revision on, without the values before it and, in some
@@ -295,9 +288,8 @@ async fn the_change_that_was_compacted_to_is_not_watched_in_part() {
         let Swap::Done(compacted) = change else { panic!("nobody else writes") };
         let after = put(&backend, "b", "1").await;
         // By somebody else, and until the last byte is gone.
-        let mut raw = Client::connect([etcd.url()], None).await.unwrap();
-        let physical = CompactionOptions::new().with_physical();
-        raw.compact(i64::try_from(compacted.get()).unwrap(), Some(physical)).await.unwrap();
+        let raw = EtcdClient::connect(etcd.url(), None).await;
+        raw.compact(i64::try_from(compacted.get()).unwrap()).await;
         let mut watch = backend.watch(pods(), before, false).await.unwrap();
         let told = next(&mut watch).await;
         assert!(matches!(told, Err(StorageError::Expired(ExpiredRead::Watch))), "{kind}: {told:?}");
@@ -313,12 +305,11 @@ async fn one_transaction_over_several_keys_is_told_whole_and_once() {
     let etcd = EtcdServer::start().await;
     let backend = connect(&etcd).await;
     let start = backend.current_revision().await.unwrap();
-    let mut raw = Client::connect([etcd.url()], None).await.unwrap();
+    let raw = EtcdClient::connect(etcd.url(), None).await;
     let mut live = backend.watch(pods(), start, true).await.unwrap();
     for round in 0..3 {
-        let puts: Vec<_> =
-            ["a", "b", "c"].iter().map(|name| TxnOp::put(&*key(name), round.to_string(), None)).collect();
-        raw.txn(Txn::new().and_then(puts)).await.unwrap();
+        let (value, keys) = (round.to_string(), ["a", "b", "c"].map(key));
+        raw.put(keys.iter().map(|key| (key.as_str(), &*value))).await;
     }
     let mut late = backend.watch(pods(), start, false).await.unwrap();
     for watch in [&mut live, &mut late] {
@@ -419,11 +410,10 @@ async fn a_read_from_a_key_on_tells_what_remains() {
     for name in ["a", "b", "c", "d"] {
         put(&backend, name, "1").await;
     }
-    let mut raw = Client::connect([etcd.url()], None).await.unwrap();
+    let raw = EtcdClient::connect(etcd.url(), None).await;
     // Neither the prefix itself nor a neighbour is a child.
-    raw.put("/registry/pods/", "x", None).await.unwrap();
-    raw.put("/registry/pods0", "x", None).await.unwrap();
-    assert_eq!(raw.get("/registry/", Some(GetOptions::new().with_prefix())).await.unwrap().count(), 6);
+    raw.put([("/registry/pods/", "x"), ("/registry/pods0", "x")]).await;
+    assert_eq!(raw.count("/registry/").await, 6);
     let from = Some(key("b").to_string());
     let request = RangeRequest { from, limit: Some(2), count: true, ..RangeRequest::all(pods()) };
     let range = backend.range(request).await.unwrap();

@@ -3,8 +3,10 @@
 //!
 //! The program is `ETCD_BIN`, or `etcd` on `PATH`.
 
+mod client;
 mod process;
 mod proxy;
 
+pub use client::EtcdClient;
 pub use process::{EtcdCluster, EtcdMember, EtcdServer, ServerOptions, ServerTls};
 pub use proxy::Network;

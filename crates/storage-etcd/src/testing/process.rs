@@ -4,8 +4,10 @@
 //! own process however that ends; ports are free when they are chosen, and chosen anew if another process was
 //! faster.
 
-use super::proxy::{Network, Proxy};
-use etcd_client::Client;
+use super::{
+    client,
+    proxy::{Network, Proxy},
+};
 use std::{
     fs, io,
     net::{SocketAddr, TcpListener},
@@ -220,12 +222,9 @@ impl EtcdMember {
     }
 
     async fn leads(&self) -> bool {
-        let ask = async {
-            let status = Client::connect([self.direct_url()], None).await?.status().await?;
-            let own_id = status.header().map_or(0, |header| header.member_id());
-            Ok::<_, etcd_client::Error>(own_id != 0 && status.leader() == own_id)
-        };
-        matches!(timeout(Duration::from_millis(500), ask).await, Ok(Ok(true)))
+        let asked = timeout(Duration::from_millis(500), client::status(self.direct_url())).await;
+        let Ok(Ok(status)) = asked else { return false };
+        status.leader != 0 && status.header.is_some_and(|header| header.member_id == status.leader)
     }
 
     fn last_words(&self) -> String {
