@@ -19,7 +19,8 @@ use keepwatch_apimachinery::{
     selector::{FieldSelector, LabelSelector},
     watch::EventType,
 };
-use keepwatch_cacher::{CacheMetrics, Cacher, CacherOptions, Encodings};
+use keepwatch_cacher::{CacheMetrics, Cacher, CacherOptions};
+use keepwatch_endpoints::watch::Encodings;
 use keepwatch_storage::{
     Attributes, Backend, Inspector, Key, ListRequest, Object, Predicate, ResourcePrefix, Storage, Store,
     StoreOptions, Undecodable, Update, UpdateOptions, Version, Watch, WatchEvent, WatchRequest,
@@ -1009,7 +1010,7 @@ fn encode() {
         assert!(bytes > EVENTS * WATCHERS * POD_BYTES);
         println!(
             "{threads:>8} {EVENTS:>10} {:>10} {:>14.1} {:>16.2} {:>10.0}",
-            encodings.made(),
+            encodings.encoded(),
             cost.cpu_us(EVENTS * WATCHERS) * 1e3,
             cost.cpu_us(EVENTS),
             cost.per_second(EVENTS * WATCHERS)

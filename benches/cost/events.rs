@@ -10,13 +10,12 @@ use crate::{
 };
 use futures::{StreamExt, stream};
 use http::Method;
-use keepwatch_cacher::Encodings;
 use keepwatch_endpoints::{
     metrics::ApiMetrics,
     negotiation::{Form, MetaVersion, ShownAs},
     request_info::RequestInfo,
     stopping::Stopping,
-    watch::Events,
+    watch::{Encodings, Events},
 };
 use keepwatch_registry::codec::Media;
 use keepwatch_storage::{Object, WatchEvent};

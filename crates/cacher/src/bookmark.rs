@@ -10,9 +10,9 @@ use tokio::time::Instant;
 /// How often a watcher is told how far it is.
 const BOOKMARK_INTERVAL: Duration = Duration::from_secs(60);
 /// How long before the end of a watch its last bookmark comes, so that its client can resume from there.
-const BEFORE_DEADLINE: Duration = Duration::from_secs(2);
+const LAST_BEFORE_DEADLINE: Duration = Duration::from_secs(2);
 /// How wide a bucket is: bookmarks may come later by this.
-const RESOLUTION: Duration = Duration::from_secs(1);
+const BUCKET_WIDTH: Duration = Duration::from_secs(1);
 
 #[derive(Default)]
 pub(crate) struct Bookmarks {
@@ -25,14 +25,14 @@ impl Bookmarks {
     pub(crate) fn schedule(&mut self, watcher: &Arc<Watcher>, now: Instant) {
         let mut at = now + BOOKMARK_INTERVAL;
         if let Some(deadline) = watcher.deadline {
-            match deadline.checked_sub(BEFORE_DEADLINE).filter(|last| *last > now) {
+            match deadline.checked_sub(LAST_BEFORE_DEADLINE).filter(|last| *last > now) {
                 Some(last) => at = at.min(last),
                 None => return *watcher.bookmark_due.lock() = None,
             }
         }
         // Together with others, if that is not much later.
-        if let Some(((others, _), _)) = self.due.range((at, 0)..(at + RESOLUTION, 0)).next() {
-            at = *others;
+        if let Some(((bucket, _), _)) = self.due.range((at, 0)..(at + BUCKET_WIDTH, 0)).next() {
+            at = *bucket;
         }
         *watcher.bookmark_due.lock() = Some(at);
         self.due.insert((at, watcher.number), watcher.clone());
@@ -64,35 +64,35 @@ mod tests {
     use crate::{
         history::{FRESH_DURATION_MIN, Limits},
         state::State,
-        watcher::Start,
+        watcher::WatchPosition,
     };
     use keepwatch_storage::{Key, Predicate, Scope};
 
     /// Watchers that come at some time, and when they are due.
-    struct Watch {
+    struct TestWatchers {
         bookmarks: Bookmarks,
         state: State,
-        begun: Instant,
+        start: Instant,
     }
 
-    impl Watch {
+    impl TestWatchers {
         fn new() -> Self {
-            let begun = Instant::now();
-            let state = State::new(&[], Limits::new(FRESH_DURATION_MIN, usize::MAX), begun);
-            Self { bookmarks: Bookmarks::default(), state, begun }
+            let start = Instant::now();
+            let state = State::new(&[], Limits::new(FRESH_DURATION_MIN, usize::MAX), start);
+            Self { bookmarks: Bookmarks::default(), state, start }
         }
 
         fn at(&self, seconds: f64) -> Instant {
-            self.begun + Duration::from_secs_f64(seconds)
+            self.start + Duration::from_secs_f64(seconds)
         }
 
         /// A watcher that comes at one second and ends at another.
         fn add(&mut self, now: f64, deadline: Option<f64>) -> Arc<Watcher> {
             let scope = Scope::Children(Key::from_backend("/r/pods/"));
-            let start = Start::After(self.state.revision);
+            let position = WatchPosition::After(self.state.revision);
             let deadline = deadline.map(|seconds| self.at(seconds));
             let (watcher, _) =
-                Watcher::add(&mut self.state, scope, Predicate::everything(), start, deadline, true);
+                Watcher::add(&mut self.state, scope, Predicate::everything(), position, deadline, true);
             self.state.watchers.remove(&watcher);
             self.bookmarks.schedule(&watcher, self.at(now));
             watcher
@@ -100,7 +100,7 @@ mod tests {
 
         /// The second at which the next bookmark is due.
         fn next(&self) -> Option<f64> {
-            self.bookmarks.next().map(|next| (next - self.begun).as_secs_f64())
+            self.bookmarks.next().map(|next| (next - self.start).as_secs_f64())
         }
 
         /// Sends bookmarks as they become due, and tells when that was.
@@ -129,44 +129,44 @@ mod tests {
             (Some(63.0), &[60.0, 61.0]),
             (Some(200.0), &[60.0, 120.0, 180.0, 198.0]),
         ] {
-            let mut watch = Watch::new();
-            let _watcher = watch.add(0.0, deadline);
-            assert_eq!(watch.send_all(250.0), sent, "until {deadline:?}");
+            let mut watchers = TestWatchers::new();
+            let _watcher = watchers.add(0.0, deadline);
+            assert_eq!(watchers.send_all(250.0), sent, "until {deadline:?}");
         }
     }
 
     #[test]
     fn a_deadline_that_has_passed_needs_no_bookmark() {
-        let mut watch = Watch::new();
-        let _watcher = watch.add(10.0, Some(5.0));
-        assert_eq!(watch.next(), None);
+        let mut watchers = TestWatchers::new();
+        let _watcher = watchers.add(10.0, Some(5.0));
+        assert_eq!(watchers.next(), None);
     }
 
     #[test]
-    fn watchers_of_one_second_are_due_together_and_none_is_due_early() {
-        let mut watch = Watch::new();
+    fn watchers_of_one_second_are_due_together_and_none_too_early() {
+        let mut watchers = TestWatchers::new();
         let _watchers =
             [(0.9, 60.9), (0.0, 60.9), (0.5, 60.9), (1.0, 60.9), (1.95, 60.9)].map(|(now, due)| {
-                let watcher = watch.add(now, None);
-                assert_eq!(watch.next(), Some(due));
+                let watcher = watchers.add(now, None);
+                assert_eq!(watchers.next(), Some(due));
                 watcher
             });
-        assert_eq!(watch.bookmarks.take_due(watch.at(60.89)).len(), 0);
-        assert_eq!(watch.bookmarks.take_due(watch.at(60.9)).len(), 3);
+        assert_eq!(watchers.bookmarks.take_due(watchers.at(60.89)).len(), 0);
+        assert_eq!(watchers.bookmarks.take_due(watchers.at(60.9)).len(), 3);
         // Those that came later than the first by up to a second share the next bucket.
-        assert_eq!(watch.next(), Some(61.0));
-        assert_eq!(watch.bookmarks.take_due(watch.at(62.0)).len(), 2);
-        assert_eq!(watch.next(), None);
+        assert_eq!(watchers.next(), Some(61.0));
+        assert_eq!(watchers.bookmarks.take_due(watchers.at(62.0)).len(), 2);
+        assert_eq!(watchers.next(), None);
     }
 
     #[test]
-    fn a_watcher_that_is_gone_is_forgotten() {
-        let mut watch = Watch::new();
-        let watcher = watch.add(0.0, None);
-        watch.send_all(100.0);
-        watch.bookmarks.remove(&watcher);
-        watch.bookmarks.remove(&watcher);
-        assert_eq!(watch.next(), None);
+    fn a_removed_watcher_is_due_for_no_bookmark() {
+        let mut watchers = TestWatchers::new();
+        let watcher = watchers.add(0.0, None);
+        watchers.send_all(100.0);
+        watchers.bookmarks.remove(&watcher);
+        watchers.bookmarks.remove(&watcher);
+        assert_eq!(watchers.next(), None);
         assert_eq!(Arc::strong_count(&watcher), 1);
     }
 }

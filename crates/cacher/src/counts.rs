@@ -15,17 +15,17 @@ use std::ops::Bound;
 const RUN_KEYS_MAX: usize = 512;
 
 #[derive(Clone)]
-pub(crate) struct Counts {
+pub(crate) struct RangeCounts {
     runs: OrdMap<Key, usize>,
 }
 
-impl Counts {
+impl RangeCounts {
     pub(crate) fn new() -> Self {
         Self { runs: OrdMap::unit(Key::from_backend(""), 0) }
     }
 
     /// A key has come into the map.
-    pub(crate) fn added<V: Clone>(&mut self, key: &str, map: &OrdMap<Key, V>) {
+    pub(crate) fn key_added<V: Clone>(&mut self, key: &str, map: &OrdMap<Key, V>) {
         let Some((begin, length)) = self.runs.get_prev_mut(key) else { return };
         *length += 1;
         if *length <= RUN_KEYS_MAX {
@@ -44,7 +44,7 @@ impl Counts {
     }
 
     /// A key has gone from the map.
-    pub(crate) fn removed(&mut self, key: &str) {
+    pub(crate) fn key_removed(&mut self, key: &str) {
         let Some((begin, length)) = self.runs.get_prev_mut(key) else { return };
         *length = length.saturating_sub(1);
         if *length == 0 && !begin.is_empty() {
@@ -54,22 +54,22 @@ impl Counts {
     }
 
     /// How many keys there are from `begin` on, and before `end`.
-    pub(crate) fn between<V: Clone>(&self, begin: &str, end: &str, map: &OrdMap<Key, V>) -> usize {
+    pub(crate) fn count_between<V: Clone>(&self, begin: &str, end: &str, map: &OrdMap<Key, V>) -> usize {
         if begin >= end {
             return 0;
         }
-        let walk =
+        let scan =
             |from: &str, to: &str| map.range::<_, str>((Bound::Included(from), Bound::Excluded(to))).count();
         let mut inside = self.runs.range::<_, str>((Bound::Excluded(begin), Bound::Excluded(end)));
-        let Some((first, mut length)) = inside.next() else { return walk(begin, end) };
-        let (mut count, mut last) = (walk(begin, first), first);
+        let Some((first, mut length)) = inside.next() else { return scan(begin, end) };
+        let (mut count, mut last) = (scan(begin, first), first);
         for (next, next_length) in inside {
             count += length;
             (last, length) = (next, next_length);
         }
         let ends_inside = map.get_max().is_some_and(|(max, _)| max.as_str() < end);
         let is_last = self.runs.get_max().is_some_and(|(max, _)| max == last);
-        count + if is_last && ends_inside { *length } else { walk(last, end) }
+        count + if is_last && ends_inside { *length } else { scan(last, end) }
     }
 }
 
@@ -86,29 +86,29 @@ mod tests {
     #[derive(Clone)]
     struct Counted {
         map: OrdMap<Key, ()>,
-        counts: Counts,
+        counts: RangeCounts,
     }
 
     impl Counted {
         fn new() -> Self {
-            Self { map: OrdMap::new(), counts: Counts::new() }
+            Self { map: OrdMap::new(), counts: RangeCounts::new() }
         }
 
         fn put(&mut self, key: Key) {
             if self.map.insert(key.clone(), ()).is_none() {
-                self.counts.added(&key, &self.map);
+                self.counts.key_added(&key, &self.map);
             }
         }
 
         fn remove(&mut self, key: &Key) {
             if self.map.remove(key).is_some() {
-                self.counts.removed(key);
+                self.counts.key_removed(key);
             }
         }
 
         fn check(&self, begin: &str, end: &str) {
-            let walked = self.map.keys().filter(|key| key.as_str() >= begin && key.as_str() < end).count();
-            assert_eq!(self.counts.between(begin, end, &self.map), walked, "{begin} to {end}");
+            let scanned = self.map.keys().filter(|key| key.as_str() >= begin && key.as_str() < end).count();
+            assert_eq!(self.counts.count_between(begin, end, &self.map), scanned, "{begin} to {end}");
             assert!(self.counts.runs.values().all(|length| *length <= RUN_KEYS_MAX));
             assert_eq!(self.counts.runs.values().sum::<usize>(), self.map.len());
         }
@@ -119,31 +119,31 @@ mod tests {
         /// Whatever comes and goes, and in whatever order, a count is what walking finds; and a copy counts what was
         /// there when it was made.
         #[test]
-        fn a_count_is_what_walking_finds(
+        fn a_count_equals_the_result_of_a_scan(
             steps in vec((0_usize..8000, 1_usize..900, any::<bool>()), 1..40),
             ranges in vec((0_usize..9000, 0_usize..9000), 8),
         ) {
             let mut counted = Counted::new();
-            let mut copies = vec![counted.clone()];
+            let mut clones = vec![counted.clone()];
             for (first, count, is_put) in steps {
                 for number in first..first + count {
                     if is_put { counted.put(key(number)) } else { counted.remove(&key(number)) }
                 }
-                copies.push(counted.clone());
+                clones.push(counted.clone());
             }
-            for copy in copies {
+            for clone in clones {
                 for (begin, end) in &ranges {
-                    copy.check(&key(*begin), &key(*end));
+                    clone.check(&key(*begin), &key(*end));
                 }
                 for (begin, end) in [("", "~"), ("/pods/", "/pods0"), ("/pods/n3/", "/pods/n30"), ("/pods/n3", "/pods/n3/")] {
-                    copy.check(begin, end);
+                    clone.check(begin, end);
                 }
             }
         }
     }
 
     #[test]
-    fn what_comes_in_order_makes_few_runs_and_what_goes_leaves_none() {
+    fn keys_added_in_order_make_few_runs_and_removed_keys_leave_none() {
         let mut counted = Counted::new();
         let keys: Vec<Key> =
             (0..100_000).map(|number| Key::from_backend(format!("/pods/{number:06}"))).collect();

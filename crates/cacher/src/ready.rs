@@ -11,7 +11,7 @@ use tokio::time::Instant;
 const RETRY_SECONDS_MIN: f64 = 1.0;
 const RETRY_SECONDS_MAX: f64 = 30.0;
 /// How fast that grows, per second.
-const RETRY_GROWTH: f64 = 0.06;
+const RETRY_GROWTH_PER_SECOND: f64 = 0.06;
 
 pub(crate) struct Readiness {
     phase: Phase,
@@ -75,7 +75,7 @@ impl Readiness {
 }
 
 fn retry_after_seconds(unready_for: Duration) -> u32 {
-    let seconds = (RETRY_GROWTH * unready_for.as_secs_f64()).exp();
+    let seconds = (RETRY_GROWTH_PER_SECOND * unready_for.as_secs_f64()).exp();
     seconds.clamp(RETRY_SECONDS_MIN, RETRY_SECONDS_MAX) as u32
 }
 
@@ -84,7 +84,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_longer_it_takes_the_later_clients_come_back() {
+    fn the_retry_delay_grows_with_the_time_unready() {
         for (seconds, retry) in [
             (0, 1),
             (10, 1),
@@ -102,7 +102,7 @@ mod tests {
     }
 
     #[test]
-    fn a_client_hears_why_and_a_stopped_cache_stays_so() {
+    fn the_error_names_the_cause_and_a_stopped_cache_stays_stopped() {
         let now = Instant::now();
         let mut readiness = Readiness::new(now);
         let message = |readiness: &Readiness| readiness.check(now).map_err(|error| error.to_string());

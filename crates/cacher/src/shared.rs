@@ -4,7 +4,8 @@
 //! before looking at the state, so that the feed, which looks at the count after changing the state, cannot miss them.
 
 use crate::{
-    CacherOptions, history_pages::HistoryPages, metrics::Metrics, state::State, sync::RwLock, watcher::Wakers,
+    history_pages::HistoryPages, metrics::Metrics, options::CacherOptions, state::State, sync::RwLock,
+    watcher::Wakers,
 };
 use keepwatch_apimachinery::ResourceVersion;
 use keepwatch_storage::{Frontier, HistoryReader, ResourcePrefix, Storage, StorageError};
@@ -23,7 +24,7 @@ use tokio::{
 };
 
 /// How long a read waits for the cache to become as fresh as it has to be.
-const FRESH_WITHIN: Duration = Duration::from_secs(3);
+const READ_WAIT_MAX: Duration = Duration::from_secs(3);
 /// What a client that waited in vain is told to wait before it tries again.
 const TOO_LARGE_RETRY_SECONDS: u32 = 1;
 /// How often storage is asked how far it is while somebody waits.
@@ -42,11 +43,11 @@ pub(crate) struct Shared {
     pub(crate) metrics: Metrics,
     pub(crate) random: Mutex<SmallRng>,
     /// Whether the past is read from the cache.
-    pub(crate) past_is_trusted: AtomicBool,
+    pub(crate) snapshots_trusted: AtomicBool,
     /// Rung when a revision is reached that somebody waits for.
-    pub(crate) fresh: Notify,
+    pub(crate) revision_reached: Notify,
     /// How many wait for a revision.
-    pub(crate) waiting: AtomicUsize,
+    pub(crate) waiter_count: AtomicUsize,
     /// Rung when somebody begins to wait.
     pub(crate) progress_wanted: Notify,
     /// Rung when a bookmark is due earlier than the keeper thinks.
@@ -54,37 +55,37 @@ pub(crate) struct Shared {
 }
 
 /// Somebody waits for a revision, as long as this lives.
-pub(crate) struct Waiting<'a>(&'a Shared);
+pub(crate) struct WaiterGuard<'a>(&'a Shared);
 
-impl Drop for Waiting<'_> {
+impl Drop for WaiterGuard<'_> {
     fn drop(&mut self) {
-        self.0.waiting.fetch_sub(1, Ordering::AcqRel);
+        self.0.waiter_count.fetch_sub(1, Ordering::AcqRel);
     }
 }
 
 impl Shared {
-    pub(crate) fn waiting(&self) -> Waiting<'_> {
-        self.waiting.fetch_add(1, Ordering::AcqRel);
+    pub(crate) fn add_waiter(&self) -> WaiterGuard<'_> {
+        self.waiter_count.fetch_add(1, Ordering::AcqRel);
         self.progress_wanted.notify_one();
-        Waiting(self)
+        WaiterGuard(self)
     }
 
     /// The state has reached a revision: wakes those who wait for it.
-    pub(crate) fn reached(&self, revision: ResourceVersion) {
-        self.metrics.reached(revision);
-        if self.waiting.load(Ordering::Acquire) > 0 {
-            self.fresh.notify_waiters();
+    pub(crate) fn set_reached(&self, revision: ResourceVersion) {
+        self.metrics.set_revision(revision);
+        if self.waiter_count.load(Ordering::Acquire) > 0 {
+            self.revision_reached.notify_waiters();
         }
     }
 
     /// Ready from when the revision is reached that storage had when filling began.
-    pub(crate) fn become_ready(&self, filling: &mut Option<(ResourceVersion, Waiting<'_>)>) {
-        if let Some((goal, _)) = filling
-            && self.state.read().revision >= *goal
+    pub(crate) fn become_ready(&self, initializing: &mut Option<(ResourceVersion, WaiterGuard<'_>)>) {
+        if let Some((target, _)) = initializing
+            && self.state.read().revision >= *target
         {
             self.state.write().ready.ready(Instant::now());
-            *filling = None;
-            self.fresh.notify_waiters();
+            *initializing = None;
+            self.revision_reached.notify_waiters();
         }
     }
 
@@ -106,7 +107,7 @@ impl Shared {
     /// Waits until the cache is ready to serve, or never will be.
     pub(crate) async fn until_ready(&self) {
         loop {
-            let changed = self.fresh.notified();
+            let changed = self.revision_reached.notified();
             tokio::pin!(changed);
             changed.as_mut().enable();
             if !self.state.read().ready.is_pending() {
@@ -121,11 +122,11 @@ impl Shared {
         if self.state.read().revision >= revision {
             return Ok(());
         }
-        let _waiting = self.waiting();
+        let _waiter = self.add_waiter();
         let begun = Instant::now();
         let fresh = async {
             loop {
-                let changed = self.fresh.notified();
+                let changed = self.revision_reached.notified();
                 tokio::pin!(changed);
                 changed.as_mut().enable();
                 if self.state.read().revision >= revision {
@@ -134,7 +135,7 @@ impl Shared {
                 changed.await;
             }
         };
-        let waited = timeout_at(begun + FRESH_WITHIN, fresh).await;
+        let waited = timeout_at(begun + READ_WAIT_MAX, fresh).await;
         self.metrics.read_wait.observe(begun.elapsed().as_secs_f64());
         waited.map_err(|_| StorageError::TooLarge {
             requested: revision,
@@ -153,19 +154,19 @@ impl Shared {
             }
         };
         self.until_fresh(frontier.last_change).await.map_err(Inconsistent::Stale)?;
-        self.take_in(frontier);
+        self.advance_to(frontier);
         Ok(frontier.current)
     }
 
     /// Takes in where storage is.
-    pub(crate) fn take_in(&self, frontier: Frontier) {
+    pub(crate) fn advance_to(&self, frontier: Frontier) {
         if self.state.read().revision < frontier.current {
             let revision = {
                 let mut state = self.state.write();
-                state.reach(frontier);
+                state.advance_to(frontier);
                 state.revision
             };
-            self.reached(revision);
+            self.set_reached(revision);
         }
     }
 
@@ -198,9 +199,9 @@ impl From<Inconsistent> for StorageError {
 }
 
 /// Asks storage how far it is, as long as somebody waits.
-pub(crate) async fn ask_for_progress(shared: Arc<Shared>) {
+pub(crate) async fn request_progress_for_waiters(shared: Arc<Shared>) {
     loop {
-        while shared.waiting.load(Ordering::Acquire) > 0 {
+        while shared.waiter_count.load(Ordering::Acquire) > 0 {
             if let Err(error) = shared.storage.request_progress().await {
                 tracing::debug!(resource = %shared.name, %error, "storage was not asked how far it is");
             }
@@ -225,13 +226,13 @@ pub(crate) async fn send_bookmarks(shared: Arc<Shared>) {
         if due {
             // Where that costs nothing, tell of what happened elsewhere too.
             if let Some(frontier) = shared.storage.frontier() {
-                shared.take_in(frontier);
+                shared.advance_to(frontier);
             }
             let (now, mut wakers) = (Instant::now(), Wakers::default());
             let mut state = shared.state.write();
             let revision = state.revision;
             for watcher in state.bookmarks.take_due(now) {
-                watcher.offer_bookmark(revision, &mut wakers);
+                watcher.enqueue_bookmark(revision, &mut wakers);
                 state.bookmarks.schedule(&watcher, now);
             }
             drop(state);

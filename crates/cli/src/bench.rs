@@ -1,7 +1,7 @@
 //! `keepwatch bench`: load on a server, what it costs, and whether all went well.
 
-use crate::{kubeconfig, signals::Signals, watch::one_line};
 use crate::flags::{Bench, Failure, Spoken, StorageKind};
+use crate::{kubeconfig, signals::Signals, watch::one_line};
 use keepwatch_bench::{
     Options, Own, Protocol, Scenario, Target, WINDOW_FLAG,
     report::{self, Verdict},

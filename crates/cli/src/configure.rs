@@ -53,8 +53,8 @@ fn with_access(mut builder: Builder, flags: &Serve) -> Result<Builder, Failure> 
     let access = &flags.access;
     if let (Some(certificate), Some(key)) = (&access.tls_cert_file, &access.tls_private_key_file) {
         let identity = Identity::read(certificate, key);
-        builder = builder
-            .serving_certificate(identity.map_err(|error| Failure::flag("--tls-cert-file", error))?);
+        builder =
+            builder.serving_certificate(identity.map_err(|error| Failure::flag("--tls-cert-file", error))?);
     }
     if let Some(path) = &access.client_ca_file {
         let cas = read_client_cas(path).map_err(|error| Failure::flag("--client-ca-file", error))?;
@@ -65,8 +65,7 @@ fn with_access(mut builder: Builder, flags: &Serve) -> Result<Builder, Failure> 
         builder = builder.tokens(tokens);
     }
     let origins = AllowedOrigins::parse(access.cors_allowed_origins.iter().map(String::as_str));
-    Ok(builder
-        .allowed_origins(origins.map_err(|error| Failure::flag("--cors-allowed-origins", error))?))
+    Ok(builder.allowed_origins(origins.map_err(|error| Failure::flag("--cors-allowed-origins", error))?))
 }
 
 fn etcd(flags: &Serve) -> EtcdOptions {

@@ -1,7 +1,7 @@
 //! Which cluster a program talks to.
 
-use crate::watch::one_line;
 use crate::flags::Failure;
+use crate::watch::one_line;
 use kube_client::{
     Config,
     config::{KubeConfigOptions, Kubeconfig},

@@ -22,7 +22,7 @@ use crate::{
     request_info::RequestInfo,
     serve::{Ending, Line, OnLine},
     shares::{Share, Shares},
-    watch::websocket,
+    watch::{Encodings, websocket},
 };
 use bytes::Bytes;
 use futures::FutureExt;
@@ -30,7 +30,6 @@ use http::{HeaderMap, HeaderName, HeaderValue, Method, Request, Response, Status
 use http_body_util::BodyExt;
 use hyper::body::Incoming;
 use keepwatch_apimachinery::{meta::Qualified, status::Status};
-use keepwatch_cacher::Encodings;
 use keepwatch_registry::{Registry, codec::Media, kinds, rest::is_path_segment, subresource::TokenIssuer};
 use serde_json::json;
 use std::{

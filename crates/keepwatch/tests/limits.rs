@@ -768,7 +768,13 @@ async fn code_for(server: &Server, user: &str, path: &str) -> u16 {
 #[tokio::test]
 async fn a_user_past_the_limit_is_told_to_come_back_and_the_others_are_not() {
     let tokens = StaticTokens::parse("root,root,u-2,system:masters\nbob,bob,u-3").unwrap();
-    let server = server().max_requests_inflight(4).max_mutating_requests_inflight(1).tokens(tokens).start().await.unwrap();
+    let server = server()
+        .max_requests_inflight(4)
+        .max_mutating_requests_inflight(1)
+        .tokens(tokens)
+        .start()
+        .await
+        .unwrap();
     make_large(&server).await;
     // Watches have no part in it.
     let mut watches = Vec::new();

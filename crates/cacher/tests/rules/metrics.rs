@@ -8,7 +8,7 @@ use keepwatch_storage::{ListRequest, testing::pod};
 async fn metrics_have_the_names_and_labels_of_kubernetes() {
     let world = World::abc().await;
     world.lists(ListRequest::all()).await;
-    world.cacher.check().await;
+    world.cacher.check_consistency().await;
     let expected = [
         "apiserver_cache_list_fetched_objects_total{group,index,resource}",
         "apiserver_cache_list_returned_objects_total{group,resource}",

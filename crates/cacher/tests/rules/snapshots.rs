@@ -77,7 +77,7 @@ async fn states_before_the_cache_was_filled_anew_come_from_storage() {
 #[tokio::test(start_paused = true)]
 async fn a_check_that_finds_the_cache_right_is_a_success() {
     for world in [World::abc().await, World::far_abc().await] {
-        world.cacher.check().await;
+        world.cacher.check_consistency().await;
         assert_eq!(checks(&world), [1.0, 0.0, 0.0]);
         assert_eq!(earlier_state_comes_from(&world).await, "cache");
     }
@@ -88,7 +88,7 @@ async fn a_check_of_a_cache_that_is_behind_compares_what_it_has() {
     let world = World::abc().await;
     world.gate.hold();
     world.create(&pod("d")).await;
-    world.cacher.check().await;
+    world.cacher.check_consistency().await;
     assert_eq!(checks(&world), [1.0, 0.0, 0.0]);
 }
 
@@ -96,7 +96,7 @@ async fn a_check_of_a_cache_that_is_behind_compares_what_it_has() {
 async fn after_a_check_that_finds_a_difference_storage_tells_the_past_until_one_finds_none() {
     let world = World::abc().await;
     world.gate.lie(true);
-    world.cacher.check().await;
+    world.cacher.check_consistency().await;
     world.gate.lie(false);
     assert_eq!(checks(&world), [0.0, 1.0, 0.0]);
     assert_eq!(earlier_state_comes_from(&world).await, "storage");
@@ -108,7 +108,7 @@ async fn after_a_check_that_finds_a_difference_storage_tells_the_past_until_one_
     let (list, asked) = world.asked_by(world.lists(ListRequest::all())).await;
     assert_eq!((list.as_str(), asked.as_str()), ("a b c @4", ""));
 
-    world.cacher.check().await;
+    world.cacher.check_consistency().await;
     assert_eq!(checks(&world), [1.0, 1.0, 0.0]);
     assert_eq!(earlier_state_comes_from(&world).await, "cache");
 }
@@ -117,7 +117,7 @@ async fn after_a_check_that_finds_a_difference_storage_tells_the_past_until_one_
 async fn a_check_that_cannot_be_made_changes_nothing() {
     let world = World::abc().await;
     world.gate.fail(Call::Range, refused);
-    world.cacher.check().await;
+    world.cacher.check_consistency().await;
     world.gate.heal(Call::Range);
     assert_eq!(checks(&world), [0.0, 0.0, 1.0]);
     assert_eq!(earlier_state_comes_from(&world).await, "cache");

@@ -5,8 +5,8 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::str::FromStr;
 use std::time::Duration;
 
-use keepwatch_apimachinery::selector::{FieldSelector, LabelSelector};
 use keepwatch::AllowedOrigins;
+use keepwatch_apimachinery::selector::{FieldSelector, LabelSelector};
 
 /// A range of addresses, as `10.0.0.0/24`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

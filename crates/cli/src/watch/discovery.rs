@@ -2,8 +2,8 @@
 //! or version and group behind a dot.
 
 use super::cluster::Cluster;
-use futures::future::try_join;
 use crate::flags::Failure;
+use futures::future::try_join;
 use kube_client::{
     Client,
     core::{

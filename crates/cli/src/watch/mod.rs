@@ -15,10 +15,10 @@ mod stream;
 mod table;
 mod screen;
 
+use crate::flags::{Failure, Output, Watch};
 use crate::signals::Signals;
 use cluster::Cluster;
 use discovery::Resource;
-use crate::flags::{Failure, Output, Watch};
 use session::Session;
 use std::{
     io::{IsTerminal, stdout},

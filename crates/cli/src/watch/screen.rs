@@ -9,8 +9,8 @@ use super::{
     table::{Head, Line, Rows, Size, Style},
     text::columns,
 };
-use jiff::Timestamp;
 use crate::flags::Failure;
+use jiff::Timestamp;
 use std::{
     io::{self, Write, stdout},
     time::Duration,

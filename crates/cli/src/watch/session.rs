@@ -7,8 +7,8 @@ use super::{
     Subject,
     news::{self, News},
 };
-use futures::{StreamExt, future::BoxFuture};
 use crate::flags::Failure;
+use futures::{StreamExt, future::BoxFuture};
 use keepwatch_informer::{
     Class, Event, Events, Informer, InformerError, Lean, Phase, Status, Stopped, Watched, oldest_version,
 };

@@ -3,8 +3,8 @@
 //! A slow reader delays nobody else: what happens meanwhile is kept by the informer, which forgets states in between.
 
 use super::session::{Happening, Session};
-use futures::FutureExt;
 use crate::flags::Failure;
+use futures::FutureExt;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use std::{io, time::Duration};
 use tokio::{

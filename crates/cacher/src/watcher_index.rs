@@ -19,32 +19,32 @@ use std::{
 };
 
 /// What is filed: it says what it wants, and remembers where in its place it stands.
-pub(crate) trait Interested {
+pub(crate) trait IndexedWatcher {
     fn scope(&self) -> &Scope;
     fn predicate(&self) -> &Predicate;
     /// Written by [`Interest`] alone.
-    fn place(&self) -> &AtomicUsize;
+    fn index_position(&self) -> &AtomicUsize;
 }
 
-pub(crate) struct Interest<W> {
+pub(crate) struct WatcherIndex<W> {
     /// By the key or the prefix of the scope: no key ends like a prefix.
-    scopes: HashMap<Box<str>, ByValue<W>>,
+    scopes: HashMap<Box<str>, ScopeIndex<W>>,
     len: usize,
 }
 
 /// The watchers of one scope.
-struct ByValue<W> {
-    anything: Place<W>,
-    labels: HashMap<Box<str>, HashMap<Box<str>, Place<W>>>,
+struct ScopeIndex<W> {
+    unselective: WatcherList<W>,
+    labels: HashMap<Box<str>, HashMap<Box<str>, WatcherList<W>>>,
     /// In order, as they are walked through.
-    fields: BTreeMap<Box<str>, HashMap<Box<str>, Place<W>>>,
+    fields: BTreeMap<Box<str>, HashMap<Box<str>, WatcherList<W>>>,
 }
 
-type Place<W> = Vec<Arc<W>>;
+type WatcherList<W> = Vec<Arc<W>>;
 
 /// Under which value of a scope a watcher is filed.
-enum Term<'a> {
-    Anything,
+enum IndexTerm<'a> {
+    None,
     Label(&'a str, &'a str),
     Field(&'a str, &'a str),
 }
@@ -52,7 +52,7 @@ enum Term<'a> {
 /// A field that says little: it is the same for all objects of a scope, or for very many.
 const NAMESPACE_FIELD: &str = "metadata.namespace";
 
-impl<'a> Term<'a> {
+impl<'a> IndexTerm<'a> {
     /// The exact value that a predicate asks for, preferring one that few objects are likely to have: a name, another
     /// field, a label, and the namespace last.
     fn of(predicate: &'a Predicate) -> Self {
@@ -67,160 +67,174 @@ impl<'a> Term<'a> {
         name.or_else(|| fields().find(|term| term.field != NAMESPACE_FIELD).map(field))
             .or(label)
             .or_else(|| fields().next().map(field))
-            .unwrap_or(Self::Anything)
+            .unwrap_or(Self::None)
     }
 }
 
-impl<W> Default for ByValue<W> {
+impl<W> Default for ScopeIndex<W> {
     fn default() -> Self {
-        Self { anything: Vec::new(), labels: HashMap::new(), fields: BTreeMap::new() }
+        Self { unselective: Vec::new(), labels: HashMap::new(), fields: BTreeMap::new() }
     }
 }
 
-impl<W> Default for Interest<W> {
+impl<W> Default for WatcherIndex<W> {
     fn default() -> Self {
         Self { scopes: HashMap::new(), len: 0 }
     }
 }
 
-impl<W: Interested> Interest<W> {
+impl<W: IndexedWatcher> WatcherIndex<W> {
     pub(crate) fn len(&self) -> usize {
         self.len
     }
 
     pub(crate) fn add(&mut self, watcher: Arc<W>) {
-        let by_value = match self.scopes.get_mut(watcher.scope().key().as_str()) {
-            Some(by_value) => by_value,
+        let scope_index = match self.scopes.get_mut(watcher.scope().key().as_str()) {
+            Some(scope_index) => scope_index,
             None => self.scopes.entry(watcher.scope().key().as_str().into()).or_default(),
         };
-        let place = match Term::of(watcher.predicate()) {
-            Term::Anything => &mut by_value.anything,
-            Term::Label(name, value) => {
-                by_value.labels.entry(name.into()).or_default().entry(value.into()).or_default()
+        let list = match IndexTerm::of(watcher.predicate()) {
+            IndexTerm::None => &mut scope_index.unselective,
+            IndexTerm::Label(name, value) => {
+                scope_index.labels.entry(name.into()).or_default().entry(value.into()).or_default()
             }
-            Term::Field(name, value) => {
-                by_value.fields.entry(name.into()).or_default().entry(value.into()).or_default()
+            IndexTerm::Field(name, value) => {
+                scope_index.fields.entry(name.into()).or_default().entry(value.into()).or_default()
             }
         };
-        push(place, watcher.clone());
+        push(list, watcher.clone());
         self.len += 1;
     }
 
     /// Removes a watcher that was added.
     pub(crate) fn remove(&mut self, watcher: &Arc<W>) {
         let scope = watcher.scope().key().as_str();
-        let Some(by_value) = self.scopes.get_mut(scope) else { return };
-        let removed = match Term::of(watcher.predicate()) {
-            Term::Anything => swap_remove(&mut by_value.anything, watcher),
-            Term::Label(name, value) => {
-                let Some(values) = by_value.labels.get_mut(name) else { return };
-                let removed = remove_under(values, value, watcher);
+        let Some(scope_index) = self.scopes.get_mut(scope) else { return };
+        let removed = match IndexTerm::of(watcher.predicate()) {
+            IndexTerm::None => swap_remove(&mut scope_index.unselective, watcher),
+            IndexTerm::Label(name, value) => {
+                let Some(values) = scope_index.labels.get_mut(name) else { return };
+                let removed = remove_from_value(values, value, watcher);
                 if values.is_empty() {
-                    by_value.labels.remove(name);
+                    scope_index.labels.remove(name);
                 }
                 removed
             }
-            Term::Field(name, value) => {
-                let Some(values) = by_value.fields.get_mut(name) else { return };
-                let removed = remove_under(values, value, watcher);
+            IndexTerm::Field(name, value) => {
+                let Some(values) = scope_index.fields.get_mut(name) else { return };
+                let removed = remove_from_value(values, value, watcher);
                 if values.is_empty() {
-                    by_value.fields.remove(name);
+                    scope_index.fields.remove(name);
                 }
                 removed
             }
         };
-        if by_value.anything.is_empty() && by_value.labels.is_empty() && by_value.fields.is_empty() {
+        if scope_index.unselective.is_empty()
+            && scope_index.labels.is_empty()
+            && scope_index.fields.is_empty()
+        {
             self.scopes.remove(scope);
         }
         self.len -= usize::from(removed);
     }
 
     /// Calls `meet` once for each watcher that may care for a change of an object from `old` to `new`.
-    pub(crate) fn meet(&self, old: Option<&Object>, new: Option<&Object>, mut meet: impl FnMut(&Arc<W>)) {
+    pub(crate) fn dispatch(
+        &self,
+        old: Option<&Object>,
+        new: Option<&Object>,
+        mut dispatch: impl FnMut(&Arc<W>),
+    ) {
         let Some(object) = new.or(old).filter(|_| self.len > 0) else { return };
         let key = object.key.as_str();
         let before = old.map(|object| &object.attributes);
         let after = new.map(|object| &object.attributes);
         let prefixes = key.match_indices('/').map(|(slash, _)| &key[..=slash]);
         for scope in prefixes.chain([key]) {
-            if let Some(by_value) = self.scopes.get(scope) {
-                by_value.meet(before, after, &mut meet);
+            if let Some(scope_index) = self.scopes.get(scope) {
+                scope_index.dispatch(before, after, &mut dispatch);
             }
         }
     }
 
     /// Everyone, in no order.
     pub(crate) fn iter(&self) -> impl Iterator<Item = &Arc<W>> {
-        self.scopes.values().flat_map(|by_value| {
-            let named = by_value.labels.values().chain(by_value.fields.values()).flat_map(HashMap::values);
-            [&by_value.anything].into_iter().chain(named).flatten()
+        self.scopes.values().flat_map(|scope_index| {
+            let named =
+                scope_index.labels.values().chain(scope_index.fields.values()).flat_map(HashMap::values);
+            [&scope_index.unselective].into_iter().chain(named).flatten()
         })
     }
 }
 
-impl<W> ByValue<W> {
-    fn meet(&self, before: Option<&Attributes>, after: Option<&Attributes>, meet: &mut impl FnMut(&Arc<W>)) {
-        self.anything.iter().for_each(&mut *meet);
+impl<W> ScopeIndex<W> {
+    fn dispatch(
+        &self,
+        before: Option<&Attributes>,
+        after: Option<&Attributes>,
+        dispatch: &mut impl FnMut(&Arc<W>),
+    ) {
+        self.unselective.iter().for_each(&mut *dispatch);
         if !self.labels.is_empty() {
-            self.meet_labels(after, None, meet);
-            self.meet_labels(before, after, meet);
+            self.dispatch_by_labels(after, None, dispatch);
+            self.dispatch_by_labels(before, after, dispatch);
         }
         for (name, values) in &self.fields {
             // A field that the object lacks has the value "".
             let old = before.map(|before| before.fields.get(name).unwrap_or_default());
             let new = after.map(|after| after.fields.get(name).unwrap_or_default());
             for value in new.into_iter().chain(old.filter(|_| old != new)) {
-                values.get(value).into_iter().flatten().for_each(&mut *meet);
+                values.get(value).into_iter().flatten().for_each(&mut *dispatch);
             }
         }
     }
 
     /// Meets the watchers of every label that the object has and that it does not have in `met`.
-    fn meet_labels(
+    fn dispatch_by_labels(
         &self,
         object: Option<&Attributes>,
-        met: Option<&Attributes>,
-        meet: &mut impl FnMut(&Arc<W>),
+        dispatched: Option<&Attributes>,
+        dispatch: &mut impl FnMut(&Arc<W>),
     ) {
         for (name, value) in object.iter().flat_map(|object| object.labels.iter()) {
-            if met.is_none_or(|met| met.labels.get(name) != Some(value))
-                && let Some(place) = self.labels.get(name).and_then(|values| values.get(value))
+            if dispatched.is_none_or(|dispatched| dispatched.labels.get(name) != Some(value))
+                && let Some(list) = self.labels.get(name).and_then(|values| values.get(value))
             {
-                place.iter().for_each(&mut *meet);
+                list.iter().for_each(&mut *dispatch);
             }
         }
     }
 }
 
-fn push<W: Interested>(place: &mut Place<W>, watcher: Arc<W>) {
-    watcher.place().store(place.len(), Ordering::Relaxed);
-    place.push(watcher);
+fn push<W: IndexedWatcher>(list: &mut WatcherList<W>, watcher: Arc<W>) {
+    watcher.index_position().store(list.len(), Ordering::Relaxed);
+    list.push(watcher);
 }
 
 /// Whether it was there.
-fn swap_remove<W: Interested>(place: &mut Place<W>, watcher: &Arc<W>) -> bool {
-    let at = watcher.place().load(Ordering::Relaxed);
-    if !place.get(at).is_some_and(|found| Arc::ptr_eq(found, watcher)) {
+fn swap_remove<W: IndexedWatcher>(list: &mut WatcherList<W>, watcher: &Arc<W>) -> bool {
+    let at = watcher.index_position().load(Ordering::Relaxed);
+    if !list.get(at).is_some_and(|found| Arc::ptr_eq(found, watcher)) {
         return false;
     }
-    place.swap_remove(at);
-    if let Some(moved) = place.get(at) {
-        moved.place().store(at, Ordering::Relaxed);
+    list.swap_remove(at);
+    if let Some(moved) = list.get(at) {
+        moved.index_position().store(at, Ordering::Relaxed);
     }
-    if place.len() < place.capacity() / 4 {
-        place.shrink_to(place.len() * 2);
+    if list.len() < list.capacity() / 4 {
+        list.shrink_to(list.len() * 2);
     }
     true
 }
 
-fn remove_under<W: Interested>(
-    values: &mut HashMap<Box<str>, Place<W>>,
+fn remove_from_value<W: IndexedWatcher>(
+    values: &mut HashMap<Box<str>, WatcherList<W>>,
     value: &str,
     watcher: &Arc<W>,
 ) -> bool {
-    let Some(place) = values.get_mut(value) else { return false };
-    let removed = swap_remove(place, watcher);
-    if place.is_empty() {
+    let Some(list) = values.get_mut(value) else { return false };
+    let removed = swap_remove(list, watcher);
+    if list.is_empty() {
         values.remove(value);
     }
     removed
@@ -239,13 +253,13 @@ mod tests {
     use tokio::time::Instant;
 
     #[derive(Debug)]
-    struct Wants {
+    struct TestWatcher {
         scope: Scope,
         predicate: Predicate,
-        place: AtomicUsize,
+        index_position: AtomicUsize,
     }
 
-    impl Interested for Wants {
+    impl IndexedWatcher for TestWatcher {
         fn scope(&self) -> &Scope {
             &self.scope
         }
@@ -254,20 +268,20 @@ mod tests {
             &self.predicate
         }
 
-        fn place(&self) -> &AtomicUsize {
-            &self.place
+        fn index_position(&self) -> &AtomicUsize {
+            &self.index_position
         }
     }
 
-    fn wants(scope: &str, labels: &str, fields: &str) -> Arc<Wants> {
+    fn watcher(scope: &str, labels: &str, fields: &str) -> Arc<TestWatcher> {
         let key = Key::from_backend(scope);
-        Arc::new(Wants {
+        Arc::new(TestWatcher {
             scope: if scope.ends_with('/') { Scope::Children(key) } else { Scope::Object(key) },
             predicate: Predicate {
                 labels: LabelSelector::parse(labels).unwrap(),
                 fields: FieldSelector::parse(fields).unwrap(),
             },
-            place: AtomicUsize::new(usize::MAX),
+            index_position: AtomicUsize::new(usize::MAX),
         })
     }
 
@@ -284,15 +298,19 @@ mod tests {
         Version { key: Key::from_backend(key), value: "{}".into(), revision, attributes }.into()
     }
 
-    fn met(interest: &Interest<Wants>, old: Option<&Object>, new: Option<&Object>) -> Vec<Arc<Wants>> {
-        let mut met = Vec::new();
-        interest.meet(old, new, |watcher| met.push(watcher.clone()));
-        met
+    fn dispatch_to(
+        index: &WatcherIndex<TestWatcher>,
+        old: Option<&Object>,
+        new: Option<&Object>,
+    ) -> Vec<Arc<TestWatcher>> {
+        let mut dispatched = Vec::new();
+        index.dispatch(old, new, |watcher| dispatched.push(watcher.clone()));
+        dispatched
     }
 
     const KEYS: [&str; 4] = ["/r/pods/n/a", "/r/pods/n/b", "/r/pods/m/a", "/r/pods/nn/a"];
 
-    fn any_watcher() -> impl Strategy<Value = Arc<Wants>> {
+    fn any_watcher() -> impl Strategy<Value = Arc<TestWatcher>> {
         let scopes = ["/r/pods/", "/r/pods/n/", "/r/pods/m/", "/r/pods/n/a", "/r/pods/m/a"];
         let labels = [
             "",
@@ -321,7 +339,7 @@ mod tests {
             "metadata.namespace=m,spec.nodeName!=n1",
         ];
         (select(scopes.to_vec()), select(labels.to_vec()), select(fields.to_vec()))
-            .prop_map(|(scope, labels, fields)| wants(scope, labels, fields))
+            .prop_map(|(scope, labels, fields)| watcher(scope, labels, fields))
     }
 
     fn any_object(key: &'static str) -> impl Strategy<Value = Option<Object>> {
@@ -347,72 +365,74 @@ mod tests {
     proptest! {
         /// With any selectors and events, every watcher sees exactly what a look at all watchers would give it.
         #[test]
-        fn the_index_leaves_nobody_out_and_nobody_is_met_twice(
+        fn the_index_dispatches_to_every_matching_watcher_exactly_once(
             watchers in vec(any_watcher(), 0..24),
-            leaving in vec(any::<prop::sample::Index>(), 0..12),
+            removals in vec(any::<prop::sample::Index>(), 0..12),
             events in vec(select(&KEYS).prop_flat_map(|key| (any_object(key), any_object(key))), 1..24),
         ) {
-            let mut interest = Interest::default();
+            let mut index = WatcherIndex::default();
             for watcher in &watchers {
-                interest.add(watcher.clone());
+                index.add(watcher.clone());
             }
-            let mut here = watchers;
-            for at in leaving {
-                if !here.is_empty() {
-                    let gone = here.swap_remove(at.index(here.len()));
-                    interest.remove(&gone);
-                    interest.remove(&gone);
+            let mut present = watchers;
+            for at in removals {
+                if !present.is_empty() {
+                    let gone = present.swap_remove(at.index(present.len()));
+                    index.remove(&gone);
+                    index.remove(&gone);
                 }
             }
-            prop_assert_eq!(interest.len(), here.len());
+            prop_assert_eq!(index.len(), present.len());
             for (old, new) in events {
                 if old.is_none() && new.is_none() {
                     continue;
                 }
                 let event = event(old.as_ref(), new.as_ref());
-                let met = met(&interest, old.as_ref(), new.as_ref());
-                let sees = |watcher: &Arc<Wants>| event.seen_through(&watcher.predicate);
-                for watcher in &here {
-                    let times = met.iter().filter(|other| Arc::ptr_eq(other, watcher)).count();
-                    prop_assert!(times <= 1, "met {} times", times);
-                    let naive = sees(watcher).filter(|_| watcher.scope.contains(event.key()));
+                let dispatched = dispatch_to(&index, old.as_ref(), new.as_ref());
+                let sees = |watcher: &Arc<TestWatcher>| event.watch_event(&watcher.predicate);
+                for watcher in &present {
+                    let times = dispatched.iter().filter(|other| Arc::ptr_eq(other, watcher)).count();
+                    prop_assert!(times <= 1, "dispatched {} times", times);
+                    let expected = sees(watcher).filter(|_| watcher.scope.contains(event.key()));
                     let found = if times == 1 { sees(watcher) } else { None };
-                    prop_assert_eq!(found, naive);
+                    prop_assert_eq!(found, expected);
                 }
-                prop_assert!(met.iter().all(|met| here.iter().any(|here| Arc::ptr_eq(here, met))));
+                prop_assert!(dispatched.iter().all(|dispatched| present.iter().any(|present| Arc::ptr_eq(present, dispatched))));
             }
-            here.iter().for_each(|watcher| interest.remove(watcher));
-            prop_assert!(interest.scopes.is_empty());
+            present.iter().for_each(|watcher| index.remove(watcher));
+            prop_assert!(index.scopes.is_empty());
         }
     }
 
     #[test]
-    fn an_event_meets_only_watchers_of_its_values() {
-        let mut interest = Interest::default();
+    fn an_event_is_dispatched_only_to_watchers_of_its_values() {
+        let mut index = WatcherIndex::default();
         for node in 0..1000 {
-            interest.add(wants("/r/pods/", "", &format!("spec.nodeName=node-{node}")));
-            interest.add(wants("/r/pods/", &format!("app=app-{node}"), ""));
-            interest.add(wants(&format!("/r/pods/namespace-{node}/"), "", ""));
-            interest.add(wants(&format!("/r/pods/n/pod-{node}"), "", ""));
+            index.add(watcher("/r/pods/", "", &format!("spec.nodeName=node-{node}")));
+            index.add(watcher("/r/pods/", &format!("app=app-{node}"), ""));
+            index.add(watcher(&format!("/r/pods/namespace-{node}/"), "", ""));
+            index.add(watcher(&format!("/r/pods/n/pod-{node}"), "", ""));
         }
         let old = object("/r/pods/n/pod-5", &[("app", "app-1")], Some("node-1"));
         let new = object("/r/pods/n/pod-5", &[("app", "app-2")], Some("node-2"));
         // Those of two nodes, of two apps, and of the object.
-        assert_eq!(met(&interest, Some(&old), Some(&new)).len(), 5);
-        assert_eq!(met(&interest, Some(&old), None).len(), 3);
+        assert_eq!(dispatch_to(&index, Some(&old), Some(&new)).len(), 5);
+        assert_eq!(dispatch_to(&index, Some(&old), None).len(), 3);
     }
 
     #[test]
-    fn an_object_that_leaves_a_value_is_told_to_those_who_had_it() {
-        let mut interest = Interest::default();
-        interest.add(wants("/r/pods/", "app=web", ""));
+    fn an_object_that_leaves_a_selector_is_delivered_as_deleted() {
+        let mut index = WatcherIndex::default();
+        index.add(watcher("/r/pods/", "app=web", ""));
         let old = object("/r/pods/n/a", &[("app", "web")], None);
         let new = object("/r/pods/n/a", &[("app", "db")], None);
         let event = event(Some(&old), Some(&new));
-        let [watcher] = &met(&interest, Some(&old), Some(&new))[..] else { panic!("one is met") };
-        let Some(WatchEvent::Deleted(gone)) = event.seen_through(&watcher.predicate) else {
-            panic!("it is gone")
+        let [watcher] = &dispatch_to(&index, Some(&old), Some(&new))[..] else {
+            panic!("one watcher is dispatched to")
         };
-        assert_eq!((gone.revision.get(), gone.attributes.labels.get("app")), (9, Some("web")));
+        let Some(WatchEvent::Deleted(deleted)) = event.watch_event(&watcher.predicate) else {
+            panic!("the object is deleted")
+        };
+        assert_eq!((deleted.revision.get(), deleted.attributes.labels.get("app")), (9, Some("web")));
     }
 }

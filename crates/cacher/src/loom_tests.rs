@@ -9,7 +9,7 @@ use crate::{
     history_pages::Page,
     state::{Change, State},
     sync::{Mutex, RwLock},
-    watcher::{Reader, Start, StorageRead, Wakers, Watcher},
+    watcher::{Reader, StorageRequest, Wakers, WatchPosition, Watcher},
 };
 use keepwatch_apimachinery::ResourceVersion;
 use keepwatch_storage::{
@@ -19,7 +19,7 @@ use loom::{future::block_on, sync::Arc, thread};
 use std::{future::poll_fn, task::Poll, time::Duration};
 use tokio::time::Instant;
 
-fn try_every_order(run: impl Fn() + Send + Sync + 'static) {
+fn check_every_interleaving(run: impl Fn() + Send + Sync + 'static) {
     loom::model::Builder::new().check(run);
 }
 
@@ -27,7 +27,7 @@ fn version(number: u64) -> ResourceVersion {
     ResourceVersion::new(number).unwrap()
 }
 
-fn everything() -> Scope {
+fn all_pods() -> Scope {
     Scope::Children(Key::from_backend("/r/pods/"))
 }
 
@@ -50,10 +50,10 @@ impl Cache {
         Arc::new(Self { state, storage: Mutex::new(Vec::new()) })
     }
 
-    fn watch(&self, start: impl FnOnce(&State) -> Start) -> Reader {
+    fn watch(&self, start: impl FnOnce(&State) -> WatchPosition) -> Reader {
         let mut state = self.state.write();
         let start = start(&state);
-        Watcher::add(&mut state, everything(), Predicate::everything(), start, None, false).1
+        Watcher::add(&mut state, all_pods(), Predicate::everything(), start, None, false).1
     }
 
     /// Writes an object whose name is its revision.
@@ -77,7 +77,7 @@ impl Cache {
             old: OldObject::Absent,
             new: Some(new.clone()),
         };
-        Page::new(after, through, next.map(change).and_then(Event::past).into_iter().collect())
+        Page::new(after, through, next.map(change).and_then(Event::from_past_change).into_iter().collect())
     }
 
     fn end_watches(&self) {
@@ -91,107 +91,108 @@ impl Cache {
             let read = block_on(poll_fn(|context| match reader.poll_next(&self.state, context) {
                 Poll::Ready(event) => Poll::Ready(Ok(event)),
                 Poll::Pending => {
-                    reader.take_wanted().map_or(Poll::Pending, |wanted| Poll::Ready(Err(*wanted)))
+                    reader.take_storage_request().map_or(Poll::Pending, |request| Poll::Ready(Err(*request)))
                 }
             }));
             match read {
                 Ok(event) => return event,
-                Err(StorageRead::Changes { after, until }) => reader.take_page(&self.page(after, until)),
-                Err(StorageRead::State { .. }) => panic!("the state is at hand"),
+                Err(StorageRequest::Changes { after, until }) => reader.take_page(&self.page(after, until)),
+                Err(StorageRequest::State { .. }) => panic!("the state is at hand"),
             }
         }
     }
 
     /// What is told up to a revision.
-    fn told_until(&self, reader: &mut Reader, last: u64) -> Vec<u64> {
-        let mut told = Vec::new();
-        while told.last() != Some(&last) {
-            told.push(self.next(reader).expect("there is more").revision().get());
+    fn revisions_until(&self, reader: &mut Reader, last: u64) -> Vec<u64> {
+        let mut delivered = Vec::new();
+        while delivered.last() != Some(&last) {
+            delivered.push(self.next(reader).expect("there is more").revision().get());
         }
-        told
+        delivered
     }
 }
 
 #[test]
-fn a_watcher_that_falls_behind_is_told_everything_once() {
-    try_every_order(|| {
+fn a_lagging_watcher_receives_every_event_once() {
+    check_every_interleaving(|| {
         let cache = Cache::new(100);
-        let mut reader = cache.watch(|_| Start::After(version(1)));
+        let mut reader = cache.watch(|_| WatchPosition::After(version(1)));
         let feed = thread::spawn({
             let cache = cache.clone();
             move || (2..=4).for_each(|revision| cache.write(revision))
         });
-        assert_eq!(cache.told_until(&mut reader, 4), [2, 3, 4]);
+        assert_eq!(cache.revisions_until(&mut reader, 4), [2, 3, 4]);
         feed.join().unwrap();
     });
 }
 
 #[test]
-fn a_watcher_that_begins_with_the_state_is_told_the_rest_once() {
-    try_every_order(|| {
+fn a_watcher_that_starts_with_the_state_receives_later_events_once() {
+    check_every_interleaving(|| {
         let cache = Cache::new(100);
         cache.write(2);
         let feed = thread::spawn({
             let cache = cache.clone();
             move || (3..=4).for_each(|revision| cache.write(revision))
         });
-        let mut reader = cache.watch(|state| Start::State { revision: state.revision, end_bookmark: false });
-        assert_eq!(cache.told_until(&mut reader, 4), [2, 3, 4]);
+        let mut reader =
+            cache.watch(|state| WatchPosition::State { revision: state.revision, end_bookmark: false });
+        assert_eq!(cache.revisions_until(&mut reader, 4), [2, 3, 4]);
         feed.join().unwrap();
     });
 }
 
 #[test]
-fn a_watcher_that_resumes_is_told_what_it_missed_and_what_follows_once() {
-    try_every_order(|| {
+fn a_resumed_watcher_receives_missed_and_later_events_once() {
+    check_every_interleaving(|| {
         let cache = Cache::new(100);
         (2..=3).for_each(|revision| cache.write(revision));
         let feed = thread::spawn({
             let cache = cache.clone();
             move || (4..=5).for_each(|revision| cache.write(revision))
         });
-        let mut reader = cache.watch(|_| Start::After(version(2)));
-        assert_eq!(cache.told_until(&mut reader, 5), [3, 4, 5]);
+        let mut reader = cache.watch(|_| WatchPosition::After(version(2)));
+        assert_eq!(cache.revisions_until(&mut reader, 5), [3, 4, 5]);
         feed.join().unwrap();
     });
 }
 
 /// The window holds one event, so that it moves past the reader while that reads storage's history.
 #[test]
-fn a_watcher_that_reads_from_storage_is_told_everything_once_and_is_live_then() {
-    try_every_order(|| {
+fn a_watcher_that_reads_from_storage_receives_every_event_once_and_becomes_live() {
+    check_every_interleaving(|| {
         let cache = Cache::new(1);
-        let mut reader = cache.watch(|_| Start::After(version(1)));
+        let mut reader = cache.watch(|_| WatchPosition::After(version(1)));
         let feed = thread::spawn({
             let cache = cache.clone();
             move || (2..=4).for_each(|revision| cache.write(revision))
         });
-        assert_eq!(cache.told_until(&mut reader, 4), [2, 3, 4]);
+        assert_eq!(cache.revisions_until(&mut reader, 4), [2, 3, 4]);
         feed.join().unwrap();
-        assert!(cache.state.read().history.reaches(version(2)).is_err(), "the window has moved on");
+        assert!(cache.state.read().history.check_reaches(version(2)).is_err(), "the window has moved on");
     });
 }
 
 #[test]
-fn a_watcher_that_begins_before_the_window_is_told_everything_once() {
-    try_every_order(|| {
+fn a_watcher_that_starts_before_the_history_receives_every_event_once() {
+    check_every_interleaving(|| {
         let cache = Cache::new(1);
         (2..=3).for_each(|revision| cache.write(revision));
         let feed = thread::spawn({
             let cache = cache.clone();
             move || cache.write(4)
         });
-        let mut reader = cache.watch(|_| Start::After(version(1)));
-        assert_eq!(cache.told_until(&mut reader, 4), [2, 3, 4]);
+        let mut reader = cache.watch(|_| WatchPosition::After(version(1)));
+        assert_eq!(cache.revisions_until(&mut reader, 4), [2, 3, 4]);
         feed.join().unwrap();
     });
 }
 
 #[test]
-fn a_watch_that_is_ended_wakes_its_reader_and_tells_nothing_twice() {
-    try_every_order(|| {
+fn a_watch_that_is_ended_wakes_its_reader_and_delivers_nothing_twice() {
+    check_every_interleaving(|| {
         let cache = Cache::new(100);
-        let mut reader = cache.watch(|_| Start::After(version(1)));
+        let mut reader = cache.watch(|_| WatchPosition::After(version(1)));
         let feed = thread::spawn({
             let cache = cache.clone();
             move || {
@@ -199,23 +200,23 @@ fn a_watch_that_is_ended_wakes_its_reader_and_tells_nothing_twice() {
                 cache.end_watches();
             }
         });
-        let mut told = Vec::new();
+        let mut delivered = Vec::new();
         while let Some(event) = cache.next(&mut reader) {
-            told.push(event.revision().get());
+            delivered.push(event.revision().get());
         }
-        assert!((2..).zip(&told).all(|(due, told)| due == *told), "{told:?}");
+        assert!((2..).zip(&delivered).all(|(due, delivered)| due == *delivered), "{delivered:?}");
         feed.join().unwrap();
     });
 }
 
 #[test]
-fn a_bookmark_comes_after_everything_up_to_it() {
-    try_every_order(|| {
+fn a_bookmark_follows_every_event_up_to_it() {
+    check_every_interleaving(|| {
         let cache = Cache::new(100);
         let mut state = cache.state.write();
-        let start = Start::After(version(1));
+        let start = WatchPosition::After(version(1));
         let (watcher, mut reader) =
-            Watcher::add(&mut state, everything(), Predicate::everything(), start, None, true);
+            Watcher::add(&mut state, all_pods(), Predicate::everything(), start, None, true);
         drop(state);
         let feed = thread::spawn({
             let cache = cache.clone();
@@ -224,21 +225,21 @@ fn a_bookmark_comes_after_everything_up_to_it() {
                 let mut wakers = Wakers::default();
                 {
                     let state = cache.state.read();
-                    watcher.offer_bookmark(state.revision, &mut wakers);
+                    watcher.enqueue_bookmark(state.revision, &mut wakers);
                 }
                 cache.write(3);
             }
         });
-        let mut told = Vec::new();
-        while told.last() != Some(&3) {
+        let mut delivered = Vec::new();
+        while delivered.last() != Some(&3) {
             match cache.next(&mut reader).expect("there is more") {
                 WatchEvent::Bookmark { revision, .. } => {
-                    assert_eq!((revision.get(), &told[..]), (2, &[2][..]))
+                    assert_eq!((revision.get(), &delivered[..]), (2, &[2][..]))
                 }
-                event => told.push(event.revision().get()),
+                event => delivered.push(event.revision().get()),
             }
         }
-        assert_eq!(told, [2, 3]);
+        assert_eq!(delivered, [2, 3]);
         feed.join().unwrap();
     });
 }

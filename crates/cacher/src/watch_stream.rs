@@ -4,9 +4,9 @@
 //! it is ended; what storage may answer later is asked for again; the watcher is removed from the cache with the watch.
 
 use crate::{
-    history_pages::{Lagging, Page, View},
+    history_pages::{Page, PageReader, View},
     shared::Shared,
-    watcher::{Reader, StorageRead},
+    watcher::{Reader, StorageRequest},
 };
 use futures::Stream;
 use keepwatch_apimachinery::{
@@ -27,25 +27,25 @@ use tokio::{
 };
 
 /// How many objects of an earlier state are read from storage at a time, and how many bytes that should come to.
-const STATE_OBJECTS_MAX: usize = 100;
-const STATE_BYTES: usize = 64 << 10;
+const STATE_PAGE_OBJECTS_MAX: usize = 100;
+const STATE_PAGE_BYTES: usize = 64 << 10;
 /// How long to wait before storage is asked again for something old, at first and at last.
-const RETRY_AFTER_MIN: Duration = Duration::from_millis(100);
-const RETRY_AFTER_MAX: Duration = Duration::from_secs(2);
+const RETRY_WAIT_MIN: Duration = Duration::from_millis(100);
+const RETRY_WAIT_MAX: Duration = Duration::from_secs(2);
 /// How long storage is asked again that answers, but with a failure.
-const FAILING_MAX: Duration = Duration::from_secs(30);
+const RETRY_FAILURES_FOR: Duration = Duration::from_secs(30);
 
 /// The stream of one watch.
-pub(crate) struct Watching {
+pub(crate) struct WatchStream {
     shared: Arc<Shared>,
     reader: Reader,
     deadline: Option<Pin<Box<Sleep>>>,
     /// There while the watcher needs more than the cache holds.
-    lagging: Option<Arc<Lagging>>,
+    page_reader: Option<Arc<PageReader>>,
     /// A task of its own, so that it does not hold up other watchers while this one is not read.
     loading: Option<JoinHandle<Result<Loaded, StorageError>>>,
     /// How many objects of an earlier state to read next, if some were read before.
-    state_objects: Option<usize>,
+    state_page_objects: Option<usize>,
 }
 
 /// What storage answered.
@@ -54,10 +54,10 @@ enum Loaded {
     State(List),
 }
 
-impl Watching {
+impl WatchStream {
     pub(crate) fn new(shared: Arc<Shared>, reader: Reader, deadline: Option<Instant>) -> Self {
         let deadline = deadline.map(|deadline| Box::pin(sleep_until(deadline)));
-        Self { shared, reader, deadline, lagging: None, loading: None, state_objects: None }
+        Self { shared, reader, deadline, page_reader: None, loading: None, state_page_objects: None }
     }
 
     fn poll_read(&mut self, context: &mut Context<'_>) -> Poll<Option<Result<WatchEvent, StorageError>>> {
@@ -74,18 +74,18 @@ impl Watching {
             }
             let next = self.reader.poll_next(&self.shared.state, context);
             if let Poll::Pending = next
-                && let Some(wanted) = self.reader.take_wanted()
+                && let Some(request) = self.reader.take_storage_request()
             {
-                self.load(*wanted);
-                if self.loading.is_none() && !self.reader.has_events() {
+                self.begin_load(*request);
+                if self.loading.is_none() && !self.reader.has_buffered_events() {
                     // There was nothing for this watcher in a page that others have read. They have their turn.
                     context.waker().wake_by_ref();
                     return Poll::Pending;
                 }
                 continue;
             }
-            if self.lagging.is_some() && !self.reader.reads_storage() {
-                self.lagging = None;
+            if self.page_reader.is_some() && !self.reader.reads_storage() {
+                self.page_reader = None;
             }
             return next.map(|event| event.map(Ok));
         }
@@ -104,7 +104,7 @@ impl Watching {
             Loaded::Page(page) => self.reader.take_page(&page),
             Loaded::State(list) => {
                 let bytes = list.items.iter().map(|object| object.value.len()).sum();
-                self.state_objects = Some(state_objects(list.items.len(), bytes));
+                self.state_page_objects = Some(state_page_objects(list.items.len(), bytes));
                 self.reader.take_state(list);
             }
         }
@@ -113,106 +113,106 @@ impl Watching {
 
     /// Begins to read something from storage, unless others have just read it.
     #[inline(never)]
-    fn load(&mut self, wanted: StorageRead) {
-        let (scope, predicate) = self.reader.view();
-        let lagging = self.lagging.get_or_insert_with(|| {
+    fn begin_load(&mut self, request: StorageRequest) {
+        let (scope, predicate) = self.reader.scope_and_predicate();
+        let page_reader = self.page_reader.get_or_insert_with(|| {
             let view = View { scope: scope.clone(), with_old: !predicate.is_everything() };
-            Arc::new(Lagging::new(&self.shared.pages, view))
+            Arc::new(PageReader::new(&self.shared.pages, view))
         });
-        if let StorageRead::Changes { after, .. } = wanted
-            && let Some(page) = lagging.cached(after)
+        if let StorageRequest::Changes { after, .. } = request
+            && let Some(page) = page_reader.cached(after)
         {
             return self.reader.take_page(&page);
         }
-        let state_objects = self.state_objects.unwrap_or_else(|| {
+        let state_page_objects = self.state_page_objects.unwrap_or_else(|| {
             let store = &self.shared.state.read().store;
-            state_objects(store.len(), store.bytes())
+            state_page_objects(store.len(), store.bytes())
         });
         let load = Load {
-            state_objects,
+            state_page_objects,
             shared: self.shared.clone(),
-            lagging: lagging.clone(),
+            page_reader: page_reader.clone(),
             scope: scope.clone(),
             predicate: predicate.clone(),
-            wanted,
+            request,
         };
-        self.loading = Some(tokio::spawn(load.until_loaded()));
+        self.loading = Some(tokio::spawn(load.run_with_retries()));
     }
 }
 
 /// Something that a watcher needs of storage.
 struct Load {
     shared: Arc<Shared>,
-    lagging: Arc<Lagging>,
+    page_reader: Arc<PageReader>,
     scope: Scope,
     predicate: Predicate,
-    wanted: StorageRead,
-    state_objects: usize,
+    request: StorageRequest,
+    state_page_objects: usize,
 }
 
 /// How many objects to read so that they have about as many bytes as they should, if they are like these.
-fn state_objects(objects: usize, bytes: usize) -> usize {
-    (STATE_BYTES * objects.max(1) / bytes.max(1)).clamp(1, STATE_OBJECTS_MAX)
+fn state_page_objects(objects: usize, bytes: usize) -> usize {
+    (STATE_PAGE_BYTES * objects.max(1) / bytes.max(1)).clamp(1, STATE_PAGE_OBJECTS_MAX)
 }
 
 impl Load {
     /// Tries again for ever if storage cannot be reached, as the cache's feed does, and for a while if it fails otherwise.
-    async fn until_loaded(self) -> Result<Loaded, StorageError> {
-        let (mut wait, mut failing_since) = (RETRY_AFTER_MIN, None);
+    async fn run_with_retries(self) -> Result<Loaded, StorageError> {
+        let (mut wait, mut failing_since) = (RETRY_WAIT_MIN, None);
         loop {
-            let error = match self.load().await {
+            let error = match self.run().await {
                 Ok(loaded) => return Ok(loaded),
-                Err(error) if error.is_expired() => return Err(self.too_old()),
+                Err(error) if error.is_expired() => return Err(self.expired_error()),
                 Err(error) => error,
             };
-            let can_be_reached = match &error {
+            let is_reachable = match &error {
                 StorageError::Unready { .. } | StorageError::Unreachable { .. } => false,
                 StorageError::Timeout { .. }
                 | StorageError::WatchFailed(_)
                 | StorageError::Backend { .. } => true,
                 _ => return Err(error),
             };
-            if wait == RETRY_AFTER_MIN {
+            if wait == RETRY_WAIT_MIN {
                 tracing::warn!(resource = %self.shared.name, %error, "old history cannot be read for a watch");
             }
             let since = *failing_since.get_or_insert_with(Instant::now);
-            if can_be_reached && since.elapsed() >= FAILING_MAX {
+            if is_reachable && since.elapsed() >= RETRY_FAILURES_FOR {
                 return Err(error);
             }
             sleep(wait).await;
-            wait = (wait * 2).min(RETRY_AFTER_MAX);
+            wait = (wait * 2).min(RETRY_WAIT_MAX);
         }
     }
 
-    async fn load(&self) -> Result<Loaded, StorageError> {
-        match &self.wanted {
+    async fn run(&self) -> Result<Loaded, StorageError> {
+        match &self.request {
             // Without progress notifications nothing says when the end of storage's history is reached.
-            StorageRead::Changes { .. } if !self.shared.storage.tells_progress() => {
+            StorageRequest::Changes { .. } if !self.shared.storage.tells_progress() => {
                 Err(StorageError::Expired(ExpiredRead::Watch))
             }
-            StorageRead::Changes { after, until } => {
-                self.lagging.page(*after, *until).await.map(Loaded::Page)
+            StorageRequest::Changes { after, until } => {
+                self.page_reader.page(*after, *until).await.map(Loaded::Page)
             }
-            StorageRead::State { revision, after } => {
-                let _permit = self.lagging.permit().await;
+            StorageRequest::State { revision, after } => {
+                let _permit = self.page_reader.permit().await;
                 let prefix = self.scope.key();
-                let request = ListRequest {
+                let list_request = ListRequest {
                     recursive: matches!(self.scope, Scope::Children(_)),
-                    at: state_at(*revision, after.as_ref(), prefix),
-                    limit: Some(self.state_objects),
+                    at: list_position(*revision, after.as_ref(), prefix),
+                    limit: Some(self.state_page_objects),
                     predicate: self.predicate.clone(),
                 };
                 let key = self.shared.keys.relative(prefix);
-                self.shared.storage.get_list(key, request).await.map(Loaded::State)
+                self.shared.storage.get_list(key, list_request).await.map(Loaded::State)
             }
         }
     }
 
     /// Storage has compacted what the watcher has yet to read.
-    fn too_old(&self) -> StorageError {
-        let (requested, oldest_cached) = match self.wanted {
-            StorageRead::Changes { after, until } => (after, until),
-            StorageRead::State { revision, .. } => {
+    fn expired_error(&self) -> StorageError {
+        let (requested, oldest_cached) = match self.request {
+            StorageRequest::Changes { after, until } => (after, until),
+            StorageRequest::State { revision, .. } => {
                 (revision, self.shared.state.read().history.begins_after())
             }
         };
@@ -223,13 +223,13 @@ impl Load {
 }
 
 /// The part of a state after a key.
-fn state_at(revision: ResourceVersion, after: Option<&Key>, prefix: &Key) -> ListAt {
+fn list_position(revision: ResourceVersion, after: Option<&Key>, prefix: &Key) -> ListAt {
     after
         .and_then(|after| ContinueToken::after(after, prefix, ContinueAt::Exact(revision)))
         .map_or(ListAt::Exact(revision), ListAt::Continue)
 }
 
-impl Stream for Watching {
+impl Stream for WatchStream {
     type Item = Result<WatchEvent, StorageError>;
 
     fn poll_next(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Self::Item>> {
@@ -240,10 +240,10 @@ impl Stream for Watching {
             return Poll::Ready(None);
         }
         // However much there is to tell, others have their turn.
-        let turn = ready!(poll_proceed(context));
+        let budget = ready!(poll_proceed(context));
         let next = this.poll_read(context);
         if next.is_ready() {
-            turn.made_progress();
+            budget.made_progress();
         }
         let initial = this.reader.take_initial_count();
         if initial > 0 {
@@ -256,7 +256,7 @@ impl Stream for Watching {
     }
 }
 
-impl Drop for Watching {
+impl Drop for WatchStream {
     fn drop(&mut self) {
         if let Some(loading) = &self.loading {
             loading.abort();
