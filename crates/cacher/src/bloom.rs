@@ -1,10 +1,11 @@
-//! Tells most objects that a selector does not want without looking at them.
+//! Bloom filters that skip most of the objects that a selector does not match.
 //!
-//! Each object has marks: a few bits for each of its labels and fields. An exact value that a selector asks for has the
-//! same bits, so an object that lacks one of them cannot match. Looking at the object, and at where its labels are,
-//! would have to fetch both into the processor's caches, which is most of what a list that finds little costs.
+//! Each object has a few bits for each of its labels and fields. An exact value in a selector has the same bits, so an
+//! object that lacks one of them cannot match. Evaluating a selector would have to fetch the object and its labels into
+//! the processor's caches, and those cache misses are most of the cost of a list that returns little.
 //!
-//! Kept true: what the predicate lets pass, the sieve lets pass. Not the reverse: the predicate is asked afterwards.
+//! Kept true: the filter matches every object that the predicate matches. A false positive costs time only, because the
+//! predicate is evaluated afterwards.
 
 use keepwatch_apimachinery::selector::Comparison;
 use keepwatch_storage::{Attributes, Object, Predicate};
@@ -23,13 +24,13 @@ impl BloomBits {
     }
 }
 
-/// What a predicate asks for, prepared for many objects.
+/// A predicate, prepared for many objects.
 pub(crate) struct PredicateFilter<'a> {
     predicate: &'a Predicate,
     is_everything: bool,
     fields: u64,
     labels: u64,
-    /// For each label that may have one of several values.
+    /// One entry for each label that may have one of several values.
     labels_any: Vec<Vec<u64>>,
 }
 
@@ -43,7 +44,7 @@ impl<'a> PredicateFilter<'a> {
             labels_any: Vec::new(),
         };
         for term in predicate.fields.terms() {
-            // A field with the value "" may as well be absent.
+            // A field that is absent has the value "", so this value needs no bits.
             if term.comparison == Comparison::Equal && !term.value.is_empty() {
                 filter.fields |= bits_of(&term.field, &term.value);
             }
@@ -61,7 +62,7 @@ impl<'a> PredicateFilter<'a> {
         filter
     }
 
-    /// Whether the predicate lets an object pass, whose marks are these.
+    /// Whether the predicate matches an object with these bits.
     pub(crate) fn matches(&self, bits: BloomBits, object: &Object) -> bool {
         self.is_everything || (self.may_match(bits) && self.predicate.matches(&object.attributes))
     }
@@ -74,7 +75,7 @@ impl<'a> PredicateFilter<'a> {
     }
 }
 
-/// Three bits for a name with a value. Collisions cost a look at an object, and nothing else.
+/// Sets three bits for a name with a value. A collision costs one evaluation of the predicate.
 fn bits_of(name: &str, value: &str) -> u64 {
     let hash = mix(mix(0, name.as_bytes()), value.as_bytes());
     (1 << (hash & 63)) | (1 << ((hash >> 6) & 63)) | (1 << ((hash >> 12) & 63))

@@ -1,27 +1,27 @@
-//! Which watcher is due for a bookmark when: about every minute, and shortly before its watch ends.
+//! When each watcher is due for a bookmark: about every minute, and shortly before its watch ends.
 //!
-//! Plain data. Kept true: a watcher that wants bookmarks stands here once and knows for when, or not at all when its
-//! deadline is so near that none would help; one that is gone was removed.
+//! Plain data. Kept true: a watcher that wants bookmarks is scheduled once and knows the time, or is not scheduled when
+//! its deadline is so near that a bookmark would not help; a removed watcher is not scheduled.
 
 use crate::watcher::Watcher;
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 use tokio::time::Instant;
 
-/// How often a watcher is told how far it is.
+/// How often a watcher gets a bookmark.
 const BOOKMARK_INTERVAL: Duration = Duration::from_secs(60);
-/// How long before the end of a watch its last bookmark comes, so that its client can resume from there.
+/// The time between the last bookmark and the end of the watch, so that the client can resume from it.
 const LAST_BEFORE_DEADLINE: Duration = Duration::from_secs(2);
-/// How wide a bucket is: bookmarks may come later by this.
+/// The width of a bucket. Bookmarks may come later by this.
 const BUCKET_WIDTH: Duration = Duration::from_secs(1);
 
 #[derive(Default)]
 pub(crate) struct Bookmarks {
-    /// By when they are due, and the watcher's number.
+    /// The watchers by the time of their bookmark and by their number.
     due: BTreeMap<(Instant, u64), Arc<Watcher>>,
 }
 
 impl Bookmarks {
-    /// Files a watcher for its next bookmark.
+    /// Schedules the next bookmark of a watcher.
     pub(crate) fn schedule(&mut self, watcher: &Arc<Watcher>, now: Instant) {
         let mut at = now + BOOKMARK_INTERVAL;
         if let Some(deadline) = watcher.deadline {
@@ -30,7 +30,7 @@ impl Bookmarks {
                 None => return *watcher.bookmark_due.lock() = None,
             }
         }
-        // Together with others, if that is not much later.
+        // Joins the bucket of other watchers if that is not much later.
         if let Some(((bucket, _), _)) = self.due.range((at, 0)..(at + BUCKET_WIDTH, 0)).next() {
             at = *bucket;
         }
@@ -38,19 +38,19 @@ impl Bookmarks {
         self.due.insert((at, watcher.number), watcher.clone());
     }
 
-    /// Forgets a watcher.
+    /// Removes a watcher.
     pub(crate) fn remove(&mut self, watcher: &Watcher) {
         if let Some(at) = watcher.bookmark_due.lock().take() {
             self.due.remove(&(at, watcher.number));
         }
     }
 
-    /// When the next bookmark is due.
+    /// The time of the next bookmark.
     pub(crate) fn next(&self) -> Option<Instant> {
         self.due.keys().next().map(|(at, _)| *at)
     }
 
-    /// Takes out the watchers that are due.
+    /// Removes the watchers that are due, and returns them.
     pub(crate) fn take_due(&mut self, now: Instant) -> Vec<Arc<Watcher>> {
         let later = self.due.split_off(&(now, u64::MAX));
         std::mem::replace(&mut self.due, later).into_values().collect()
@@ -68,7 +68,7 @@ mod tests {
     };
     use keepwatch_storage::{Key, Predicate, Scope};
 
-    /// Watchers that come at some time, and when they are due.
+    /// Watchers that start at a given time, and the times at which they are due.
     struct TestWatchers {
         bookmarks: Bookmarks,
         state: State,
@@ -86,7 +86,7 @@ mod tests {
             self.start + Duration::from_secs_f64(seconds)
         }
 
-        /// A watcher that comes at one second and ends at another.
+        /// Adds a watcher that starts at one second and ends at another.
         fn add(&mut self, now: f64, deadline: Option<f64>) -> Arc<Watcher> {
             let scope = Scope::Children(Key::from_backend("/r/pods/"));
             let position = WatchPosition::After(self.state.revision);
@@ -103,7 +103,7 @@ mod tests {
             self.bookmarks.next().map(|next| (next - self.start).as_secs_f64())
         }
 
-        /// Sends bookmarks as they become due, and tells when that was.
+        /// Sends bookmarks as they become due, and returns the seconds at which they were.
         fn send_all(&mut self, until: f64) -> Vec<f64> {
             let mut sent = Vec::new();
             while let Some(next) = self.next().filter(|next| *next <= until) {
@@ -153,7 +153,7 @@ mod tests {
             });
         assert_eq!(watchers.bookmarks.take_due(watchers.at(60.89)).len(), 0);
         assert_eq!(watchers.bookmarks.take_due(watchers.at(60.9)).len(), 3);
-        // Those that came later than the first by up to a second share the next bucket.
+        // Watchers that start up to a second after the first share the next bucket.
         assert_eq!(watchers.next(), Some(61.0));
         assert_eq!(watchers.bookmarks.take_due(watchers.at(62.0)).len(), 2);
         assert_eq!(watchers.next(), None);

@@ -1,4 +1,4 @@
-//! Compares the cache with storage from time to time: what is kept twice can come to differ.
+//! Compares the cache with storage from time to time, because a bug could make the two differ.
 
 use crate::shared::Shared;
 use keepwatch_apimachinery::list_options::ListAt;
@@ -9,13 +9,13 @@ use std::{
 };
 use tokio::time::sleep;
 
-/// How often, at the least; half as long again at the most.
+/// The shortest time between two checks. The longest is half as long again.
 const CHECK_INTERVAL_MIN: Duration = Duration::from_secs(5 * 60);
 
 /// How many objects are read from storage at a time.
 const PAGE_OBJECTS: usize = 5000;
 
-/// Compares until the task is dropped.
+/// Checks until the task is dropped.
 pub(crate) async fn check_periodically(shared: Arc<Shared>) {
     loop {
         sleep(shared.jittered(CHECK_INTERVAL_MIN)).await;
@@ -25,7 +25,7 @@ pub(crate) async fn check_periodically(shared: Arc<Shared>) {
     }
 }
 
-/// Compares once. After a difference the past is read from storage alone, until a later comparison finds none.
+/// Checks once. After a difference, earlier states are read from storage until a later check finds no difference.
 pub(crate) async fn check_once(shared: &Shared) {
     let (revision, cached) = {
         let state = shared.state.read();
@@ -60,7 +60,7 @@ async fn storage_digest(shared: &Shared, mut at: ListAt) -> Result<u64, StorageE
 
 const EMPTY_DIGEST: u64 = 0xcbf2_9ce4_8422_2325;
 
-/// FNV-1a with 64 bits over each object's key and revision, in order.
+/// Extends a 64-bit FNV-1a digest by each object's key and revision, in order.
 fn extend_digest<'a>(digest: u64, objects: impl Iterator<Item = &'a Object>) -> u64 {
     const PRIME: u64 = 0x0000_0100_0000_01b3;
     objects.fold(digest, |digest, object| {

@@ -1,17 +1,18 @@
-//! How many keys of an ordered map lie in a range, without walking through it.
+//! Counts the keys of an ordered map in a range, without a scan.
 //!
-//! The keys are divided into runs of neighbours, and of each run the length is kept. A range is counted by adding up the
-//! runs inside it and walking through the two at its ends. Cloning is free, as with the map, so a snapshot has its own.
+//! The keys are divided into runs of neighbours, and the length of each run is stored. The count of a range is the sum
+//! of the runs inside it, plus a scan of the two runs at its ends. A clone shares its data, like the map's, so each
+//! snapshot has its own counts.
 //!
-//! Kept true by [`Counts::added`] and [`Counts::removed`], of which the owner of the map calls one for every key that comes
-//! or goes: a run begins at its key, ends before the next run, and is as long as is said. The first begins before all
-//! keys. No run is longer than `RUN_KEYS_MAX`.
+//! Kept true by [`RangeCounts::key_added`] and [`RangeCounts::key_removed`]; the owner of the map calls one of them for
+//! every key that is added or removed. A run starts at its key, ends before the next run, and has the stored length.
+//! The first run starts before all keys. No run is longer than `RUN_KEYS_MAX`.
 
 use imbl::OrdMap;
 use keepwatch_storage::Key;
 use std::ops::Bound;
 
-/// How long a run may get: this much is walked through at each end of a range. One that would be longer becomes two.
+/// The maximum length of a run, which limits the scan at each end of a range. A longer run is split in two.
 const RUN_KEYS_MAX: usize = 512;
 
 #[derive(Clone)]
@@ -24,14 +25,14 @@ impl RangeCounts {
         Self { runs: OrdMap::unit(Key::from_backend(""), 0) }
     }
 
-    /// A key has come into the map.
+    /// Counts a key that was added to the map.
     pub(crate) fn key_added<V: Clone>(&mut self, key: &str, map: &OrdMap<Key, V>) {
         let Some((begin, length)) = self.runs.get_prev_mut(key) else { return };
         *length += 1;
         if *length <= RUN_KEYS_MAX {
             return;
         }
-        // Keys mostly come in order: what is left behind is not added to, so it may be long.
+        // Most keys are added in order, so the first run is hardly added to any more, and may be longer.
         let (first, rest) = (RUN_KEYS_MAX * 3 / 4, *length - RUN_KEYS_MAX * 3 / 4);
         let middle = map
             .range::<_, str>((Bound::Included(begin.as_str()), Bound::Unbounded))
@@ -43,7 +44,7 @@ impl RangeCounts {
         }
     }
 
-    /// A key has gone from the map.
+    /// Counts a key that was removed from the map.
     pub(crate) fn key_removed(&mut self, key: &str) {
         let Some((begin, length)) = self.runs.get_prev_mut(key) else { return };
         *length = length.saturating_sub(1);
@@ -53,7 +54,7 @@ impl RangeCounts {
         }
     }
 
-    /// How many keys there are from `begin` on, and before `end`.
+    /// The number of keys from `begin` on and before `end`.
     pub(crate) fn count_between<V: Clone>(&self, begin: &str, end: &str, map: &OrdMap<Key, V>) -> usize {
         if begin >= end {
             return 0;
@@ -116,8 +117,8 @@ mod tests {
 
     proptest! {
         #![proptest_config(ProptestConfig::with_cases(32))]
-        /// Whatever comes and goes, and in whatever order, a count is what walking finds; and a copy counts what was
-        /// there when it was made.
+        /// For any keys that are added and removed, in any order, a count equals the result of a scan; and a clone
+        /// counts the keys of the time when it was made.
         #[test]
         fn a_count_equals_the_result_of_a_scan(
             steps in vec((0_usize..8000, 1_usize..900, any::<bool>()), 1..40),

@@ -1,26 +1,28 @@
-//! Objects as the history keeps them: full while they are current, later only as what the next version has delta.
+//! The versions of an object in the history: the current version in full, older ones as the difference to the next
+//! version.
 //!
-//! Most updates change a few bytes of an object. So the history of an object costs little more than the object itself,
-//! and reading it costs a copy.
+//! Most updates change a few bytes of an object. So the history of an object takes little more memory than the object
+//! itself, and reading an old version costs one copy.
 //!
-//! HistoryObject true: what is handed out is what was put in, and the very same as long as somebody still has it; a full version
-//! is at most [`DELTA_CHAIN_MAX`] versions away; locks are taken from older to newer versions only, and none twice.
+//! Kept true: a version that is read equals the version that was stored, and is the same `Object` as long as another
+//! reader holds it; a full version is at most [`DELTA_CHAIN_MAX`] versions away; locks are taken from older to newer
+//! versions only, and none twice.
 
 use keepwatch_apimachinery::ResourceVersion;
 use keepwatch_storage::{Attributes, Key, Object, Predicate, Version, WeakObject};
 use parking_lot::{Mutex, RwLock};
 use std::sync::Arc;
 
-/// How many versions in a row are not full.
+/// How many versions in a row may be deltas.
 const DELTA_CHAIN_MAX: u8 = 15;
 
 /// One version of an object.
 pub(crate) struct HistoryObject {
     pub(crate) key: Key,
     pub(crate) revision: ResourceVersion,
-    /// How many bytes its value has.
+    /// The size of the value.
     pub(crate) value_bytes: usize,
-    /// How many versions after the last one that stays full.
+    /// The number of versions since the last one that stays full.
     chain_position: u8,
     content: RwLock<Content>,
 }
@@ -30,21 +32,21 @@ enum Content {
     Delta(Delta),
 }
 
-/// How to make a version of the next one.
+/// The difference of a version to the next one.
 struct Delta {
     next: Arc<HistoryObject>,
-    /// Absent if they are the same.
+    /// Absent if both versions have the same attributes.
     attributes: Option<Box<Attributes>>,
-    /// How many bytes are the same at the beginning and at the end of the value, and those changed_bytes.
+    /// The lengths of the common prefix and suffix of the two values, and this version's bytes between them.
     prefix_len: usize,
     suffix_len: usize,
     changed_bytes: Box<[u8]>,
-    /// What was handed out last.
+    /// The last object that was rebuilt, as long as a reader holds it.
     rebuilt: Mutex<WeakObject>,
 }
 
 impl HistoryObject {
-    /// The version after another one, if that is version, too.
+    /// The version after `before`, if that one is in the history.
     pub(crate) fn new(object: Object, before: Option<&HistoryObject>) -> Self {
         let chain_position = before.map_or(0, |before| {
             if before.chain_position < DELTA_CHAIN_MAX { before.chain_position + 1 } else { 0 }
@@ -58,12 +60,12 @@ impl HistoryObject {
         }
     }
 
-    /// Whether it is that very object, and full.
+    /// Whether this is the same `Object`, and stored in full.
     pub(crate) fn is(&self, object: &Object) -> bool {
         matches!(&*self.content.read(), Content::Full(older) if older.is(object))
     }
 
-    /// From now on only what the next version has delta is version, if that is much less.
+    /// Stores this version as a delta to the next one, if that saves much.
     pub(crate) fn supersede(&self, next: &Arc<HistoryObject>) {
         if self.chain_position == DELTA_CHAIN_MAX {
             return;
@@ -100,7 +102,7 @@ impl HistoryObject {
         predicate.is_everything() || self.with_attributes(|attributes| predicate.matches(attributes))
     }
 
-    /// What keeping it costs once it is not current.
+    /// How much memory this version takes once it is not current any more.
     pub(crate) fn bytes(&self) -> usize {
         match &*self.content.read() {
             Content::Full(object) => object.value.len() + object.attributes.bytes(),
@@ -156,7 +158,7 @@ impl Delta {
     }
 }
 
-/// How many bytes are compared at a time, as long as they are the same.
+/// How many bytes are compared at a time while they are equal.
 const COMPARED_BYTES: usize = 128;
 
 fn common_prefix_len(a: &[u8], b: &[u8]) -> usize {
@@ -184,7 +186,7 @@ mod tests {
         Version { key: Key::from_backend("/r/a"), value: value.to_vec().into(), revision, attributes }.into()
     }
 
-    /// All versions, each superseded by the next.
+    /// Records all versions, each superseded by the next.
     fn record_all(objects: &[Object]) -> Vec<Arc<HistoryObject>> {
         let mut all: Vec<Arc<HistoryObject>> = Vec::new();
         for object in objects {
@@ -202,7 +204,7 @@ mod tests {
     }
 
     proptest! {
-        /// Whatever the versions look like, each is handed out as it was put in, also when nobody has it any more.
+        /// Every version is returned as it was stored, even if no reader holds it any more.
         #[test]
         fn every_version_is_returned_unchanged(
             versions in vec((vec(0_u8..3, 0..600), 0_u8..2), 1..40),
@@ -238,7 +240,7 @@ mod tests {
         }
     }
 
-    /// A thousand bytes of which one differs from version to version.
+    /// Objects of a thousand bytes, of which one byte differs between versions.
     fn updates(count: u64) -> Vec<Object> {
         let value = |n: u64| [&[b'x'; 500][..], &[n as u8], &[b'y'; 500]].concat();
         (1..=count).map(|n| object(n, &value(n), "same")).collect()

@@ -1,9 +1,9 @@
-//! Follows storage and keeps the state up with it: list, then watch; list again only if storage says that the place
-//! where the watch would go on is gone.
+//! Follows storage and applies its changes to the state: list, then watch; relist only if storage cannot resume the
+//! watch.
 //!
-//! Kept true: changes are taken in one after the other, in the order storage tells them, and those of one revision
-//! together (storage tells them without waiting in between); the cache is ready only while the state is complete up to
-//! the revision that storage had when filling began.
+//! Kept true: changes are applied in the order in which storage delivers them, and those of one revision together
+//! (storage delivers them without waiting in between); the cache is ready only while the state is complete up to the
+//! revision that storage had before the list.
 
 use crate::{
     history::Resized,
@@ -20,25 +20,25 @@ use tokio::time::{Instant, sleep};
 
 /// How many objects are put into the store before other tasks have their turn.
 const OBJECTS_BETWEEN_YIELDS: usize = 1024;
-/// How many changes are taken in at a time while the state is held.
+/// How many changes are applied at a time while the state is locked.
 const BATCH_CHANGES_MAX: usize = 64;
-/// To how many watchers changes are offered while the state is held, one change being the least.
+/// To how many watchers events are dispatched while the state is locked. At least one change is applied.
 const BATCH_DISPATCHES_MAX: usize = 4096;
-/// How long a broken watch of storage is tried again before the cache is filled anew.
+/// How long errors of the watch of storage are tolerated before the cache relists.
 const WATCH_ERRORS_TOLERATED_FOR: Duration = Duration::from_secs(30);
-/// A watch of storage that lasts this long is a good one: whatever was wrong before it is over.
+/// A watch of storage that lasts this long is healthy, and errors before it do not count any more.
 const HEALTHY_WATCH_MIN: Duration = Duration::from_secs(30);
-/// How long the clients' watches go on when the cache is about to be filled anew.
+/// How long the clients' watches continue when the cache is about to relist.
 const END_WATCHES_AFTER: Duration = Duration::from_secs(1);
-/// How long to wait before storage is tried again, at first and at last.
+/// The shortest and the longest delay between attempts.
 const BACKOFF_MIN: Duration = Duration::from_millis(800);
 const BACKOFF_MAX: Duration = Duration::from_secs(30);
 
-/// Follows storage until the task is dropped, whatever happens.
+/// Follows storage until the task is dropped.
 pub(crate) async fn follow(shared: Arc<Shared>) {
     let mut backoff = Backoff::default();
     loop {
-        // What reads values is not ours, and may panic on some.
+        // The inspector of values belongs to the owner of the store, and may panic on a value.
         let why = match AssertUnwindSafe(list_and_watch(&shared)).catch_unwind().await {
             Ok(FeedEnd::ListFailed(error)) => {
                 tracing::warn!(resource = %shared.name, %error, "the watch cache cannot list");
@@ -65,11 +65,11 @@ pub(crate) async fn follow(shared: Arc<Shared>) {
     }
 }
 
-/// Why the cache has to be filled again.
+/// Why the cache has to relist.
 enum FeedEnd {
-    /// It was not filled.
+    /// The list failed.
     ListFailed(StorageError),
-    /// It could not keep up with storage, after a watch of it that was good or without one.
+    /// The watch of storage could not be resumed. `was_healthy` is set if one of its streams was.
     WatchLost { error: StorageError, was_healthy: bool },
 }
 
@@ -80,11 +80,11 @@ async fn list_and_watch(shared: &Shared) -> FeedEnd {
     }
 }
 
-/// Fills the cache with a list. Returns the revision that it must reach before it is ready.
+/// Lists storage and replaces the state. Returns the revision that the cache must reach before it is ready.
 async fn list(shared: &Shared) -> Result<ResourceVersion, StorageError> {
     let target = shared.storage.current_revision().await?;
     let list = shared.storage.get_list(&shared.prefix, ListRequest::all()).await?;
-    // Made aside: reads of single objects go on meanwhile.
+    // The new store is built before the lock is taken, so that reads of single objects continue.
     let mut store = Store::new(shared.options.indexed_fields);
     for (count, object) in list.items.into_iter().enumerate() {
         store.put(object);
@@ -102,11 +102,11 @@ async fn list(shared: &Shared) -> Result<ResourceVersion, StorageError> {
     Ok(target)
 }
 
-/// Watches storage until that is no longer possible. Returns why.
+/// Watches storage, and resumes the watch as long as that is possible. Returns why it is not.
 async fn watch(shared: &Shared, target: ResourceVersion) -> FeedEnd {
     let (mut broken_since, mut was_healthy) = (None, false);
     let mut backoff = Backoff::default();
-    // Until the goal is reached, storage is asked how far it is.
+    // Until the target is reached, storage is asked for progress.
     let mut initializing = Some((target, shared.add_waiter()));
     loop {
         let position = shared.state.read().revision;
@@ -123,7 +123,7 @@ async fn watch(shared: &Shared, target: ResourceVersion) -> FeedEnd {
             (broken_since, backoff) = (None, Backoff::default());
         }
         match error {
-            // It ended without a reason, or storage cannot be reached: go on where it was.
+            // The watch ended without an error, or storage cannot be reached: resume.
             None | Some(StorageError::Unready { .. } | StorageError::Unreachable { .. }) => {}
             Some(
                 error @ (StorageError::WatchFailed(_)
@@ -135,14 +135,14 @@ async fn watch(shared: &Shared, target: ResourceVersion) -> FeedEnd {
                     return FeedEnd::WatchLost { error, was_healthy };
                 }
             }
-            // Its place is gone, or what comes there cannot be read, now or later.
+            // Storage has compacted the position, or cannot read an event after it.
             Some(error) => return FeedEnd::WatchLost { error, was_healthy },
         }
         backoff.wait(shared).await;
     }
 }
 
-/// Takes in what a watch of storage tells, until it ends.
+/// Applies the events of one watch of storage until it ends.
 async fn apply_watch(
     shared: &Shared,
     mut watch: Watch,
@@ -157,7 +157,7 @@ async fn apply_watch(
             Some(item) => item,
             None => watch.next().await,
         };
-        // What is there already is taken in together, and events of one revision never apart.
+        // Events that are available at once are applied together, and those of one revision always.
         let end = loop {
             match next {
                 Some(Ok(event)) if begins_next_batch(&events, &event) => {
@@ -185,7 +185,7 @@ fn begins_next_batch(batch: &[WatchEvent], event: &WatchEvent) -> bool {
     batch.len() >= BATCH_CHANGES_MAX && batch.last().is_some_and(|last| last.revision() != event.revision())
 }
 
-/// Takes in changes, and wakes those who wait for them when the state is let go of.
+/// Applies events, and wakes the waiting readers after the lock is released.
 fn apply_batch(shared: &Shared, changes: &mut Vec<WatchEvent>, wakers: &mut Wakers) {
     let mut changes = changes.drain(..).peekable();
     let now = Instant::now();
@@ -237,14 +237,14 @@ fn apply_event(
     dispatched
 }
 
-/// Longer and longer waits between attempts, so that storage in trouble is left in peace.
+/// An exponential backoff, which limits the load on storage in trouble.
 #[derive(Default)]
 struct Backoff {
     attempts: u32,
 }
 
 impl Backoff {
-    /// The first time it goes on at once.
+    /// The first retry is immediate.
     async fn wait(&mut self, shared: &Shared) {
         self.attempts += 1;
         if self.attempts == 1 {

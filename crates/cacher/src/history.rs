@@ -1,11 +1,11 @@
-//! Recent events of one resource, oldest first, so that a watch resumes without listing again.
+//! Recent events of one resource, oldest first, so that a watch resumes without a new list.
 //!
-//! Kept true by [`History::record`] and [`History::reset`] alone: revisions never fall (and rise, but for what etcd
-//! deletes together); an event leaves only at the old end; at most `capacity` events are kept, and at most
-//! `bytes_max` bytes of values that nobody else needs, the newest event aside.
+//! Kept true by [`History::record`] and [`History::reset`] alone: revisions never decrease (two events have the same
+//! one only when etcd deletes several objects together); events are removed only at the old end; the history has at
+//! most `capacity` events, and at most `bytes_max` bytes of old values unless there is only one event.
 //!
-//! Resuming after `r` needs every event after `r`; once one of them is gone the answer is [`TooOld`].
-//! Not here: current objects (`store`), who is listening (`interest`).
+//! Resuming after `r` needs every event after `r`. Once one of them has been removed, the answer is [`TooOld`]. Not
+//! here: current objects (`store`) and watchers (`watcher_index`).
 
 use crate::delta::HistoryObject;
 use keepwatch_apimachinery::ResourceVersion;
@@ -14,35 +14,37 @@ use parking_lot::Mutex;
 use std::{collections::VecDeque, sync::Arc, time::Duration};
 use tokio::time::Instant;
 
-/// Fewer events are never made room for.
+/// The minimum capacity.
 const LOWER_BOUND_EVENTS: usize = 100;
-/// More events are not kept, for a fresh duration of up to [`FRESH_DURATION_MIN`].
+/// The maximum capacity for a fresh duration of up to [`FRESH_DURATION_MIN`].
 const UPPER_BOUND_EVENTS: usize = 102_400;
-/// How often the upper bound is doubled at the most for a longer fresh duration.
+/// How many times the maximum capacity is doubled at most for a longer fresh duration.
 const UPPER_BOUND_DOUBLINGS_MAX: u32 = 14;
-/// The shortest time that events are to be kept for, if there is room for them.
+/// How long events are kept at least, if there is room for them.
 pub(crate) const FRESH_DURATION_MIN: Duration = Duration::from_secs(75);
-/// What an event costs beside the old value: itself, its place, and what is kept of an object that is not whole.
+/// The size of an event without the old value: the event, its entry in the history, and the delta of the object.
 const EVENT_BYTES: usize = 480;
 
-/// One change, with what was before it.
+/// One change of an object, with the version before it.
 pub(crate) struct Event {
     pub(crate) revision: ResourceVersion,
-    /// Absent if it was created, or was not read.
+    /// Absent if the object was created, or if its old version was not read.
     old: Option<Arc<HistoryObject>>,
-    /// Whether there was an object before that was not read. Who sees everything can do without it.
+    /// Whether there was an old version that was not read. A watcher without a selector does not need it.
     is_old_unread: bool,
-    /// Absent if it was deleted.
+    /// Absent if the object was deleted.
     new: Option<Arc<HistoryObject>>,
-    /// The old object with this event's revision: how its going out of sight is told. Made once for all who still have it.
+    /// The old version with this event's revision, which a DELETED event carries. It is shared by all watchers that
+    /// still hold it.
     deleted: Mutex<WeakObject>,
     arrived: Instant,
-    /// What keeping it costs: the new object is current, or the next event's old one.
+    /// How many bytes this event adds to the history. The new version is counted later, as the old version of the next
+    /// event.
     bytes: usize,
 }
 
 impl Event {
-    /// A change that was read from storage's history; none if it has no object.
+    /// An event from storage's history. There is none if the change has neither an old object nor a new one.
     pub(crate) fn from_past_change(change: PastChange) -> Option<Self> {
         let PastChange { revision, old, new } = change;
         let (old, is_old_unread) = match old {
@@ -58,13 +60,13 @@ impl Event {
         Some(Self { revision, old, is_old_unread, new, deleted, arrived, bytes: 0 })
     }
 
-    /// Where the object is stored.
+    /// The key of the object.
     pub(crate) fn key(&self) -> &Key {
         let either = self.new.as_ref().or(self.old.as_ref());
         &either.expect("checked when it was recorded").key
     }
 
-    /// How many bytes the object's value had before the event, if it was that of an earlier state.
+    /// The size of the object's value before the event, if that version existed at `revision`.
     pub(crate) fn old_value_bytes_at(&self, revision: ResourceVersion) -> usize {
         self.old.as_ref().filter(|old| old.revision <= revision).map_or(0, |old| old.value_bytes)
     }
@@ -74,7 +76,7 @@ impl Event {
         self.old.as_ref().map(|old| old.object())
     }
 
-    /// What a watcher is told who sees only what `predicate` lets pass.
+    /// The event that a watcher with this predicate receives, if any.
     pub(crate) fn watch_event(&self, predicate: &Predicate) -> Option<WatchEvent> {
         let sees = |object: &&Arc<HistoryObject>| object.matches(predicate);
         match (self.old.as_ref().filter(sees), self.new.as_ref().filter(sees)) {
@@ -96,7 +98,7 @@ impl Event {
     }
 }
 
-/// How much history is kept.
+/// How many events the history holds.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Limits {
     pub(crate) fresh: Duration,
@@ -106,7 +108,7 @@ pub(crate) struct Limits {
 }
 
 impl Limits {
-    /// Those for events that are to be kept for `fresh`, or [`FRESH_DURATION_MIN`] if that is longer.
+    /// The limits for events that are kept for `fresh`, or for [`FRESH_DURATION_MIN`] if that is longer.
     pub(crate) fn new(fresh: Duration, bytes_max: usize) -> Self {
         let fresh = fresh.max(FRESH_DURATION_MIN);
         let mut doublings = 0;
@@ -117,7 +119,7 @@ impl Limits {
     }
 }
 
-/// A position is older than the history. This is the oldest one that is not.
+/// A position is older than the history. The field is the oldest position that is not.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct TooOld(pub(crate) ResourceVersion);
 
@@ -134,7 +136,7 @@ pub(crate) struct History {
     limits: Limits,
     capacity: usize,
     bytes: usize,
-    /// Every event after this revision is here.
+    /// The history has every event after this revision.
     begins_after: ResourceVersion,
 }
 
@@ -143,8 +145,8 @@ impl History {
         Self { events: VecDeque::new(), limits, capacity: limits.lower, bytes: 0, begins_after }
     }
 
-    /// Forgets all events: the next ones come after this revision, and what was between is not known.
-    /// Returns them: dropping many takes a while.
+    /// Removes all events, because those between the old history and this revision are not known. Returns them, because
+    /// dropping many of them takes a while.
     pub(crate) fn reset(&mut self, begins_after: ResourceVersion) -> VecDeque<Arc<Event>> {
         self.bytes = 0;
         self.begins_after = begins_after;
@@ -155,12 +157,12 @@ impl History {
         self.capacity
     }
 
-    /// The oldest revision after which a watch can begin.
+    /// The oldest revision after which a watch can start.
     pub(crate) fn begins_after(&self) -> ResourceVersion {
         self.begins_after
     }
 
-    /// Adds the newest event, forgetting old ones where that is needed.
+    /// Adds the newest event, and removes old ones if there is no room.
     ///
     /// # Panics
     /// If there is neither an old object nor a new one.
@@ -200,14 +202,14 @@ impl History {
         (event, resized)
     }
 
-    /// An object as the event keeps it that told of it first.
+    /// The version of an object that the history already has, as the new version of an earlier event.
     fn find_version(&self, object: &Object) -> Option<Arc<HistoryObject>> {
         let begin = self.events.partition_point(|event| event.revision < object.revision);
         let mut events = self.events.range(begin..).take_while(|event| event.revision == object.revision);
         events.find_map(|event| event.new.as_ref().filter(|new| new.is(object)).cloned())
     }
 
-    /// A full history grows while its oldest event is still fresh, and shrinks when most are not.
+    /// A full history grows while its oldest event is fresh, and shrinks when most of its events are not.
     fn resize(&mut self, now: Instant) -> Resized {
         if self.events.len() < self.capacity {
             return Resized::No;
@@ -236,12 +238,12 @@ impl History {
     fn remove_oldest(&mut self) {
         if let Some(oldest) = self.events.pop_front() {
             self.bytes -= oldest.bytes;
-            // If the next one has the same revision, nobody may begin between the two.
+            // If the next event has the same revision, no watch may start between the two.
             self.begins_after = oldest.revision;
         }
     }
 
-    /// Whether a watch can begin after a revision.
+    /// Whether the history has every event after a revision.
     pub(crate) fn check_reaches(&self, revision: ResourceVersion) -> Result<(), TooOld> {
         if revision < self.begins_after { Err(TooOld(self.begins_after)) } else { Ok(()) }
     }
@@ -263,7 +265,7 @@ mod tests {
     use keepwatch_storage::{Attributes, Key, Version};
     use proptest::{collection::vec, prelude::*};
 
-    /// Kept for the shortest time there is.
+    /// The shortest time for which events are kept.
     const F: Duration = FRESH_DURATION_MIN;
 
     fn version(number: u64) -> ResourceVersion {
@@ -276,7 +278,7 @@ mod tests {
         Version { key, value, revision: version(revision), attributes }.into()
     }
 
-    /// Records an update at this revision, whose old value has so many bytes.
+    /// Records an update at this revision, whose old value has this many bytes.
     fn update(history: &mut History, revision: u64, old_bytes: usize, arrived: Instant) -> Resized {
         let (old, new) = (object(revision - 1, old_bytes), object(revision, 0));
         history.record(version(revision), Some(old), Some(new), arrived).1
@@ -286,7 +288,7 @@ mod tests {
         Limits { fresh: F, lower, upper, bytes_max: usize::MAX }
     }
 
-    /// The revisions after one, or the oldest that can be asked for.
+    /// The revisions of the events after one, or the oldest position that the history reaches.
     fn revisions_after(history: &History, revision: u64) -> Result<Vec<u64>, u64> {
         match history.after(version(revision)) {
             Ok(events) => Ok(events.map(|event| event.revision.get()).collect()),
@@ -294,7 +296,8 @@ mod tests {
         }
     }
 
-    /// Pushes one event more than fit, so far apart. What becomes of the capacity, and which events are left of 1 to 9?
+    /// Records one event more than fits, at this distance in time. Checks the new capacity, and which of the events 1
+    /// to 9 are left.
     fn check_spacing(capacity: usize, spacing: Duration, resized: Resized, left: (usize, &[u64])) {
         let mut history = History::new(version(10), capacity_limits(4, 16));
         history.capacity = capacity;
@@ -442,8 +445,8 @@ mod tests {
     }
 
     proptest! {
-        /// However fast events come and however large they are, those that are left are the newest, as many as may be,
-        /// and whoever asks for one that is gone hears so.
+        /// For events of any size at any distance, the history holds the newest of them, as many as its limits allow,
+        /// and an older position is reported as too old.
         #[test]
         fn a_history_holds_the_newest_events(
             events in vec((0_u64..3, 0_u64..40, 0_usize..2000), 1..120),

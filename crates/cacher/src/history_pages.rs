@@ -1,14 +1,14 @@
-//! Changes that are older than the cache's window, read from storage in pages that watchers of the same scope share.
+//! Changes that are older than the history in memory, read from storage in pages that watchers of the same scope share.
 //!
-//! A watcher that falls out of the window, or begins before it, asks for the page after its position, again and again,
-//! until the window holds what follows. So that many watchers that come back to about the same revision cause one read
-//! and one encoding, pages are kept for as long as anybody reads old history and there is room.
+//! A watcher that lags behind the history, or starts before it, requests the page after its position, again and again,
+//! until the history holds the next event. When many watchers resume at about the same revision, each page is read and
+//! encoded once: pages are cached as long as a watcher reads old history and there is room.
 //!
 //! Kept true:
 //! - a page holds every change in its scope after one revision, up to another;
 //! - two watchers never read the same page from storage at the same time: the second one waits;
-//! - readings at a time and bytes kept have limits ([`HistoryReads`]) that all caches of a server share;
-//! - nothing is kept of a view, in memory or open in storage, while no watcher reads its old history.
+//! - the concurrent reads and the cached bytes have limits ([`HistoryReadLimits`]) that all caches of a server share;
+//! - a view has no cached pages and no open reads while no watcher reads its old history.
 
 use crate::history::Event;
 use futures::StreamExt;
@@ -26,23 +26,23 @@ use std::{
 };
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, SemaphorePermit, watch};
 
-/// How many changes a page holds, and how many bytes of values, the changes of one revision being the least.
+/// How many changes a page holds, and how many bytes of values. A page holds the changes of at least one revision.
 const PAGE_EVENTS_MAX: usize = 512;
 const PAGE_BYTES_MAX: usize = 512 << 10;
-/// What a change in a page costs beside its values.
+/// The size of a change in a page without its values.
 const EVENT_BYTES: usize = 512;
-/// How many pages are read at a time.
+/// How many pages are read concurrently.
 const READS_MAX: usize = 8;
-/// How many bytes of pages are kept.
+/// How many bytes of pages are cached.
 const CACHED_BYTES_MAX: usize = 16 << 20;
-/// How many bytes of pages are kept of a resource even if others have taken all the room.
+/// How many bytes of pages are cached for a resource even if other resources have taken all the room.
 const CACHED_BYTES_PER_RESOURCE_MIN: usize = 2 << 20;
-/// How many readings stay open to be continued, and how many of them of one resource. Each holds what its backend reads
-/// at a time: up to 1 MiB, or one change.
+/// How many reads stay open to be continued, on the server and for one resource. Each holds what its backend reads at a
+/// time: up to 1 MiB, or one change.
 const OPEN_READS_MAX: usize = 32;
 const OPEN_READS_PER_RESOURCE_MAX: usize = 8;
 
-/// How much old history is read at a time and kept. Cloning shares the limits: the caches of a server have the same ones.
+/// Limits on the reads of old history. A clone shares the limits, so that all caches of a server have the same ones.
 #[derive(Clone, Debug)]
 pub struct HistoryReadLimits(Arc<Limits>);
 
@@ -55,15 +55,15 @@ struct Limits {
 }
 
 impl Default for HistoryReadLimits {
-    /// Eight pages at a time, and 16 MiB of them kept, or 2 MiB of each resource if that is more.
+    /// Eight concurrent reads, and 16 MiB of cached pages, or 2 MiB for each resource if that is more.
     fn default() -> Self {
         Self::new(READS_MAX, CACHED_BYTES_MAX)
     }
 }
 
 impl HistoryReadLimits {
-    /// So many pages at a time, each of at most 512 KiB or one change, and so many bytes of them kept, or 2 MiB of each
-    /// resource if that is more.
+    /// Limits the concurrent reads of pages, each of at most 512 KiB or one change, and the bytes of cached pages. Each
+    /// resource may cache 2 MiB in any case.
     pub fn new(reads_max: usize, cached_bytes_max: usize) -> Self {
         let reads = Semaphore::new(reads_max.max(1));
         let open = Arc::new(Semaphore::new(OPEN_READS_MAX));
@@ -108,15 +108,15 @@ pub(crate) struct HistoryPages {
 #[derive(Default)]
 struct State {
     views: HashMap<View, Pages>,
-    /// Readings that can be continued, the one that was used last at the end.
+    /// Reads that can be continued. The one that was used last is at the end.
     open: VecDeque<(View, OpenRead)>,
     cached_bytes: usize,
-    /// How often a page was asked for.
+    /// Counts the uses of all pages.
     last_use: u64,
 }
 
-/// What watchers have in common that share pages. Storage passes over what is outside their scope, and over the objects
-/// before changes, which only those need who do not see everything in it.
+/// The scope of watchers that can share pages. Storage skips the objects outside of it, and reads the old versions of
+/// objects only for watchers that have a selector.
 #[derive(Clone, PartialEq, Eq, Hash)]
 pub(crate) struct View {
     pub(crate) scope: Scope,
@@ -125,21 +125,21 @@ pub(crate) struct View {
 
 #[derive(Default)]
 struct Pages {
-    /// By the revision after which they begin.
+    /// The cached pages, by the revision after which each starts.
     cached: BTreeMap<ResourceVersion, CachedPage>,
-    /// What is being read, by the revision after which it begins. Closed when that is over.
+    /// The reads that are under way, by the revision after which each starts. The channel is closed when the read ends.
     reads_in_progress: BTreeMap<ResourceVersion, watch::Receiver<()>>,
-    /// How many watchers read them.
+    /// The number of watchers that read these pages.
     watchers: usize,
 }
 
 struct CachedPage {
     page: Arc<Page>,
-    /// The higher, the later it was asked for.
+    /// The value of `State::last_use` when the page was last used.
     last_use: u64,
 }
 
-/// A watcher that reads old history, as long as this lives.
+/// A watcher's access to old history. It counts as a reader of its view until it is dropped.
 pub(crate) struct PageReader {
     pages: Arc<HistoryPages>,
     view: View,
@@ -151,7 +151,8 @@ impl PageReader {
         Self { pages: pages.clone(), view }
     }
 
-    /// The page that holds what comes after a revision, up to `until` at the most, which storage has reached.
+    /// Returns the page with the changes after a revision. The page ends at `until` at the latest; storage has reached
+    /// that revision.
     pub(crate) async fn page(
         &self,
         after: ResourceVersion,
@@ -160,7 +161,7 @@ impl PageReader {
         loop {
             match self.find(after) {
                 PageLookup::Page(page) => return Ok(page),
-                // Nothing is ever sent: it is closed.
+                // No value is ever sent: the channel is closed when the read ends.
                 PageLookup::Wait(mut finished) => drop(finished.changed().await),
                 PageLookup::Read { guard, open, next_page } => {
                     let page = self.read(after, until, next_page, open).await;
@@ -171,14 +172,14 @@ impl PageReader {
         }
     }
 
-    /// The page that holds what comes after a revision, if somebody has read it.
+    /// The page with the changes after a revision, if it is cached.
     pub(crate) fn cached(&self, after: ResourceVersion) -> Option<Arc<Page>> {
         self.pages.state.lock().cached(&self.view, after)
     }
 
-    /// The right to read something from storage, for as long as it is held.
+    /// A permit to read from storage, valid until it is dropped.
     pub(crate) async fn permit(&self) -> Option<SemaphorePermit<'_>> {
-        // It is never closed.
+        // The semaphore is never closed.
         self.pages.limits.0.reads.acquire().await.ok()
     }
 
@@ -222,7 +223,7 @@ impl PageReader {
         let page = Arc::new(open_read.page(next_page).await?);
         self.pages.reads.inc();
         self.cache(&page);
-        // Not if what comes next is in another page already.
+        // The read is not needed any more if the next changes are in another page already.
         if !open_read.is_finished && Some(page.through) != next_page {
             self.keep_open(open_read);
         }
@@ -237,7 +238,7 @@ impl PageReader {
         Ok(OpenRead { changes, position: after, until, next: None, is_finished: false, permit: None })
     }
 
-    /// Keeps a page for others, instead of those that nobody has asked for the longest if there is no room.
+    /// Caches a page for other watchers. If there is no room, the least recently used pages are removed.
     fn cache(&self, page: &Arc<Page>) {
         let state = &mut *self.pages.state.lock();
         let last_use = state.last_use;
@@ -252,7 +253,7 @@ impl PageReader {
         }
     }
 
-    /// Keeps a reading, instead of the one that was not used the longest if there are too many.
+    /// Keeps a read open. If there are too many, the least recently used one is closed.
     fn keep_open(&self, mut open_read: OpenRead) {
         let mut closed = Vec::new();
         let mut state = self.pages.state.lock();
@@ -304,7 +305,7 @@ impl State {
         (cached.page.through > after).then(|| cached.page.clone())
     }
 
-    /// Takes out the page that nobody has asked for the longest.
+    /// Removes the least recently used page.
     fn take_least_recently_used(&mut self) -> Option<CachedPage> {
         let oldest = |pages: &Pages| pages.cached.values().map(|cached| cached.last_use).min();
         let pages = self.views.values_mut().min_by_key(|pages| oldest(pages).unwrap_or(u64::MAX))?;
@@ -314,7 +315,7 @@ impl State {
     }
 }
 
-/// Says, when dropped, that a page is not being read any more.
+/// Ends the registration of a read when it is dropped.
 struct PageReadGuard<'a> {
     reader: &'a PageReader,
     after: ResourceVersion,
@@ -329,12 +330,12 @@ impl Drop for PageReadGuard<'_> {
     }
 }
 
-/// What somebody who wants a page is to do.
+/// What a watcher does to get a page.
 enum PageLookup<'a> {
     Page(Arc<Page>),
-    /// Somebody reads it, or one before it that may reach as far.
+    /// Wait for a read that is under way, of this page or of one before it that may contain the changes.
     Wait(watch::Receiver<()>),
-    /// Read it. It ends where the next page begins, if one is known.
+    /// Read the page. It ends where the next page starts, if one is known.
     Read {
         guard: PageReadGuard<'a>,
         open: Option<OpenRead>,
@@ -352,7 +353,7 @@ impl HistoryPages {
         Arc::new(Self { storage, keys, limits, reads, state: Mutex::default() })
     }
 
-    /// Counts the bytes of pages that are kept from now on, and of those that are not any more.
+    /// Adds and subtracts bytes of cached pages.
     fn count(&self, state: &mut State, more: usize, less: usize) {
         state.cached_bytes = state.cached_bytes + more - less;
         let all = &self.limits.0.cached_bytes;
@@ -361,21 +362,21 @@ impl HistoryPages {
     }
 }
 
-/// A reading of old history that has got somewhere.
+/// An open read of old history.
 struct OpenRead {
     changes: PastChanges,
-    /// Everything up to here was read, and what follows is in `next` or not read yet.
+    /// All changes up to here have been read. The one after it is in `next`, or not read yet.
     position: ResourceVersion,
-    /// Where it ends.
+    /// The end of the read.
     until: ResourceVersion,
     next: Option<PastChange>,
     is_finished: bool,
-    /// The right to stay open.
+    /// The permit to stay open.
     permit: Option<OwnedSemaphorePermit>,
 }
 
 impl OpenRead {
-    /// The next page, which ends where another one begins, if one is known.
+    /// The next page. It ends where another page starts, if one is known.
     async fn page(&mut self, next_page: Option<ResourceVersion>) -> Result<Page, StorageError> {
         let after = self.position;
         let (mut events, mut bytes): (Vec<Event>, usize) = (Vec::new(), 0);
@@ -402,7 +403,7 @@ impl OpenRead {
                 self.next = Some(change);
                 break;
             }
-            // Nobody can resume between changes of one revision.
+            // No watch can resume between changes of one revision.
             let is_full = events.len() >= PAGE_EVENTS_MAX || bytes >= PAGE_BYTES_MAX;
             if is_full && change.revision > self.position {
                 self.next = Some(change);
@@ -416,8 +417,8 @@ impl OpenRead {
     }
 }
 
-/// Storage failed in the middle of a page. What was read is good, but of its last revision there may be more. Returns
-/// through which revision it reaches then, if there is anything left.
+/// Removes the last revision from a page, because storage failed and there may be more changes of that revision.
+/// Returns the revision at which the page ends then, if any changes are left.
 fn remove_last_revision(events: &mut Vec<Event>) -> Option<ResourceVersion> {
     let last = events.last()?.revision;
     events.truncate(events.partition_point(|event| event.revision < last));
@@ -446,7 +447,7 @@ mod tests {
         PastChange { revision, old: OldObject::Absent, new: Some(new) }
     }
 
-    /// A reading of these changes, after revision 1 and until 10,000.
+    /// A read of these changes, after revision 1 and until 10,000.
     fn open_read(changes: impl IntoIterator<Item = PastChange>) -> OpenRead {
         let changes: Vec<_> = changes.into_iter().map(Ok).collect();
         let changes = stream::iter(changes).boxed();
@@ -454,7 +455,7 @@ mod tests {
         OpenRead { changes, position, until, next: None, is_finished: false, permit: None }
     }
 
-    /// After which revision the next page begins, through which it reaches, and how many changes it holds.
+    /// The revision after which the next page starts, the revision at which it ends, and the number of its changes.
     fn next_page(read: &mut OpenRead, ends_at: Option<u64>) -> (u64, u64, usize) {
         let page = read.page(ends_at.map(version)).now_or_never().unwrap().ok().unwrap();
         (page.after.get(), page.through.get(), page.events.len())
@@ -479,7 +480,7 @@ mod tests {
         assert_eq!(next_page(&mut read, None), (2, 3, 1));
     }
 
-    /// Nobody could resume between them.
+    /// No watch could resume between them.
     #[test]
     fn changes_of_one_revision_are_in_the_same_page() {
         let revisions = (2..=512).chain([513; 5]).chain([514]);
@@ -488,7 +489,7 @@ mod tests {
         assert_eq!(next_page(&mut read, None), (513, 10_000, 1));
     }
 
-    /// Storage that fails again and again would otherwise never get to the end of a page.
+    /// Otherwise no page could be completed while storage fails again and again.
     #[test]
     fn changes_read_before_storage_failed_make_a_page() {
         let failing = |revisions: &[u64]| {

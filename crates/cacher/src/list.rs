@@ -1,4 +1,4 @@
-//! Lists from a snapshot: a page of a scope, with selectors applied while walking.
+//! Lists of a snapshot: one page of a scope, filtered by selectors.
 
 use crate::{bloom::PredicateFilter, metrics::Metrics, store::Store};
 use keepwatch_apimachinery::{
@@ -7,17 +7,17 @@ use keepwatch_apimachinery::{
 };
 use keepwatch_storage::{InvalidKey, List, Object, Predicate, Scope, StorageError};
 
-/// How many objects are looked at before other tasks have their turn.
+/// How many objects are examined before other tasks have their turn.
 const OBJECTS_BETWEEN_YIELDS: usize = 4096;
 
-/// What to list of a snapshot.
+/// A list request for a snapshot.
 pub(crate) struct SnapshotList<'a> {
     pub(crate) scope: &'a Scope,
-    /// The key to begin at; the scope's beginning if absent.
+    /// The key at which the list starts; the first of the scope if absent.
     pub(crate) from: Option<String>,
     pub(crate) limit: Option<usize>,
     pub(crate) predicate: &'a Predicate,
-    /// What the list says it was read at.
+    /// The resource version of the list.
     pub(crate) revision: ResourceVersion,
 }
 
@@ -35,7 +35,7 @@ impl SnapshotList<'_> {
         while let Some(entry) = candidates.entries.next() {
             if limit == Some(items.len()) {
                 let next = Some(continue_after(self.scope, items.last(), self.revision)?);
-                // Those that remain are counted where all of them match.
+                // The remaining objects are counted only if all of them match.
                 let remaining = everything.then(|| store.count_from(self.scope, &entry.object.key));
                 metrics.count_list(index, examined, items.len());
                 return Ok(List { items, revision: self.revision, next, remaining, looked_at: examined });

@@ -1,8 +1,8 @@
-//! Every order in which the feed and a reader can take their locks, tried by loom: a watcher is told everything once and
-//! in order while it falls behind, reads the history in memory and in storage and is live again, and none sleeps while
-//! there is something to tell.
+//! Tests of every interleaving in which the feed and a reader take their locks, with loom: a watcher receives every
+//! event once and in order while it lags, reads the history in memory and in storage and becomes live again; and a
+//! reader that has an event to deliver is always woken.
 //!
-//! Run: `./test handover`. Inboxes hold one event here, so that falling behind is what happens all the time.
+//! Run: `./test loom`. A queue holds one event here, so that watchers lag all the time.
 
 use crate::{
     history::{Event, Limits},
@@ -31,14 +31,14 @@ fn all_pods() -> Scope {
     Scope::Children(Key::from_backend("/r/pods/"))
 }
 
-/// A cache, and the storage behind it, which has every object before the cache has.
+/// A cache, and the storage behind it, which has every object before the cache does.
 struct Cache {
     state: RwLock<State>,
     storage: Mutex<Vec<Object>>,
 }
 
 impl Cache {
-    /// With room for so many events.
+    /// A cache whose history holds this many events.
     fn new(history_events: usize) -> Arc<Self> {
         let limits = Limits {
             fresh: Duration::ZERO,
@@ -67,7 +67,7 @@ impl Cache {
         self.state.write().apply(Change::Put(object), Instant::now(), &mut wakers);
     }
 
-    /// The next page of storage's history: one event, unless there is none before the page ends.
+    /// The next page of storage's history: one event, or none if there is none before the page ends.
     fn page(&self, after: ResourceVersion, until: ResourceVersion) -> Page {
         let storage = self.storage.lock();
         let next = storage.iter().find(|object| object.revision > after && object.revision <= until);
@@ -85,7 +85,7 @@ impl Cache {
         self.state.write().end_watches(&mut wakers);
     }
 
-    /// The next event; none when the watch has ended. What the cache does not hold comes from storage.
+    /// The next event; none when the watch has ended. Events that the cache does not hold come from storage.
     fn next(&self, reader: &mut Reader) -> Option<WatchEvent> {
         loop {
             let read = block_on(poll_fn(|context| match reader.poll_next(&self.state, context) {
@@ -102,7 +102,7 @@ impl Cache {
         }
     }
 
-    /// What is told up to a revision.
+    /// The revisions of the events up to a revision.
     fn revisions_until(&self, reader: &mut Reader, last: u64) -> Vec<u64> {
         let mut delivered = Vec::new();
         while delivered.last() != Some(&last) {
@@ -157,7 +157,7 @@ fn a_resumed_watcher_receives_missed_and_later_events_once() {
     });
 }
 
-/// The window holds one event, so that it moves past the reader while that reads storage's history.
+/// The history holds one event, so that it moves past the reader while that reads storage's history.
 #[test]
 fn a_watcher_that_reads_from_storage_receives_every_event_once_and_becomes_live() {
     check_every_interleaving(|| {

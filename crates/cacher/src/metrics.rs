@@ -1,4 +1,4 @@
-//! What a cache counts, under the names that kube-apiserver has for it.
+//! The metrics of watch caches, under the names that kube-apiserver uses for them.
 
 use keepwatch_apimachinery::{ResourceVersion, meta::Qualified};
 use prometheus::{
@@ -8,13 +8,13 @@ use prometheus::{
 };
 use std::collections::HashMap;
 
-/// Versions are shown modulo this, so that they fit into what Prometheus can hold exactly.
+/// Revisions are exported modulo this number, so that a Prometheus value can represent them exactly.
 const REVISION_MODULUS: u64 = 1_000_000_000_000_000;
-/// Upper bounds for how long a read waits: no longer than three seconds.
+/// The upper bounds of the buckets for the time that a read waits, which is at most three seconds.
 const READ_WAIT_SECONDS: [f64; 16] =
     [0.005, 0.025, 0.05, 0.1, 0.2, 0.4, 0.6, 0.8, 1.0, 1.25, 1.5, 1.75, 2.0, 2.25, 2.5, 3.0];
 
-/// The labels that say which resource is meant.
+/// The labels of the resource.
 const RESOURCE: [&str; 2] = ["group", "resource"];
 
 /// The metrics of all caches of a server. Each cache counts under its own resource.
@@ -41,7 +41,7 @@ pub struct CacheMetrics {
 }
 
 impl CacheMetrics {
-    /// Registers them. Fails if the registry has some of these names already.
+    /// Registers the metrics. Fails if the registry has some of these names already.
     pub fn register(registry: &Registry) -> prometheus::Result<Self> {
         let counter = |name: &str, help: &str, labels: &[&str]| {
             let counter = IntCounterVec::new(Opts::new(name, help), labels)?;
@@ -141,7 +141,7 @@ impl CacheMetrics {
         })
     }
 
-    /// Those of one resource.
+    /// The metrics of one resource.
     pub(crate) fn for_resource(&self, resource: Qualified<'_>) -> Metrics {
         let labels = [resource.group, resource.kind];
         let read = |success, fallback| {
@@ -171,8 +171,8 @@ impl CacheMetrics {
     }
 }
 
-/// `apiserver_storage_objects`, the name that `apiserver_resource_objects` had before, with one label for the resource.
-/// Made when it is read: what is counted is the same.
+/// `apiserver_storage_objects`, the deprecated name of `apiserver_resource_objects`, with one label for the resource.
+/// It is derived from that metric when it is collected.
 struct StorageObjects {
     source: IntGaugeVec,
     desc: Desc,
@@ -209,7 +209,7 @@ impl Collector for StorageObjects {
     }
 }
 
-/// A resource in one word: `pods`, `deployments.apps`.
+/// The resource as one word: `pods`, `deployments.apps`.
 fn qualified_name(metric: &Metric) -> String {
     let label = |name| metric.get_label().iter().find(|label| label.name() == name).map_or("", |l| l.value());
     Qualified::new(label("group"), label("resource")).to_string()
@@ -250,7 +250,7 @@ impl Metrics {
 
     pub(crate) fn count_list(&self, index: Option<&str>, fetched: usize, returned: usize) {
         let [group, resource] = &self.labels;
-        // Kubernetes calls the index over a field `f:<field>`.
+        // Kubernetes names the index of a field `f:<field>`.
         let index = index.map(|field| format!("f:{field}")).unwrap_or_default();
         let labels = [group, resource, &index];
         self.all.lists.with_label_values(&labels).inc();

@@ -1,16 +1,16 @@
-//! Whether the cache can answer, and what its clients hear while it cannot.
+//! Whether the cache is ready, and the error that clients get while it is not.
 //!
-//! Pending, then ready, pending again while the cache is filled anew, and stopped for good when the cacher is dropped.
+//! The cache is pending, then ready, pending again while it relists, and stopped for good when it is dropped.
 
 use keepwatch_apimachinery::status::Status;
 use keepwatch_storage::StorageError;
 use std::time::Duration;
 use tokio::time::Instant;
 
-/// How soon clients are told to come back: sooner while the cache has not been unready for long.
+/// The limits of the retry delay that clients get. It grows with the time for which the cache has not been ready.
 const RETRY_SECONDS_MIN: f64 = 1.0;
 const RETRY_SECONDS_MAX: f64 = 30.0;
-/// How fast that grows, per second.
+/// The exponent by which the delay grows per second.
 const RETRY_GROWTH_PER_SECOND: f64 = 0.06;
 
 pub(crate) struct Readiness {
@@ -34,7 +34,7 @@ impl Readiness {
         self.change(Phase::Ready, now);
     }
 
-    /// Not ready any more, or still not, and why.
+    /// Records that the cache is not ready, and why.
     pub(crate) fn pending(&mut self, last_error: Option<String>, now: Instant) {
         match &mut self.phase {
             Phase::Pending { last_error: reason } => *reason = last_error.or(reason.take()),
@@ -60,7 +60,7 @@ impl Readiness {
         self.phase == Phase::Ready
     }
 
-    /// Fails with what a client is to be told.
+    /// Fails with the error for the client unless the cache is ready.
     pub(crate) fn check(&self, now: Instant) -> Result<(), StorageError> {
         let retry_after_seconds = retry_after_seconds(now.saturating_duration_since(self.since));
         let message = match &self.phase {

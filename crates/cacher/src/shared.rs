@@ -1,7 +1,8 @@
-//! What the feed, the readers and the keepers of one cache share, and how they wait for one another.
+//! The data that the tasks and readers of one cache share, and how they wait for one another.
 //!
-//! Kept true: the state's lock is never held across an await; whoever waits for a revision is counted in `waiting`
-//! before looking at the state, so that the feed, which looks at the count after changing the state, cannot miss them.
+//! Kept true: the state's lock is never held across an await; a reader that waits for a revision is counted in
+//! `waiter_count` before it reads the state, so that the feed, which reads the count after it has changed the state,
+//! wakes it.
 
 use crate::{
     history_pages::HistoryPages, metrics::Metrics, options::CacherOptions, state::State, sync::RwLock,
@@ -23,38 +24,38 @@ use tokio::{
     time::{Instant, sleep, timeout_at},
 };
 
-/// How long a read waits for the cache to become as fresh as it has to be.
+/// How long a read waits for the cache to become fresh enough.
 const READ_WAIT_MAX: Duration = Duration::from_secs(3);
-/// What a client that waited in vain is told to wait before it tries again.
+/// The retry delay for a client whose read has timed out.
 const TOO_LARGE_RETRY_SECONDS: u32 = 1;
-/// How often storage is asked how far it is while somebody waits.
+/// How often storage is asked for progress while a reader waits.
 const PROGRESS_INTERVAL: Duration = Duration::from_millis(100);
 
 pub(crate) struct Shared {
     pub(crate) storage: Arc<dyn Storage>,
     pub(crate) name: String,
     pub(crate) keys: ResourcePrefix,
-    /// The key under which storage knows all objects of the resource.
+    /// The key under which storage has all objects of the resource.
     pub(crate) prefix: String,
     pub(crate) options: CacherOptions,
     pub(crate) state: RwLock<State>,
-    /// What is older than the history in the state.
+    /// The events that are older than the history in the state.
     pub(crate) pages: Arc<HistoryPages>,
     pub(crate) metrics: Metrics,
     pub(crate) random: Mutex<SmallRng>,
-    /// Whether the past is read from the cache.
+    /// Whether earlier states are read from the cache. Otherwise storage answers.
     pub(crate) snapshots_trusted: AtomicBool,
-    /// Rung when a revision is reached that somebody waits for.
+    /// Notified when the state reaches a revision that a reader waits for.
     pub(crate) revision_reached: Notify,
-    /// How many wait for a revision.
+    /// The number of readers that wait for a revision.
     pub(crate) waiter_count: AtomicUsize,
-    /// Rung when somebody begins to wait.
+    /// Notified when a reader starts to wait.
     pub(crate) progress_wanted: Notify,
-    /// Rung when a bookmark is due earlier than the keeper thinks.
+    /// Notified when a bookmark may be due earlier than the bookmark task expects.
     pub(crate) bookmarks_changed: Notify,
 }
 
-/// Somebody waits for a revision, as long as this lives.
+/// Counts a reader as waiting for a revision until it is dropped.
 pub(crate) struct WaiterGuard<'a>(&'a Shared);
 
 impl Drop for WaiterGuard<'_> {
@@ -70,7 +71,7 @@ impl Shared {
         WaiterGuard(self)
     }
 
-    /// The state has reached a revision: wakes those who wait for it.
+    /// Records that the state has reached a revision, and wakes the readers that wait for it.
     pub(crate) fn set_reached(&self, revision: ResourceVersion) {
         self.metrics.set_revision(revision);
         if self.waiter_count.load(Ordering::Acquire) > 0 {
@@ -78,7 +79,7 @@ impl Shared {
         }
     }
 
-    /// Ready from when the revision is reached that storage had when filling began.
+    /// Makes the cache ready once it reaches the target: the revision that storage had before the list.
     pub(crate) fn become_ready(&self, initializing: &mut Option<(ResourceVersion, WaiterGuard<'_>)>) {
         if let Some((target, _)) = initializing
             && self.state.read().revision >= *target
@@ -89,7 +90,7 @@ impl Shared {
         }
     }
 
-    /// Changes the state, and drops what that made superfluous when it is let go of.
+    /// Changes the state, and drops the data that is no longer needed after the lock is released.
     pub(crate) fn change<T>(&self, change: impl FnOnce(&mut State) -> T) -> T {
         let (changed, garbage) = {
             let mut state = self.state.write();
@@ -104,7 +105,7 @@ impl Shared {
         self.state.write().end_watches(&mut wakers);
     }
 
-    /// Waits until the cache is ready to serve, or never will be.
+    /// Waits until the cache is ready, or stopped.
     pub(crate) async fn until_ready(&self) {
         loop {
             let changed = self.revision_reached.notified();
@@ -158,7 +159,7 @@ impl Shared {
         Ok(frontier.current)
     }
 
-    /// Takes in where storage is.
+    /// Advances the state to the revision of storage, if it holds the last change.
     pub(crate) fn advance_to(&self, frontier: Frontier) {
         if self.state.read().revision < frontier.current {
             let revision = {
@@ -170,7 +171,7 @@ impl Shared {
         }
     }
 
-    /// A bit longer, so that not everybody does the same at the same time.
+    /// Adds up to half of the duration at random, so that the tasks of different caches run at different times.
     pub(crate) fn jittered(&self, duration: Duration) -> Duration {
         duration.mul_f64(self.random.lock().random_range(1.0..1.5))
     }
@@ -184,9 +185,9 @@ impl HistoryReader for Shared {
 
 /// Why the cache does not hold everything that is committed.
 pub(crate) enum Inconsistent {
-    /// Storage does not say how far it is.
+    /// Storage does not return its revision.
     Unknown(StorageError),
-    /// The cache did not get there in time.
+    /// The cache did not reach the revision in time.
     Stale(StorageError),
 }
 
@@ -198,7 +199,7 @@ impl From<Inconsistent> for StorageError {
     }
 }
 
-/// Asks storage how far it is, as long as somebody waits.
+/// Asks storage for progress as long as a reader waits for a revision.
 pub(crate) async fn request_progress_for_waiters(shared: Arc<Shared>) {
     loop {
         while shared.waiter_count.load(Ordering::Acquire) > 0 {
@@ -224,7 +225,7 @@ pub(crate) async fn send_bookmarks(shared: Arc<Shared>) {
             }
         };
         if due {
-            // Where that costs nothing, tell of what happened elsewhere too.
+            // If storage knows its revision without a request, the bookmark includes writes to other resources.
             if let Some(frontier) = shared.storage.frontier() {
                 shared.advance_to(frontier);
             }

@@ -1,48 +1,48 @@
-//! The objects of one resource at one revision, ordered by key. Cloning is free and shares what stays the same.
+//! The objects of one resource at one revision, ordered by key. A clone is cheap and shares the unchanged objects.
 //!
-//! Kept true by [`Store::put`] and [`Store::remove`]: every object stands under its own key, with the marks of its
-//! attributes, and in each index under the value that its declared field has; and it is counted.
+//! Kept true by [`Store::put`] and [`Store::remove`]: every object is stored under its own key, with the Bloom bits of
+//! its attributes; it is in each index under its value of the indexed field; and it is counted.
 //!
-//! Not here: which revision that is (`state`), what was before (`history`).
+//! Not here: the revision of these objects (`state`), and earlier versions of them (`history`).
 
 use crate::{bloom::BloomBits, counts::RangeCounts};
 use imbl::{OrdMap, OrdSet};
 use keepwatch_storage::{Key, Object, Predicate, Scope};
 use std::{ops::Bound, sync::Arc};
 
-/// All objects. A copy of it is a snapshot.
+/// All objects. A clone of it is a snapshot.
 #[derive(Clone)]
 pub(crate) struct Store {
     objects: OrdMap<Key, Entry>,
     counts: RangeCounts,
     indexes: Vec<Index>,
-    /// Of all values together.
+    /// The size of all values.
     bytes: usize,
 }
 
-/// An object, and what a [`crate::sieve::Sieve`] needs to know of it.
+/// An object, with the bits that a [`crate::bloom::PredicateFilter`] needs.
 #[derive(Clone)]
 pub(crate) struct Entry {
     pub(crate) object: Object,
     pub(crate) bloom: BloomBits,
 }
 
-/// The keys of the objects by the value of one field.
+/// The keys of the objects, by the value of one field.
 #[derive(Clone)]
 struct Index {
     field: &'static str,
     keys: OrdSet<(Arc<str>, Key)>,
 }
 
-/// Objects that a list or watch may want, in order of their keys.
+/// Objects that may match a list or watch, ordered by key.
 pub(crate) struct Candidates<'a> {
-    /// The field by which they were found; if absent, everything in scope has to be looked at.
+    /// The field of the index that was used; if absent, these are all objects in scope.
     pub(crate) index: Option<&'static str>,
     pub(crate) entries: Box<dyn Iterator<Item = &'a Entry> + Send + 'a>,
 }
 
 impl Store {
-    /// An empty one with an index for each of these fields.
+    /// An empty store with an index for each of these fields.
     pub(crate) fn new(indexed_fields: &[&'static str]) -> Self {
         let index = |field: &&'static str| Index { field, keys: OrdSet::new() };
         Self {
@@ -65,7 +65,7 @@ impl Store {
         self.objects.get(key).map(|entry| &entry.object)
     }
 
-    /// Puts an object in and returns the one that it takes the place of.
+    /// Puts an object into the store and returns its previous version.
     pub(crate) fn put(&mut self, object: Object) -> Option<Object> {
         let entry = Entry { bloom: BloomBits::of(&object.attributes), object: object.clone() };
         let old = self.objects.insert(object.key.clone(), entry).map(|entry| entry.object);
@@ -92,18 +92,18 @@ impl Store {
         old
     }
 
-    /// Every object in order of its key.
+    /// All objects, ordered by key.
     pub(crate) fn iter(&self) -> impl Iterator<Item = &Object> {
         self.objects.values().map(|entry| &entry.object)
     }
 
-    /// How many objects of a scope there are from this key, which must be inside it, on.
+    /// The number of objects of a scope from this key on. The key must be inside the scope.
     pub(crate) fn count_from(&self, scope: &Scope, key: &str) -> usize {
         self.counts.count_between(key, &scope.end(), &self.objects)
     }
 
-    /// The objects of a scope from the key `from` on (the scope's beginning if absent) that the predicate may let
-    /// pass: it has yet to be asked.
+    /// The objects of a scope that may match the predicate, from the key `from` on, or from the first key of the scope.
+    /// The caller evaluates the predicate.
     pub(crate) fn find(&self, scope: &Scope, from: Option<&str>, predicate: &Predicate) -> Candidates<'_> {
         let (own, end) = (scope.key(), scope.end());
         if let Scope::Object(key) = scope {
@@ -115,7 +115,7 @@ impl Store {
                 return Candidates { index: None, entries: Box::new(std::iter::empty()) };
             }
             Some(from) => Bound::Included(from),
-            // The prefix itself is not below itself.
+            // An object whose key equals the prefix is not in the scope.
             None => Bound::Excluded(own.as_str()),
         };
         let exact = |index: &'_ Index| predicate.fields.exact_match(index.field).map(Arc::from);
@@ -151,7 +151,7 @@ impl Index {
         }
     }
 
-    /// The text as another object in the index has it: most values are those of many objects.
+    /// The same text as an earlier key of the index has it, because many objects share a value.
     fn intern(&self, value: &str) -> Arc<str> {
         let value: Arc<str> = value.into();
         let first = (Bound::Included((value.clone(), Key::from_backend(""))), Bound::Unbounded);
@@ -172,7 +172,7 @@ mod tests {
     use std::collections::BTreeMap;
 
     const NODE: &str = "spec.nodeName";
-    /// `/pods/n/` and `/pods/n` are not below `/pods/n/`, and `/pods/n0` is right behind it.
+    /// `/pods/n/` and `/pods/n` are not below `/pods/n/`, and `/pods/n0` sorts right after it.
     const KEYS: [&str; 6] = ["/pods/m/a", "/pods/n/a", "/pods/n/b", "/pods/n/b/c", "/pods/n0/a", "/pods/n"];
 
     fn object(key: &str, node: Option<&str>, revision: u64) -> Object {
@@ -190,7 +190,7 @@ mod tests {
         Scope::Children(Key::from_backend(prefix))
     }
 
-    /// What a list would return, and through which index.
+    /// The objects that a list would return, and the index that it used.
     fn list(
         store: &Store,
         scope: &Scope,
@@ -249,7 +249,7 @@ mod tests {
         assert_eq!((store.remove("/pods/n/a"), store.len()), (None, 0));
     }
 
-    /// An object to put, or with nothing a key to remove.
+    /// An object to put, or a key to remove.
     type Step = (&'static str, Option<Option<&'static str>>);
 
     fn steps() -> impl Strategy<Value = Vec<Step>> {
@@ -258,8 +258,8 @@ mod tests {
     }
 
     proptest! {
-        /// Whatever is written, an index finds what a look at all objects finds, in the same order; and a copy shows
-        /// what was there when it was made.
+        /// After any writes, an index finds the same objects as a full scan, in the same order; and a clone still has
+        /// the objects of the time when it was made.
         #[test]
         fn an_index_finds_the_same_objects_as_a_full_scan_and_clones_do_not_change(
             steps in steps(),

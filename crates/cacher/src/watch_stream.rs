@@ -1,7 +1,8 @@
-//! A watch, as its client reads it: what the cache holds, and before that what only storage still holds.
+//! The stream of a watch: events of the cache, and before them events that only storage still holds.
 //!
-//! Kept true: a watch waits for storage only while the cache does not hold what comes next for it, and is woken then if
-//! it is ended; what storage may answer later is asked for again; the watcher is removed from the cache with the watch.
+//! Kept true: a watch waits for storage only while the cache does not hold its next event, and is woken then when it is
+//! ended; a request to storage is repeated after an error that may pass; the watcher is removed from the cache when the
+//! stream is dropped.
 
 use crate::{
     history_pages::{Page, PageReader, View},
@@ -26,13 +27,13 @@ use tokio::{
     time::{Instant, Sleep, sleep, sleep_until},
 };
 
-/// How many objects of an earlier state are read from storage at a time, and how many bytes that should come to.
+/// How many objects of an earlier state are read from storage at a time, and how many bytes these should have.
 const STATE_PAGE_OBJECTS_MAX: usize = 100;
 const STATE_PAGE_BYTES: usize = 64 << 10;
-/// How long to wait before storage is asked again for something old, at first and at last.
+/// The shortest and the longest delay before a request to storage is repeated.
 const RETRY_WAIT_MIN: Duration = Duration::from_millis(100);
 const RETRY_WAIT_MAX: Duration = Duration::from_secs(2);
-/// How long storage is asked again that answers, but with a failure.
+/// How long a request is repeated when storage is reachable but fails.
 const RETRY_FAILURES_FOR: Duration = Duration::from_secs(30);
 
 /// The stream of one watch.
@@ -40,15 +41,16 @@ pub(crate) struct WatchStream {
     shared: Arc<Shared>,
     reader: Reader,
     deadline: Option<Pin<Box<Sleep>>>,
-    /// There while the watcher needs more than the cache holds.
+    /// Present while the watcher needs events that the cache does not hold.
     page_reader: Option<Arc<PageReader>>,
-    /// A task of its own, so that it does not hold up other watchers while this one is not read.
+    /// The request runs in its own task, so that it finishes, and does not block other watchers, even if this stream is
+    /// not polled.
     loading: Option<JoinHandle<Result<Loaded, StorageError>>>,
     /// How many objects of an earlier state to read next, if some were read before.
     state_page_objects: Option<usize>,
 }
 
-/// What storage answered.
+/// The answer of storage.
 enum Loaded {
     Page(Arc<Page>),
     State(List),
@@ -78,7 +80,7 @@ impl WatchStream {
             {
                 self.begin_load(*request);
                 if self.loading.is_none() && !self.reader.has_buffered_events() {
-                    // There was nothing for this watcher in a page that others have read. They have their turn.
+                    // A page that other watchers have read had no event for this one. Other tasks have their turn.
                     context.waker().wake_by_ref();
                     return Poll::Pending;
                 }
@@ -91,7 +93,7 @@ impl WatchStream {
         }
     }
 
-    /// Takes in what storage answered; whether the watch goes on.
+    /// Takes the answer of storage. Returns whether the watch goes on.
     #[inline(never)]
     fn poll_loading(&mut self, context: &mut Context<'_>) -> Poll<Result<bool, StorageError>> {
         let Some(loading) = &mut self.loading else { return Poll::Ready(Ok(true)) };
@@ -111,7 +113,7 @@ impl WatchStream {
         Poll::Ready(Ok(true))
     }
 
-    /// Begins to read something from storage, unless others have just read it.
+    /// Takes a page from the cached ones, or starts a request to storage.
     #[inline(never)]
     fn begin_load(&mut self, request: StorageRequest) {
         let (scope, predicate) = self.reader.scope_and_predicate();
@@ -140,7 +142,7 @@ impl WatchStream {
     }
 }
 
-/// Something that a watcher needs of storage.
+/// A request of a watcher to storage.
 struct Load {
     shared: Arc<Shared>,
     page_reader: Arc<PageReader>,
@@ -150,13 +152,14 @@ struct Load {
     state_page_objects: usize,
 }
 
-/// How many objects to read so that they have about as many bytes as they should, if they are like these.
+/// How many objects to read so that they have the intended size, if they are like these.
 fn state_page_objects(objects: usize, bytes: usize) -> usize {
     (STATE_PAGE_BYTES * objects.max(1) / bytes.max(1)).clamp(1, STATE_PAGE_OBJECTS_MAX)
 }
 
 impl Load {
-    /// Tries again for ever if storage cannot be reached, as the cache's feed does, and for a while if it fails otherwise.
+    /// Repeats the request for ever while storage is unreachable, as the feed does, and for a limited time after other
+    /// errors.
     async fn run_with_retries(self) -> Result<Loaded, StorageError> {
         let (mut wait, mut failing_since) = (RETRY_WAIT_MIN, None);
         loop {
@@ -186,7 +189,7 @@ impl Load {
 
     async fn run(&self) -> Result<Loaded, StorageError> {
         match &self.request {
-            // Without progress notifications nothing says when the end of storage's history is reached.
+            // Without progress notifications a watch cannot know when it has read all of storage's history.
             StorageRequest::Changes { .. } if !self.shared.storage.tells_progress() => {
                 Err(StorageError::Expired(ExpiredRead::Watch))
             }
@@ -208,7 +211,7 @@ impl Load {
         }
     }
 
-    /// Storage has compacted what the watcher has yet to read.
+    /// The error for a watcher whose next events have been compacted.
     fn expired_error(&self) -> StorageError {
         let (requested, oldest_cached) = match self.request {
             StorageRequest::Changes { after, until } => (after, until),
@@ -222,7 +225,7 @@ impl Load {
     }
 }
 
-/// The part of a state after a key.
+/// The position of a list that continues after a key.
 fn list_position(revision: ResourceVersion, after: Option<&Key>, prefix: &Key) -> ListAt {
     after
         .and_then(|after| ContinueToken::after(after, prefix, ContinueAt::Exact(revision)))
@@ -239,7 +242,7 @@ impl Stream for WatchStream {
         {
             return Poll::Ready(None);
         }
-        // However much there is to tell, others have their turn.
+        // After many events, other tasks have their turn.
         let budget = ready!(poll_proceed(context));
         let next = this.poll_read(context);
         if next.is_ready() {

@@ -1,16 +1,19 @@
-//! One watcher: the half that events are offered to, and the half that is read.
+//! One watcher: the half to which events are dispatched, and the half that is read.
 //!
-//! A watcher that keeps up is *live*: events wait in its inbox, as pointers. When the inbox is full the watcher is
-//! *behind*: it takes what is in there and then reads the shared history at its own pace, until it has found everything
-//! there and is live again. What the history in memory does not hold any more, the reader's owner reads from storage and
-//! hands over in pages ([`Reader::take_wanted`]). So a reader that stops costs its inbox and nothing else, and delays nobody; it
-//! ends with an error only if storage has compacted what it has yet to read.
+//! A watcher that keeps up is *live*: its events wait in its queue, as pointers. When the queue is full, the watcher
+//! becomes *lagging*: it empties the queue and then reads the shared history at its own pace, until it has caught up
+//! and is live again. When the history in memory no longer holds the next events, the owner of the reader reads them
+//! from storage and passes them on in pages ([`Reader::take_storage_request`]). So a watcher that is not read costs its
+//! queue and delays no other watcher. It fails only if storage has compacted events that it has not read.
 //!
 //! Kept true:
-//! - everything up to the reader's `position` was told or is in its hands; the inbox holds what comes after that, all of
-//!   it for a live watcher, and for one that is behind all up to where it is to read on in the history;
-//! - a watcher turns live only while nobody can offer it an event, which takes the state's lock for writing;
-//! - what a watcher needs of storage's history ([`Watcher::oldest_needed`]) begins no later than what it has yet to read.
+//! - all events up to the reader's `position` have been delivered or are in its `batch`; the queue holds the events
+//!   after that: all of them for a live watcher, and for a lagging one those up to the revision after which it reads
+//!   the history;
+//! - a watcher becomes live only while no event can be dispatched to it, because dispatching takes the state's lock for
+//!   writing;
+//! - the part of storage's history that a watcher needs ([`Watcher::oldest_needed`]) starts no later than the first
+//!   event that it has not read.
 
 use crate::{
     bloom::PredicateFilter,
@@ -29,21 +32,22 @@ use std::{
 };
 use tokio::time::Instant;
 
-/// How many events may wait for one watcher before it reads from the history instead. Pointers: 16 bytes each.
+/// How many events the queue of a watcher holds before the watcher reads from the history instead. Pointers: 16 bytes
+/// each.
 pub(crate) const WATCHER_QUEUE_EVENTS_MAX: usize = if cfg!(feature = "loom") { 1 } else { 128 };
-/// How many bytes of values may wait for one watcher, one event being the least. The values are shared with the
-/// history and the store, but may outlive both in an inbox that nobody reads.
+/// How many bytes of values the queue of a watcher holds, unless it holds only one event. The history and the store
+/// share the values, but a queue that is not read may hold them longer.
 const WATCHER_QUEUE_BYTES_MAX: usize = 256 << 10;
-/// How many events or objects a reader takes into its hands at a time, and how many bytes of values.
+/// How many events or objects a reader takes at a time, and how many bytes of values.
 const BATCH_EVENTS_MAX: usize = if cfg!(feature = "loom") { 1 } else { 100 };
 const BATCH_BYTES_MAX: usize = 64 << 10;
-/// For how many events a watcher that has nothing to tell keeps room, twice.
+/// For how many events an idle watcher keeps capacity, both in its queue and in its batch.
 const IDLE_CAPACITY_EVENTS: usize = 8;
-/// How many events or objects a reader looks at before others have their turn.
+/// How many events or objects a reader examines before other tasks have their turn.
 const EXAMINED_PER_POLL_MAX: usize = 2000;
 
-/// Readers that have something to read now. They are woken when this is dropped: when the state is let go of, so that they
-/// do not have to wait for it, and also if a panic comes between.
+/// The wakers of readers that have something to read now. They are woken when this is dropped, which happens after the
+/// state's lock is released, so that they need not wait for it; and also after a panic.
 #[derive(Default)]
 pub(crate) struct Wakers(Vec<Waker>);
 
@@ -59,19 +63,19 @@ impl Drop for Wakers {
     }
 }
 
-/// The half that events are offered to.
+/// The half to which events are dispatched.
 pub(crate) struct Watcher {
-    /// Later ones have higher ones.
+    /// A later watcher has a higher number.
     pub(crate) number: u64,
     scope: Scope,
     predicate: Predicate,
     index_position: AtomicUsize,
-    /// Whether bookmarks are wanted. They are told only if they say more than `start`.
+    /// Whether the client wants bookmarks. They are delivered only if they are newer than `start`.
     bookmarks: bool,
     start: ResourceVersion,
-    /// When its watch ends.
+    /// The time at which the watch ends.
     pub(crate) deadline: Option<Instant>,
-    /// When its next bookmark is due. Written by `Bookmarks` alone.
+    /// The time of the next bookmark. Written by `Bookmarks` alone.
     pub(crate) bookmark_due: parking_lot::Mutex<Option<Instant>>,
     queue: Mutex<Queue>,
 }
@@ -80,35 +84,35 @@ struct Queue {
     mode: Mode,
     events: VecDeque<WatchEvent>,
     event_bytes: usize,
-    /// The revision of what was put in last.
+    /// The revision of the event that was added last.
     last_revision: Option<ResourceVersion>,
     /// The revision of the initial state, while it is being delivered.
     initial_state: Option<ResourceVersion>,
-    /// A bookmark was due while the watcher was behind.
+    /// A bookmark was due while the watcher was lagging.
     bookmark_due: bool,
     ended: bool,
     reader_waker: Option<Waker>,
 }
 
 enum Mode {
-    /// Offered events are for the inbox, if they come after this revision.
+    /// Dispatched events are added to the queue if they are newer than this revision.
     Live { after: ResourceVersion },
-    /// Offered events are left to the history, which has all that comes after this revision. What is for the watcher up
-    /// to it was told or is in the inbox.
+    /// Dispatched events are left to the history, which has all events after this revision. The events up to it have
+    /// been delivered or are in the queue.
     Lagging { after: ResourceVersion },
 }
 
-/// Where a watch begins.
+/// The position at which a watch starts.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum WatchPosition {
-    /// With the state at this revision, which is the present one.
+    /// With the state at this revision, which is the current one.
     State { revision: ResourceVersion, end_bookmark: bool },
-    /// With what comes after this revision, which may be in the history, in storage's history or in the future.
+    /// With the events after this revision, which may be in the history, in storage's history or in the future.
     After(ResourceVersion),
 }
 
 impl Watcher {
-    /// Adds a watcher to the state, from which on it misses nothing.
+    /// Adds a watcher to the state. From then on it misses no event.
     pub(crate) fn add(
         state: &mut State,
         scope: Scope,
@@ -160,7 +164,7 @@ impl Watcher {
         (watcher, reader)
     }
 
-    /// Offers an event that the watcher may care for.
+    /// Adds an event to the queue if the watcher is live and its predicate matches.
     pub(crate) fn enqueue(&self, event: &Arc<Event>, wakers: &mut Wakers) {
         let Some(watch_event) = event.watch_event(&self.predicate) else { return };
         let mut queue = self.queue.lock();
@@ -172,7 +176,7 @@ impl Watcher {
         let is_full = queue.events.len() >= WATCHER_QUEUE_EVENTS_MAX
             || (queue.event_bytes + bytes > WATCHER_QUEUE_BYTES_MAX && !queue.events.is_empty());
         match queue.last_revision.filter(|_| is_full) {
-            // Events of one revision stay together: nobody can resume between them.
+            // Events of one revision stay together, because no watch can resume between them.
             Some(last) if last < event.revision => queue.mode = Mode::Lagging { after: last },
             _ => {
                 queue.events.push_back(watch_event);
@@ -183,7 +187,7 @@ impl Watcher {
         wakers.0.extend(queue.reader_waker.take());
     }
 
-    /// Tells that everything up to a revision is told, if there is anything new in that and room for it.
+    /// Adds a bookmark to the queue if the revision is new to the client and there is room.
     pub(crate) fn enqueue_bookmark(&self, revision: ResourceVersion, wakers: &mut Wakers) {
         if !self.bookmarks {
             return;
@@ -200,7 +204,8 @@ impl Watcher {
         }
     }
 
-    /// The oldest revision that the watcher still needs: of the initial state, or before the changes it has yet to read.
+    /// The oldest revision that the watcher still needs: that of the initial state, or that before the first event it
+    /// has not read.
     pub(crate) fn oldest_needed(&self) -> Option<ResourceVersion> {
         let queue = self.queue.lock();
         match queue.mode {
@@ -210,7 +215,7 @@ impl Watcher {
         }
     }
 
-    /// Ends the watch: what is in the inbox is still told.
+    /// Ends the watch. The events in the queue are still delivered.
     pub(crate) fn end(&self, wakers: &mut Wakers) {
         let mut queue = self.queue.lock();
         queue.ended = true;
@@ -236,20 +241,20 @@ impl IndexedWatcher for Watcher {
 pub(crate) struct Reader {
     watcher: Arc<Watcher>,
     stage: Stage,
-    /// In the reader's hands: told next.
+    /// The events that are delivered next.
     batch: VecDeque<WatchEvent>,
-    /// Everything up to here was told or is in the reader's hands, once the state is.
+    /// All events up to here have been delivered or are in `batch`, once the initial state is.
     position: ResourceVersion,
-    /// Up to where events were there before the watch began.
+    /// Events up to this revision existed before the watch started.
     initial_until: ResourceVersion,
     initial_count: usize,
     reads_storage: bool,
-    /// What the reader cannot go on without.
+    /// A request to storage without whose answer the reader cannot continue.
     storage_request: Option<Box<StorageRequest>>,
 }
 
 enum Stage {
-    /// The initial state is being delivered, and has got to this key.
+    /// The initial state is being delivered, and has been read up to this key.
     State {
         revision: ResourceVersion,
         after: Option<Key>,
@@ -259,22 +264,22 @@ enum Stage {
     Ended,
 }
 
-/// Something that only storage still holds.
+/// Data that only storage still holds.
 #[derive(Clone, Debug)]
 pub(crate) enum StorageRequest {
-    /// What comes after a revision. The cache holds what comes after another one.
+    /// The changes after a revision. The cache holds those after `until`.
     Changes { after: ResourceVersion, until: ResourceVersion },
-    /// The objects of an earlier state, after this key.
+    /// The objects of an earlier state after this key.
     State { revision: ResourceVersion, after: Option<Key> },
 }
 
-/// What a look for more gave.
+/// The outcome of a read of the state, the queue or the history.
 enum ReadOutcome {
-    /// Perhaps something is in the reader's hands now; if not, there may be more to look at.
+    /// The batch may have events now. If it has none, the reader tries again.
     Progressed,
     Idle,
     Ended,
-    /// Boxed, because it is rare: others need not move it about.
+    /// Boxed because it is rare, so that the other variants stay small.
     NeedsStorage(Box<StorageRequest>),
 }
 
@@ -283,27 +288,27 @@ impl Reader {
         &self.watcher
     }
 
-    /// What the reader may see.
+    /// The objects that the reader may see.
     pub(crate) fn scope_and_predicate(&self) -> (&Scope, &Predicate) {
         (&self.watcher.scope, &self.watcher.predicate)
     }
 
-    /// How many events were taken, since this was last asked, that were there before the watch began.
+    /// The number of initial events that were read since the last call.
     pub(crate) fn take_initial_count(&mut self) -> usize {
         std::mem::take(&mut self.initial_count)
     }
 
-    /// Whether there is something to deliver without looking for more.
+    /// Whether there are events to deliver without another read.
     pub(crate) fn has_buffered_events(&self) -> bool {
         !self.batch.is_empty()
     }
 
-    /// Whether what the reader took last came from storage, because the cache did not hold it.
+    /// Whether the last read was from storage, because the cache did not hold the events.
     pub(crate) fn reads_storage(&self) -> bool {
         self.reads_storage
     }
 
-    /// Whether the watch was ended. If not, the task is woken when that happens.
+    /// Whether the watch has ended. If it has not, the task is woken when it does.
     pub(crate) fn poll_ended(&mut self, context: &Context<'_>) -> bool {
         let mut queue = self.watcher.queue.lock();
         if !queue.ended {
@@ -312,18 +317,18 @@ impl Reader {
         queue.ended
     }
 
-    /// Nothing can be read any more, for this reason.
+    /// Ends the reader after an error.
     pub(crate) fn fail(&mut self) {
         self.stage = Stage::Ended;
     }
 
-    /// What the reader cannot go on without and the cache does not hold, if that is why it is pending. It is handed over by
-    /// [`Reader::take_page`] or [`Reader::take_state`].
+    /// The request to storage that makes the reader pending, if there is one. [`Reader::take_page`] or
+    /// [`Reader::take_state`] takes the answer.
     pub(crate) fn take_storage_request(&mut self) -> Option<Box<StorageRequest>> {
         self.storage_request.take()
     }
 
-    /// The next event; nothing when the watch has ended.
+    /// The next event; none when the watch has ended.
     pub(crate) fn poll_next(
         &mut self,
         state: &RwLock<State>,
@@ -340,7 +345,7 @@ impl Reader {
         match (self.batch.pop_front(), outcome) {
             (Some(event), _) => Poll::Ready(Some(event)),
             (None, ReadOutcome::Progressed) => {
-                // Others have their turn.
+                // Other tasks have their turn.
                 context.waker().wake_by_ref();
                 Poll::Pending
             }
@@ -353,14 +358,14 @@ impl Reader {
         }
     }
 
-    /// Takes the next few objects of the state.
+    /// Reads the next objects of the initial state.
     #[inline(never)]
     fn read_state(&mut self, state: &RwLock<State>) -> ReadOutcome {
         let Stage::State { revision, after, .. } = &self.stage else { return ReadOutcome::Ended };
         let (revision, after) = (*revision, after.clone());
         let past = {
             let state = state.read();
-            // Watches are ended before the state is replaced: what is in there then is another one.
+            // All watches are ended before the state is replaced, so the objects would belong to another state.
             if self.watcher.queue.lock().ended {
                 return ReadOutcome::Ended;
             }
@@ -407,7 +412,7 @@ impl Reader {
         ReadOutcome::Progressed
     }
 
-    /// Takes the first few objects of a part of an earlier state that was read from storage.
+    /// Takes the first objects of a page of an earlier state that was read from storage.
     pub(crate) fn take_state(&mut self, list: List) {
         let (count, mut bytes, mut last) = (list.items.len(), 0, None);
         for object in list.items {
@@ -423,7 +428,7 @@ impl Reader {
         self.finish_state_batch(last.filter(|_| !is_whole));
     }
 
-    /// What is in the reader's hands is the next part of the state. There may be more after this key.
+    /// Records that the batch is the next part of the initial state. There may be more objects after `continue_after`.
     fn finish_state_batch(&mut self, continue_after: Option<Key>) {
         self.initial_count += self.batch.len();
         let Stage::State { revision, after, end_bookmark } = &mut self.stage else { return };
@@ -437,7 +442,7 @@ impl Reader {
         self.watcher.queue.lock().initial_state = None;
     }
 
-    /// Takes what is in the inbox, or the next few events of the history.
+    /// Takes the events in the queue, or the next events of the history.
     fn read_changes(&mut self, state: &RwLock<State>, context: &Context<'_>) -> ReadOutcome {
         {
             let mut queue = self.watcher.queue.lock();
@@ -453,7 +458,7 @@ impl Reader {
             if let Mode::Lagging { after } = queue.mode {
                 self.position = self.position.max(after);
             } else {
-                // An idle watcher does not keep what a burst made it need.
+                // An idle watcher releases the capacity that a burst of events needed.
                 self.batch.shrink_to(IDLE_CAPACITY_EVENTS);
                 queue.events.shrink_to(IDLE_CAPACITY_EVENTS);
                 queue.register_waker(context);
@@ -463,8 +468,8 @@ impl Reader {
         self.catch_up(&state.read())
     }
 
-    /// Takes the next few events of the history, and turns live at its end: while the state is held, nobody can offer
-    /// an event.
+    /// Takes the next events of the history, and becomes live at its end. No event can be dispatched while the state is
+    /// locked.
     #[inline(never)]
     fn catch_up(&mut self, state: &State) -> ReadOutcome {
         if self.watcher.queue.lock().ended {
@@ -488,7 +493,7 @@ impl Reader {
         }
     }
 
-    /// Takes the next few events of a page that was read from storage and holds those after the reader's position.
+    /// Takes the next events of a page from storage, which holds the events after the reader's position.
     pub(crate) fn take_page(&mut self, page: &Page) {
         self.reads_storage = true;
         if self.take_events(page.after(self.position).iter()) {
@@ -497,11 +502,11 @@ impl Reader {
         self.keep_lagging();
     }
 
-    /// Takes the next few of some events; whether these were all.
+    /// Takes the next of some events. Returns whether these were all.
     fn take_events<'a>(&mut self, events: impl Iterator<Item = &'a Event>) -> bool {
         let mut bytes = 0;
         for (examined, event) in events.enumerate() {
-            // Events of one revision are taken together, too.
+            // Events of one revision stay together here, too.
             let is_enough = self.batch.len() >= BATCH_EVENTS_MAX
                 || bytes >= BATCH_BYTES_MAX
                 || examined >= EXAMINED_PER_POLL_MAX;
@@ -520,7 +525,7 @@ impl Reader {
         true
     }
 
-    /// Everything up to the position is in the reader's hands, and the rest is still in some history.
+    /// Records that the events up to the position are in the batch, and that the history has the rest.
     fn keep_lagging(&mut self) {
         self.push_due_bookmark();
         self.watcher.queue.lock().mode = Mode::Lagging { after: self.position };
@@ -535,7 +540,7 @@ impl Reader {
 }
 
 impl Queue {
-    /// Has the reader's task woken when something happens.
+    /// Has the reader's task woken at the next event or at the end of the watch.
     fn register_waker(&mut self, context: &Context<'_>) {
         if !self.reader_waker.as_ref().is_some_and(|waker| waker.will_wake(context.waker())) {
             self.reader_waker = Some(context.waker().clone());
@@ -543,7 +548,7 @@ impl Queue {
     }
 }
 
-/// How many bytes the value has that an event is about.
+/// The size of the value of an event's object.
 fn value_bytes(event: &WatchEvent) -> usize {
     match event {
         WatchEvent::Added(object) | WatchEvent::Modified(object) | WatchEvent::Deleted(object) => {

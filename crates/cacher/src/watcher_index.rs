@@ -1,12 +1,12 @@
-//! Who wants to know of what: watchers filed so that an event meets only those that may care.
+//! An index of the watchers, so that an event is dispatched only to watchers that may want it.
 //!
-//! A watcher stands in one place: under its scope and, there, under one of the exact values that its selectors ask
-//! for, if they ask for any. An event looks into the places of its key's scopes, with the values that the object has
-//! before and after it. So what an event costs does not grow with the watchers of other keys and other values.
+//! A watcher is in one list: under its scope and, there, under one of the exact values that its selectors require, if
+//! they require any. An event is looked up under the scopes of its key, with the values that the object has before and
+//! after it. So the cost of an event does not grow with the watchers of other keys and other values.
 //!
-//! Kept true by [`Interest::add`] and [`Interest::remove`]: a watcher stands in exactly one place and knows where in
-//! it; a place that nobody stands in is gone. Meeting an event does not mean that the watcher sees it: its predicate
-//! decides.
+//! Kept true by [`WatcherIndex::add`] and [`WatcherIndex::remove`]: a watcher is in exactly one list and knows its
+//! position in it; an empty list is removed. An event may be dispatched to a watcher that does not want it: the
+//! watcher's predicate decides.
 
 use keepwatch_apimachinery::selector::{Comparison, FieldTerm};
 use keepwatch_storage::{Attributes, Object, Predicate, Scope};
@@ -18,16 +18,16 @@ use std::{
     },
 };
 
-/// What is filed: it says what it wants, and remembers where in its place it stands.
+/// A watcher in the index. It stores its position in its list.
 pub(crate) trait IndexedWatcher {
     fn scope(&self) -> &Scope;
     fn predicate(&self) -> &Predicate;
-    /// Written by [`Interest`] alone.
+    /// Written by [`WatcherIndex`] alone.
     fn index_position(&self) -> &AtomicUsize;
 }
 
 pub(crate) struct WatcherIndex<W> {
-    /// By the key or the prefix of the scope: no key ends like a prefix.
+    /// By the key or the prefix of the scope. A prefix ends with a slash, and a key does not.
     scopes: HashMap<Box<str>, ScopeIndex<W>>,
     len: usize,
 }
@@ -36,25 +36,25 @@ pub(crate) struct WatcherIndex<W> {
 struct ScopeIndex<W> {
     unselective: WatcherList<W>,
     labels: HashMap<Box<str>, HashMap<Box<str>, WatcherList<W>>>,
-    /// In order, as they are walked through.
+    /// Ordered, because all of them are iterated for each event.
     fields: BTreeMap<Box<str>, HashMap<Box<str>, WatcherList<W>>>,
 }
 
 type WatcherList<W> = Vec<Arc<W>>;
 
-/// Under which value of a scope a watcher is filed.
+/// The value under which a watcher is indexed.
 enum IndexTerm<'a> {
     None,
     Label(&'a str, &'a str),
     Field(&'a str, &'a str),
 }
 
-/// A field that says little: it is the same for all objects of a scope, or for very many.
+/// A field that is not selective: all objects of a scope, or very many, have the same value.
 const NAMESPACE_FIELD: &str = "metadata.namespace";
 
 impl<'a> IndexTerm<'a> {
-    /// The exact value that a predicate asks for, preferring one that few objects are likely to have: a name, another
-    /// field, a label, and the namespace last.
+    /// Chooses an exact value of the predicate that few objects are likely to have: a name first, then another field,
+    /// then a label, and the namespace last.
     fn of(predicate: &'a Predicate) -> Self {
         let exact = |term: &&FieldTerm| term.comparison == Comparison::Equal;
         let fields = || predicate.fields.terms().iter().filter(exact);
@@ -138,7 +138,7 @@ impl<W: IndexedWatcher> WatcherIndex<W> {
         self.len -= usize::from(removed);
     }
 
-    /// Calls `meet` once for each watcher that may care for a change of an object from `old` to `new`.
+    /// Calls `dispatch` once for each watcher that may want a change of an object from `old` to `new`.
     pub(crate) fn dispatch(
         &self,
         old: Option<&Object>,
@@ -157,7 +157,7 @@ impl<W: IndexedWatcher> WatcherIndex<W> {
         }
     }
 
-    /// Everyone, in no order.
+    /// All watchers, in no order.
     pub(crate) fn iter(&self) -> impl Iterator<Item = &Arc<W>> {
         self.scopes.values().flat_map(|scope_index| {
             let named =
@@ -180,7 +180,7 @@ impl<W> ScopeIndex<W> {
             self.dispatch_by_labels(before, after, dispatch);
         }
         for (name, values) in &self.fields {
-            // A field that the object lacks has the value "".
+            // A field that is absent has the value "".
             let old = before.map(|before| before.fields.get(name).unwrap_or_default());
             let new = after.map(|after| after.fields.get(name).unwrap_or_default());
             for value in new.into_iter().chain(old.filter(|_| old != new)) {
@@ -189,7 +189,7 @@ impl<W> ScopeIndex<W> {
         }
     }
 
-    /// Meets the watchers of every label that the object has and that it does not have in `met`.
+    /// Dispatches to the watchers of every label of the object that `dispatched` does not have.
     fn dispatch_by_labels(
         &self,
         object: Option<&Attributes>,
@@ -211,7 +211,7 @@ fn push<W: IndexedWatcher>(list: &mut WatcherList<W>, watcher: Arc<W>) {
     list.push(watcher);
 }
 
-/// Whether it was there.
+/// Returns whether the watcher was in the list.
 fn swap_remove<W: IndexedWatcher>(list: &mut WatcherList<W>, watcher: &Arc<W>) -> bool {
     let at = watcher.index_position().load(Ordering::Relaxed);
     if !list.get(at).is_some_and(|found| Arc::ptr_eq(found, watcher)) {
@@ -354,7 +354,7 @@ mod tests {
         }))
     }
 
-    /// What became of an object at revision 9.
+    /// A change of an object at revision 9.
     fn event(old: Option<&Object>, new: Option<&Object>) -> Arc<Event> {
         let version = |number| ResourceVersion::new(number).unwrap();
         let limits = Limits::new(std::time::Duration::ZERO, usize::MAX);
@@ -363,7 +363,8 @@ mod tests {
     }
 
     proptest! {
-        /// With any selectors and events, every watcher sees exactly what a look at all watchers would give it.
+        /// With any selectors and events, every watcher receives exactly the events that a scan of all watchers would
+        /// give it.
         #[test]
         fn the_index_dispatches_to_every_matching_watcher_exactly_once(
             watchers in vec(any_watcher(), 0..24),
@@ -415,7 +416,7 @@ mod tests {
         }
         let old = object("/r/pods/n/pod-5", &[("app", "app-1")], Some("node-1"));
         let new = object("/r/pods/n/pod-5", &[("app", "app-2")], Some("node-2"));
-        // Those of two nodes, of two apps, and of the object.
+        // The watchers of two nodes, of two apps, and of the object.
         assert_eq!(dispatch_to(&index, Some(&old), Some(&new)).len(), 5);
         assert_eq!(dispatch_to(&index, Some(&old), None).len(), 3);
     }
