@@ -1,4 +1,4 @@
-//! The storage suite and the model on the cacher, over each store.
+//! The storage suite and the model test on the cacher, over each store.
 
 use keepwatch_apimachinery::meta::Qualified;
 use keepwatch_cacher::{CacheMetrics, Cacher, CacherOptions};
@@ -10,7 +10,7 @@ use keepwatch_storage_embedded::{Embedded, EmbeddedOptions, OpenError};
 use keepwatch_storage_etcd::{EtcdBackend, EtcdOptions, testing::EtcdServer};
 use std::{path::Path, sync::Arc, time::Duration};
 
-/// A cacher over a store, filled.
+/// A cacher over a store, once it is ready.
 async fn cacher(
     backend: Arc<dyn Backend>,
     options: StoreOptions,
@@ -20,7 +20,7 @@ async fn cacher(
     let keys = options.prefix.clone();
     let store = Arc::new(Store::new(backend, options));
     let cacher = Cacher::new(store, keys, Qualified::core("pods"), cacher_options, &metrics);
-    // One over values that cannot be read is never filled, and refuses to list and watch.
+    // A cacher over unreadable values never becomes ready, and refuses lists and watches.
     let _ = tokio::time::timeout(Duration::from_secs(2), cacher.until_ready()).await;
     Arc::new(cacher)
 }
@@ -37,7 +37,7 @@ fn indexed() -> CacherOptions {
     CacherOptions { indexed_fields: &["spec.nodeName"], ..CacherOptions::default() }
 }
 
-/// With a window of a handful of events, so that readers who are a little late read storage's history.
+/// With a history of a few events, so that watchers that lag a little read storage's history.
 fn small_window() -> CacherOptions {
     CacherOptions { history_bytes_max: 4000, ..indexed() }
 }
@@ -46,7 +46,7 @@ async fn in_memory(options: CacherOptions) -> Fixture {
     fixture(Arc::new(Embedded::memory(EmbeddedOptions::default())), options).await
 }
 
-/// Opens a store. The tasks of a cacher that had it before may still be about to let go of it.
+/// Opens a store. The tasks of an earlier cacher may not have released it yet.
 async fn open(directory: &Path) -> Arc<dyn Backend> {
     loop {
         match Embedded::open(directory, EmbeddedOptions::default()) {
