@@ -38,7 +38,7 @@ fn indexed() -> CacherOptions {
 }
 
 /// With a history of a few events, so that watchers that lag a little read storage's history.
-fn small_window() -> CacherOptions {
+fn short_history() -> CacherOptions {
     CacherOptions { history_bytes_max: 4000, ..indexed() }
 }
 
@@ -64,7 +64,7 @@ async fn on_disk() -> Fixture {
         let path = path.clone();
         async move { open(&path).await }
     };
-    fixture(open(directory.path()).await, small_window()).await.reopening(reopen).guard(directory)
+    fixture(open(directory.path()).await, short_history()).await.reopening(reopen).guard(directory)
 }
 
 async fn on_etcd() -> Fixture {
@@ -72,7 +72,7 @@ async fn on_etcd() -> Fixture {
     let backend = EtcdBackend::connect(EtcdOptions::new([etcd.url()])).await.expect("connect to etcd");
     // etcd does not grant leases shorter than its election timeouts.
     let capabilities = Capabilities { shortest_ttl: Duration::from_secs(2), cached: true };
-    fixture(Arc::new(backend), small_window()).await.capabilities(capabilities).guard(etcd)
+    fixture(Arc::new(backend), short_history()).await.capabilities(capabilities).guard(etcd)
 }
 
 mod memory {
@@ -85,13 +85,13 @@ mod memory {
     }
 }
 
-mod memory_with_a_small_window {
+mod memory_with_a_short_history {
     use super::*;
-    keepwatch_storage::testing::conformance!(in_memory(small_window()).await);
+    keepwatch_storage::testing::conformance!(in_memory(short_history()).await);
 
     #[test]
-    fn model_of_the_cache_with_a_small_window() {
-        model::check_model(64, || in_memory(small_window()));
+    fn model_of_the_cache_with_a_short_history() {
+        model::check_model(64, || in_memory(short_history()));
     }
 }
 

@@ -321,8 +321,8 @@ impl Simulation {
             let Some(watch) = watcher.open(start).await else { continue };
             let (events, end) = watcher.read(watch, start).await;
             let stream = Recorded { start, events };
-            let is_whole = stream.told().is_some();
-            if is_whole {
+            let is_complete = stream.told().is_some();
+            if is_complete {
                 self.tally.resumed.fetch_add(usize::from(!streams.is_empty()), Ordering::Relaxed);
                 streams.push(stream);
             } else {
@@ -465,7 +465,10 @@ impl Watcher {
             }
             // Goes on after a while without events, or if the connection breaks.
             match timeout(Duration::from_secs(30), watch.next()).await {
-                Err(_) if begun.elapsed() > FORGOTTEN_AFTER && self.simulation.written.load(Ordering::Acquire) => {
+                Err(_)
+                    if begun.elapsed() > FORGOTTEN_AFTER
+                        && self.simulation.written.load(Ordering::Acquire) =>
+                {
                     panic!("{:?} {:?} was forgotten after {:?}", self.viewer, self.behavior, stream.told());
                 }
                 Err(_) => {}
@@ -482,11 +485,13 @@ impl Watcher {
                 }
                 Ok(Some(Err(error))) => {
                     // A storage that keeps failing cannot be read.
-                    let is_storage_failure = matches!(error, StorageError::WatchFailed(_)) && !self.simulation.never_fails;
+                    let is_storage_failure =
+                        matches!(error, StorageError::WatchFailed(_)) && !self.simulation.never_fails;
                     assert!(is_allowed_error(&error) || is_storage_failure, "{error:?}");
                     assert!(watch.next().await.is_none(), "nothing follows an error");
                     if self.simulation.never_fails && error.is_expired() {
-                        let compacted = self.simulation.backend.compacted_revision().map(ResourceVersion::get);
+                        let compacted =
+                            self.simulation.backend.compacted_revision().map(ResourceVersion::get);
                         assert!(compacted > stream.told(), "{error} though compacted to {compacted:?}");
                     }
                     let end = if error.is_expired() { End::Expired } else { End::Resume };

@@ -124,7 +124,8 @@ async fn a_lagging_watcher_gets_bookmarks_while_it_catches_up() {
         received.push(client.next().await);
     }
     // One bookmark that was due while the client was away, at the last delivered revision, and the next one on time.
-    let (bookmarks, changes): (Vec<_>, Vec<_>) = received.iter().partition(|received| received.starts_with("BOOK"));
+    let (bookmarks, changes): (Vec<_>, Vec<_>) =
+        received.iter().partition(|received| received.starts_with("BOOK"));
     assert_eq!((bookmarks.len(), changes.len()), (2, 300));
     let at = received.iter().position(|received| received == bookmarks[0]).unwrap();
     assert_eq!(*bookmarks[0], format!("BOOKMARK @{}", at + 4));

@@ -2,7 +2,10 @@
 
 use super::{
     controlled_backend::{Call, ControlledBackend},
-    test_cache::{Client, TestCache, after, initial_events, list_at, no_leader, sleep_for, unreachable, timed, wait_until, version},
+    test_cache::{
+        Client, TestCache, after, initial_events, list_at, no_leader, sleep_for, timed, unreachable, version,
+        wait_until,
+    },
 };
 use keepwatch_apimachinery::list_options::{ListAt, Position, WatchStart};
 use keepwatch_cacher::CacherOptions;
@@ -132,7 +135,10 @@ async fn the_cache_relists_when_the_watch_expires_or_fails_otherwise() {
         // The watch ends without an error, and not before a second has passed.
         assert_eq!(client.receives_within(60).await, "1s END");
         cache.cacher.until_ready().await;
-        assert_eq!((cache.initializations(), cache.list_names(ListRequest::all()).await), (2.0, "a b c d @5".to_owned()));
+        assert_eq!(
+            (cache.initializations(), cache.list_names(ListRequest::all()).await),
+            (2.0, "a b c d @5".to_owned())
+        );
         // Pod d comes from the list, so the changes before it come from storage.
         for (start, received) in [(3, "ADDED c@4; ADDED d@5"), (4, "ADDED d@5")] {
             cache.client(after(start)).await.receives(received).await;
@@ -167,11 +173,11 @@ async fn a_list_that_waits_during_a_relist_gets_the_new_state() {
         let cache = TestCache::abc().await;
         cache.backend.pause_watches();
         cache.put(&pod("d")).await;
-        let filling_anew = async {
+        let relisting = async {
             cache.backend.end_watch(Some(expired()));
             cache.backend.resume_watches();
         };
-        let (list, ()) = tokio::join!(timed(cache.list_names(list_at(at))), filling_anew);
+        let (list, ()) = tokio::join!(timed(cache.list_names(list_at(at))), relisting);
         assert_eq!(list, ("a b c d @5".to_owned(), 0.0));
     }
 }
@@ -195,14 +201,14 @@ async fn bookmarks_of_storage_advance_the_cache_and_are_not_delivered() {
     let cache = TestCache::abc_without_frontier().await;
     let progress = WatchRequest { progress: true, ..WatchRequest::from(after(4)) };
     let mut delivered = cache.client_of("/pods", progress).await;
-    let mut untold = cache.client(after(4)).await;
+    let mut idle = cache.client(after(4)).await;
     cache.write_elsewhere().await;
     cache.backend.inner.request_progress().await.unwrap();
     let reached = || cache.metric("apiserver_watch_cache_resource_version", &[]);
     wait_until("the cache is where storage is", || reached() == 5.0).await;
     assert_eq!(cache.list_names(list_at(ListAt::Any)).await, "a b c @5");
     delivered.receives_nothing_for(50).await;
-    untold.receives_nothing_for(1).await;
+    idle.receives_nothing_for(1).await;
 }
 
 #[tokio::test(start_paused = true)]

@@ -22,7 +22,7 @@ async fn a_read_of_a_future_revision_fails_after_three_seconds_with_a_retry_dela
 }
 
 fn must_be_too_large(read: Result<(), StorageError>, took: f64, calls: &str) {
-    let error = read.expect_err("nobody has written that much");
+    let error = read.expect_err("the revision is in the future");
     assert!(matches!(error, StorageError::TooLarge { retry_after_seconds: Some(1), .. }), "{error:?}");
     assert_eq!(error.to_string(), "Timeout: Too large resource version: 1000004, current: 4");
     assert_eq!((took, calls), (3.0, ""));
@@ -90,7 +90,7 @@ async fn progress_is_requested_ten_times_a_second_while_a_read_waits() {
     sleep_for(0.2).await;
     let before = cache.backend.calls(Call::Progress);
     sleep_for(60.0).await;
-    assert_eq!(cache.backend.calls(Call::Progress), before, "nobody waits");
+    assert_eq!(cache.backend.calls(Call::Progress), before, "no read waits");
 }
 
 #[tokio::test(start_paused = true)]

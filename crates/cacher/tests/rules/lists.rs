@@ -2,7 +2,9 @@
 
 use super::{
     controlled_backend::{Call, ControlledBackend},
-    test_cache::{TestCache, list_at, describe_list, describe_object, no_leader, unreachable, timed, version},
+    test_cache::{
+        TestCache, describe_list, describe_object, list_at, no_leader, timed, unreachable, version,
+    },
 };
 use keepwatch_apimachinery::list_options::{ContinueToken, ListAt, Position};
 use keepwatch_cacher::CacherOptions;
@@ -176,12 +178,18 @@ async fn the_newest_object_is_read_from_storage_while_the_cache_is_behind() {
     cache.put(&pod("a").data(1)).await;
     let ((object, took), calls) =
         cache.calls_during(timed(cache.cacher.get("/pods/ns/a", Position::MostRecent))).await;
-    assert_eq!((describe_object(&object.unwrap().unwrap()).as_str(), took, calls.as_str()), ("a=1@5", 0.0, "Get 1"));
+    assert_eq!(
+        (describe_object(&object.unwrap().unwrap()).as_str(), took, calls.as_str()),
+        ("a=1@5", 0.0, "Get 1")
+    );
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_consistent_list_falls_back_to_storage_after_a_timeout() {
-    for (cache, calls) in [(TestCache::abc().await, "Range 1"), (TestCache::abc_without_frontier().await, "Range 1, Revision 1")] {
+    for (cache, calls) in [
+        (TestCache::abc().await, "Range 1"),
+        (TestCache::abc_without_frontier().await, "Range 1, Revision 1"),
+    ] {
         cache.backend.pause_watches();
         cache.create(&pod("d")).await;
         let (list, took) = cache.calls_during(timed(cache.list_names(ListRequest::all()))).await;

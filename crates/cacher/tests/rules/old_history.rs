@@ -2,7 +2,9 @@
 
 use super::{
     controlled_backend::{Call, ControlledBackend},
-    test_cache::{Client, TestCache, after, initial_events, sleep_for, unreachable, timed, wait_until, version},
+    test_cache::{
+        Client, TestCache, after, initial_events, sleep_for, timed, unreachable, version, wait_until,
+    },
 };
 use keepwatch_apimachinery::list_options::Position;
 use keepwatch_cacher::{CacherOptions, HistoryReads};
@@ -288,7 +290,7 @@ async fn reads_of_old_history_are_closed_with_the_last_watcher() {
     let mut client = cache.client(after(4)).await;
     client.receives("MODIFIED a=1@5").await;
     assert_eq!(open(), 2);
-    let gone = cache.client(after(4)).await;
+    let dropped = cache.client(after(4)).await;
     drop(gone);
     receives_updates(&cache, &mut client, 2, 2000).await;
     assert_eq!(open(), 1, "it is live");
@@ -301,7 +303,10 @@ async fn reads_of_old_history_are_closed_with_the_last_watcher() {
 /// A backend that keeps history for a minute, and for two while a watcher needs it.
 fn keeping_a_minute() -> ControlledBackend {
     let retention = Retention { age_min: Duration::from_secs(60), events_min: 0, bytes_max: None };
-    ControlledBackend::new(Arc::new(Embedded::memory(EmbeddedOptions { retention, ..EmbeddedOptions::default() })))
+    ControlledBackend::new(Arc::new(Embedded::memory(EmbeddedOptions {
+        retention,
+        ..EmbeddedOptions::default()
+    })))
 }
 
 #[tokio::test(start_paused = true)]

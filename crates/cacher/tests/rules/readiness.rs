@@ -2,7 +2,9 @@
 
 use super::{
     controlled_backend::{Call, ControlledBackend},
-    test_cache::{TestCache, after, initial_events, list_at, describe_object, no_leader, sleep_for, wait_until, version},
+    test_cache::{
+        TestCache, after, describe_object, initial_events, list_at, no_leader, sleep_for, version, wait_until,
+    },
 };
 use keepwatch_apimachinery::list_options::{ListAt, Position, WatchStart};
 use keepwatch_cacher::CacherOptions;
@@ -84,7 +86,9 @@ async fn any_other_list_is_refused() {
 #[tokio::test(start_paused = true)]
 async fn every_watch_is_refused_before_its_stream() {
     let cache = unready().await;
-    for start in [after(2), WatchStart::now(), initial_events(Position::Any), initial_events(Position::MostRecent)] {
+    for start in
+        [after(2), WatchStart::now(), initial_events(Position::Any), initial_events(Position::MostRecent)]
+    {
         assert_refused(cache.cacher.watch("/pods", WatchRequest::from(start)).await);
     }
 }

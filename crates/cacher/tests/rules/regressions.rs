@@ -75,7 +75,7 @@ struct Fragile(Arc<AtomicBool>);
 
 impl Inspector for Fragile {
     fn inspect(&self, key: &Key, value: &[u8]) -> Result<Attributes, Undecodable> {
-        assert!(!(self.0.load(Ordering::Relaxed) && key.ends_with("bad")), "a bug in whoever knows the kind");
+        assert!(!(self.0.load(Ordering::Relaxed) && key.ends_with("bad")), "a bug in the inspector");
         PodInspector.inspect(key, value)
     }
 }
@@ -159,7 +159,7 @@ async fn a_stopped_cache_ends_its_watches_and_releases_storage() {
     let refused = cacher.watch("/pods", WatchRequest::from(after(1))).await.err().unwrap();
     assert_eq!(refused.to_string(), "apiserver cacher is stopped");
     drop((watch, cacher));
-    assert!(weak.upgrade().is_none(), "nobody holds the store any more");
+    assert!(weak.upgrade().is_none(), "the store has been released");
 }
 
 #[tokio::test(start_paused = true)]
@@ -175,7 +175,8 @@ async fn stopping_the_cache_wakes_waiting_readers() {
 #[tokio::test(start_paused = true)]
 async fn the_cache_backs_off_from_storage_that_breaks_every_watch() {
     let backend = ControlledBackend::in_memory();
-    backend.fail(super::controlled_backend::Call::Watch, || StorageError::WatchFailed("no leader".to_owned()));
+    backend
+        .fail(super::controlled_backend::Call::Watch, || StorageError::WatchFailed("no leader".to_owned()));
     let cache = TestCache::start(backend, CacherOptions::default());
     sleep_for(3600.0).await;
     let fillings = cache.initializations();

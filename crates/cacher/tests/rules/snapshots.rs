@@ -2,7 +2,7 @@
 
 use super::{
     controlled_backend::{Call, ControlledBackend},
-    test_cache::{TestCache, list_at, describe_object, sleep_for, unreachable, wait_until, version},
+    test_cache::{TestCache, describe_object, list_at, sleep_for, unreachable, version, wait_until},
 };
 use keepwatch_apimachinery::list_options::ListAt;
 use keepwatch_cacher::CacherOptions;
@@ -70,7 +70,7 @@ async fn states_older_than_the_history_come_from_storage() {
 async fn states_before_a_relist_come_from_storage() {
     let cache = TestCache::abc().await;
     cache.backend.end_watch(Some(StorageError::Expired(ExpiredRead::Watch)));
-    wait_until("the cache is filled anew", || cache.initializations() == 2.0 && cache.cacher.is_ready()).await;
+    wait_until("the cache relists", || cache.initializations() == 2.0 && cache.cacher.is_ready()).await;
     assert_eq!(earlier_state_comes_from(&cache).await, "storage");
 }
 
