@@ -62,7 +62,7 @@ impl HistoryObject {
 
     /// Whether this is the same `Object`, and stored in full.
     pub(crate) fn is(&self, object: &Object) -> bool {
-        matches!(&*self.content.read(), Content::Full(older) if older.is(object))
+        matches!(&*self.content.read(), Content::Full(stored) if stored.is(object))
     }
 
     /// Stores this version as a delta to the next one, if that saves much.
@@ -223,8 +223,8 @@ mod tests {
                 expected.push((value.clone(), label.to_string()));
             }
             let objects = expected.iter().zip(1..).map(|((value, label), n)| object(n, value, label));
-            let version = record_all(&objects.collect::<Vec<_>>());
-            for ((version, (value, label)), n) in version.iter().zip(&expected).zip(1..) {
+            let recorded = record_all(&objects.collect::<Vec<_>>());
+            for ((version, (value, label)), n) in recorded.iter().zip(&expected).zip(1..) {
                 prop_assert_eq!(version.object(), object(n, value, label));
             }
         }
@@ -248,34 +248,34 @@ mod tests {
 
     #[test]
     fn an_update_takes_only_the_bytes_that_it_changed() {
-        let version = record_all(&updates(100));
-        let full = version.iter().filter(|version| is_full(version)).count();
+        let recorded = record_all(&updates(100));
+        let full = recorded.iter().filter(|version| is_full(version)).count();
         assert_eq!(full, 100 / (usize::from(DELTA_CHAIN_MAX) + 1) + 1);
-        assert!(version.iter().filter(|version| !is_full(version)).all(|version| version.bytes() == 1));
+        assert!(recorded.iter().filter(|version| !is_full(version)).all(|version| version.bytes() == 1));
     }
 
     #[test]
     fn a_version_still_in_use_is_shared_with_later_readers() {
         let objects = updates(3);
-        let version = record_all(&objects);
-        assert!(!is_full(&version[0]) && version[0].object().is(&objects[0]));
+        let recorded = record_all(&objects);
+        assert!(!is_full(&recorded[0]) && recorded[0].object().is(&objects[0]));
         drop(objects);
-        let rebuilt = version[0].object();
-        assert!(version[0].object().is(&rebuilt));
+        let rebuilt = recorded[0].object();
+        assert!(recorded[0].object().is(&rebuilt));
     }
 
     #[test]
-    fn a_version_that_has_little_in_common_with_the_next_stays_whole() {
-        let version = record_all(&[object(1, &[1; 100], ""), object(2, &[2; 100], ""), object(3, b"", "")]);
-        assert!(version.iter().all(is_full));
+    fn a_version_with_little_in_common_with_the_next_stays_full() {
+        let recorded = record_all(&[object(1, &[1; 100], ""), object(2, &[2; 100], ""), object(3, b"", "")]);
+        assert!(recorded.iter().all(is_full));
     }
 
     #[test]
     fn a_selector_matches_the_attributes_of_the_version() {
-        let version =
+        let recorded =
             record_all(&[object(1, &[1; 100], "a"), object(2, &[1; 100], "b"), object(3, &[1; 100], "b")]);
         let labels = LabelSelector::parse("l=b").unwrap();
         let predicate = Predicate { labels, ..Predicate::default() };
-        assert_eq!([0, 1, 2].map(|n: usize| version[n].matches(&predicate)), [false, true, true]);
+        assert_eq!([0, 1, 2].map(|n: usize| recorded[n].matches(&predicate)), [false, true, true]);
     }
 }

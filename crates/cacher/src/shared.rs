@@ -90,7 +90,7 @@ impl Shared {
         }
     }
 
-    /// Changes the state, and drops the data that is no longer needed after the lock is released.
+    /// Changes the state. Data that is no longer needed is dropped after the lock is released.
     pub(crate) fn change<T>(&self, change: impl FnOnce(&mut State) -> T) -> T {
         let (changed, garbage) = {
             let mut state = self.state.write();
@@ -204,7 +204,7 @@ pub(crate) async fn request_progress_for_waiters(shared: Arc<Shared>) {
     loop {
         while shared.waiter_count.load(Ordering::Acquire) > 0 {
             if let Err(error) = shared.storage.request_progress().await {
-                tracing::debug!(resource = %shared.name, %error, "storage was not asked how far it is");
+                tracing::debug!(resource = %shared.name, %error, "a request for progress failed");
             }
             sleep(PROGRESS_INTERVAL).await;
         }

@@ -105,9 +105,10 @@ enum Mode {
 /// The position at which a watch starts.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum WatchPosition {
-    /// With the state at this revision, which is the current one.
+    /// The watch starts with the state at this revision, which is the current one.
     State { revision: ResourceVersion, end_bookmark: bool },
-    /// With the events after this revision, which may be in the history, in storage's history or in the future.
+    /// The watch starts with the events after this revision, which may be in the history, in storage's history or in
+    /// the future.
     After(ResourceVersion),
 }
 

@@ -44,7 +44,7 @@ type WatcherList<W> = Vec<Arc<W>>;
 
 /// The value under which a watcher is indexed.
 enum IndexTerm<'a> {
-    None,
+    Unselective,
     Label(&'a str, &'a str),
     Field(&'a str, &'a str),
 }
@@ -67,7 +67,7 @@ impl<'a> IndexTerm<'a> {
         name.or_else(|| fields().find(|term| term.field != NAMESPACE_FIELD).map(field))
             .or(label)
             .or_else(|| fields().next().map(field))
-            .unwrap_or(Self::None)
+            .unwrap_or(Self::Unselective)
     }
 }
 
@@ -94,7 +94,7 @@ impl<W: IndexedWatcher> WatcherIndex<W> {
             None => self.scopes.entry(watcher.scope().key().as_str().into()).or_default(),
         };
         let list = match IndexTerm::of(watcher.predicate()) {
-            IndexTerm::None => &mut scope_index.unselective,
+            IndexTerm::Unselective => &mut scope_index.unselective,
             IndexTerm::Label(name, value) => {
                 scope_index.labels.entry(name.into()).or_default().entry(value.into()).or_default()
             }
@@ -111,7 +111,7 @@ impl<W: IndexedWatcher> WatcherIndex<W> {
         let scope = watcher.scope().key().as_str();
         let Some(scope_index) = self.scopes.get_mut(scope) else { return };
         let removed = match IndexTerm::of(watcher.predicate()) {
-            IndexTerm::None => swap_remove(&mut scope_index.unselective, watcher),
+            IndexTerm::Unselective => swap_remove(&mut scope_index.unselective, watcher),
             IndexTerm::Label(name, value) => {
                 let Some(values) = scope_index.labels.get_mut(name) else { return };
                 let removed = remove_from_value(values, value, watcher);
@@ -378,9 +378,9 @@ mod tests {
             let mut present = watchers;
             for at in removals {
                 if !present.is_empty() {
-                    let gone = present.swap_remove(at.index(present.len()));
-                    index.remove(&gone);
-                    index.remove(&gone);
+                    let removed = present.swap_remove(at.index(present.len()));
+                    index.remove(&removed);
+                    index.remove(&removed);
                 }
             }
             prop_assert_eq!(index.len(), present.len());
