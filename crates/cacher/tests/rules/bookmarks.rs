@@ -13,7 +13,7 @@ async fn client(cache: &TestCache, start: WatchStart, seconds: Option<f64>) -> C
 }
 
 /// Changes an object at revision 5 that the watch does not include.
-async fn write_out_of_view(cache: &TestCache) {
+async fn write_outside_the_watch(cache: &TestCache) {
     cache.create(&pod("x").in_namespace("ns2")).await;
 }
 
@@ -21,7 +21,7 @@ async fn write_out_of_view(cache: &TestCache) {
 async fn a_watch_gets_a_bookmark_about_every_minute() {
     for cache in [TestCache::abc().await, TestCache::abc_without_frontier().await] {
         let mut client = client(&cache, after(4), None).await;
-        write_out_of_view(&cache).await;
+        write_outside_the_watch(&cache).await;
         let received = client.receives_within(185).await;
         assert_eq!(received, "60s BOOKMARK @5; 120s BOOKMARK @5; 180s BOOKMARK @5");
     }
@@ -36,7 +36,7 @@ async fn the_last_bookmark_comes_two_seconds_before_the_end() {
     ] {
         let cache = TestCache::abc().await;
         let mut client = client(&cache, after(4), Some(seconds)).await;
-        write_out_of_view(&cache).await;
+        write_outside_the_watch(&cache).await;
         assert_eq!(client.receives_within(200).await, received);
     }
 }
@@ -46,7 +46,7 @@ async fn a_watch_that_ends_within_two_seconds_has_no_bookmark() {
     for seconds in [0.5, 1.9] {
         let cache = TestCache::abc().await;
         let mut client = client(&cache, after(4), Some(seconds)).await;
-        write_out_of_view(&cache).await;
+        write_outside_the_watch(&cache).await;
         client.receives("END").await;
     }
 }
@@ -56,7 +56,7 @@ async fn a_watch_without_bookmarks_gets_none() {
     let cache = TestCache::abc().await;
     let request = WatchRequest { timeout: Some(Duration::from_secs(200)), ..WatchRequest::from(after(4)) };
     let mut client = cache.client_of("/pods/ns", request).await;
-    write_out_of_view(&cache).await;
+    write_outside_the_watch(&cache).await;
     assert_eq!(client.receives_within(300).await, "200s END");
 }
 
@@ -92,7 +92,7 @@ async fn a_bookmark_includes_writes_to_other_resources_after_a_progress_notifica
 async fn only_the_bookmark_after_the_initial_state_is_marked() {
     let cache = TestCache::abc().await;
     let mut client = client(&cache, initial_events(Position::Any), None).await;
-    write_out_of_view(&cache).await;
+    write_outside_the_watch(&cache).await;
     let received = client.receives_within(125).await;
     let state = "0s ADDED a@2; 0s ADDED b@3; 0s ADDED c@4; 0s STATE END @4";
     assert_eq!(received, format!("{state}; 60s BOOKMARK @5; 120s BOOKMARK @5"));

@@ -14,11 +14,11 @@ use keepwatch_storage::{
 const STATE: WatchStart = WatchStart::InitialEvents { position: Position::MostRecent, end_bookmark: false };
 
 /// Compares the events of two watches with a selector: one that is open during the changes, and one that starts later.
-async fn check(predicate: Predicate, happen: impl AsyncFn(&TestCache), received: &str) {
+async fn check(predicate: Predicate, changes: impl AsyncFn(&TestCache), received: &str) {
     let cache = TestCache::abc().await;
     let request = || WatchRequest { predicate: predicate.clone(), ..WatchRequest::from(after(4)) };
     let mut live = cache.client_of("/pods", request()).await;
-    happen(&cache).await;
+    changes(&cache).await;
     cache.caught_up().await;
     let mut late = cache.client_of("/pods", request()).await;
     for client in [&mut live, &mut late] {
@@ -42,7 +42,7 @@ async fn an_object_created_outside_the_selector_is_not_delivered() {
 
 #[tokio::test(start_paused = true)]
 async fn an_object_that_stays_is_modified_and_one_that_leaves_the_selector_is_deleted_with_its_old_value() {
-    let happen = async |cache: &TestCache| {
+    let changes = async |cache: &TestCache| {
         cache.create(&pod("x").label("l", "1").data(1)).await;
         cache.put(&pod("x").label("l", "1").data(2)).await;
         cache.put(&pod("x").data(3)).await;
@@ -51,7 +51,7 @@ async fn an_object_that_stays_is_modified_and_one_that_leaves_the_selector_is_de
         cache.delete(&pod("x")).await;
     };
     let received = "ADDED x=1@5; MODIFIED x=2@6; DELETED x=2@7; ADDED x=5@9; DELETED x=5@10";
-    check(labels("l=1"), happen, received).await;
+    check(labels("l=1"), changes, received).await;
 }
 
 #[tokio::test(start_paused = true)]
@@ -61,12 +61,12 @@ async fn an_object_deleted_outside_the_selector_is_not_delivered() {
 
 #[tokio::test(start_paused = true)]
 async fn without_a_selector_every_change_is_delivered() {
-    let happen = async |cache: &TestCache| {
+    let changes = async |cache: &TestCache| {
         cache.put(&pod("a").data(1)).await;
         cache.delete(&pod("a")).await;
         cache.create(&pod("a")).await;
     };
-    check(Predicate::everything(), happen, "MODIFIED a=1@5; DELETED a=1@6; ADDED a@7").await;
+    check(Predicate::everything(), changes, "MODIFIED a=1@5; DELETED a=1@6; ADDED a@7").await;
 }
 
 #[tokio::test(start_paused = true)]
@@ -94,12 +94,12 @@ async fn a_watch_by_node_receives_pods_that_enter_and_leave_the_node() {
 
 #[tokio::test(start_paused = true)]
 async fn a_selector_that_excludes_a_node_receives_all_others() {
-    let happen = async |cache: &TestCache| {
+    let changes = async |cache: &TestCache| {
         cache.create(&pod("x").node("x")).await;
         cache.create(&pod("y").node("y")).await;
         cache.put(&pod("x")).await;
     };
-    check(fields("spec.nodeName!=x"), happen, "ADDED y@6; ADDED x@7").await;
+    check(fields("spec.nodeName!=x"), changes, "ADDED y@6; ADDED x@7").await;
 }
 
 #[tokio::test(start_paused = true)]

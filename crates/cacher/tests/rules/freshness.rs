@@ -14,14 +14,14 @@ async fn a_read_of_a_future_revision_fails_after_three_seconds_with_a_retry_dela
     let paged = ListRequest { limit: Some(2), ..list_at(ListAt::NotOlderThan(future)) };
     for request in [list_at(ListAt::NotOlderThan(future)), paged, list_at(ListAt::Exact(future))] {
         let ((list, took), calls) = cache.calls_during(timed(cache.cacher.get_list("/pods", request))).await;
-        must_be_too_large(list.map(|_| ()), took, &calls);
+        assert_too_large(list.map(|_| ()), took, &calls);
     }
     let reading = cache.cacher.get("/pods/ns/a", Position::At(future));
     let ((object, took), calls) = cache.calls_during(timed(reading)).await;
-    must_be_too_large(object.map(|_| ()), took, &calls);
+    assert_too_large(object.map(|_| ()), took, &calls);
 }
 
-fn must_be_too_large(read: Result<(), StorageError>, took: f64, calls: &str) {
+fn assert_too_large(read: Result<(), StorageError>, took: f64, calls: &str) {
     let error = read.expect_err("the revision is in the future");
     assert!(matches!(error, StorageError::TooLarge { retry_after_seconds: Some(1), .. }), "{error:?}");
     assert_eq!(error.to_string(), "Timeout: Too large resource version: 1000004, current: 4");

@@ -16,13 +16,13 @@ use keepwatch_storage_embedded::{Embedded, EmbeddedOptions, Retention};
 use std::{sync::Arc, time::Duration};
 
 /// A cache whose history holds about ten updates.
-fn forgetful() -> CacherOptions {
+fn short_history() -> CacherOptions {
     CacherOptions { history_bytes_max: 4000, ..CacherOptions::default() }
 }
 
 /// A cache that has seen `a`, `b` and `c` being created, at 2, 3 and 4, and this many updates of `a` since.
 async fn updated(backend: ControlledBackend, updates: i64) -> TestCache {
-    let cache = TestCache::ready(backend, forgetful()).await.create_abc().await;
+    let cache = TestCache::ready(backend, short_history()).await.create_abc().await;
     for data in 1..=updates {
         cache.put(&pod("a").data(data)).await;
     }
@@ -57,7 +57,7 @@ async fn a_watch_that_starts_before_an_idle_cache_receives_every_event() {
         let cache = updated(backend.clone(), 20).await;
         cache.write_elsewhere().await;
         drop(cache);
-        let cache = TestCache::ready(backend, forgetful()).await;
+        let cache = TestCache::ready(backend, short_history()).await;
         let mut client = cache.client(after(20)).await;
         client.receives("MODIFIED a=17@21; MODIFIED a=18@22; MODIFIED a=19@23; MODIFIED a=20@24").await;
         client.receives_nothing_for(50).await;
@@ -68,7 +68,7 @@ async fn a_watch_that_starts_before_an_idle_cache_receives_every_event() {
 
 #[tokio::test(start_paused = true)]
 async fn selectors_apply_to_old_history() {
-    let cache = TestCache::ready(ControlledBackend::in_memory(), forgetful()).await;
+    let cache = TestCache::ready(ControlledBackend::in_memory(), short_history()).await;
     for (data, label) in [(1, "web"), (2, "web"), (3, "db"), (4, "db"), (5, "web")] {
         cache.put(&pod("a").label("app", label).data(data)).await;
     }
@@ -131,7 +131,7 @@ async fn a_watch_of_one_object_reads_no_history_of_others() {
 #[tokio::test(start_paused = true)]
 async fn every_watcher_receives_every_event_within_the_read_limits() {
     // One page at a time, and no room to cache any.
-    let options = CacherOptions { history_reads: HistoryReads::new(1, 0), ..forgetful() };
+    let options = CacherOptions { history_reads: HistoryReads::new(1, 0), ..short_history() };
     let cache = TestCache::ready(ControlledBackend::in_memory(), options).await.create_abc().await;
     for data in 1..=1500 {
         cache.put(&pod("a").data(data)).await;
@@ -215,7 +215,7 @@ async fn many_watches_of_different_namespaces_resume_at_once_after_a_restart() {
 #[tokio::test(start_paused = true)]
 async fn a_stalled_watcher_does_not_prevent_others_from_sharing_pages() {
     let history_reads = HistoryReads::new(8, 100_000);
-    let options = || CacherOptions { history_reads: history_reads.clone(), ..forgetful() };
+    let options = || CacherOptions { history_reads: history_reads.clone(), ..short_history() };
     let stalled = TestCache::ready(ControlledBackend::in_memory(), options()).await.create_abc().await;
     let cache = TestCache::ready(ControlledBackend::in_memory(), options()).await.create_abc().await;
     for cache in [&stalled, &cache] {
@@ -301,7 +301,7 @@ async fn reads_of_old_history_are_closed_with_the_last_watcher() {
 }
 
 /// A backend that keeps history for a minute, and for two while a watcher needs it.
-fn keeping_a_minute() -> ControlledBackend {
+fn keeping_history_for_a_minute() -> ControlledBackend {
     let retention = Retention { age_min: Duration::from_secs(60), events_min: 0, bytes_max: None };
     ControlledBackend::new(Arc::new(Embedded::memory(EmbeddedOptions {
         retention,
@@ -311,7 +311,7 @@ fn keeping_a_minute() -> ControlledBackend {
 
 #[tokio::test(start_paused = true)]
 async fn an_active_watcher_delays_compaction_up_to_the_limit() {
-    let backend = keeping_a_minute();
+    let backend = keeping_history_for_a_minute();
     let cache = updated(backend.clone(), 300).await;
     let mut slow = cache.client(after(4)).await;
     slow.receives("MODIFIED a=1@5").await;
@@ -343,7 +343,7 @@ async fn an_active_watcher_delays_compaction_up_to_the_limit() {
 
 #[tokio::test(start_paused = true)]
 async fn live_watchers_do_not_delay_compaction() {
-    let backend = keeping_a_minute();
+    let backend = keeping_history_for_a_minute();
     let cache = updated(backend.clone(), 300).await;
     let mut live = cache.client(after(304)).await;
     let mut caught_up = cache.client(after(4)).await;

@@ -71,9 +71,9 @@ async fn an_unreadable_old_value_ends_only_the_watches_that_read_it() {
 }
 
 /// An inspector that panics on some values while the flag is set.
-struct Fragile(Arc<AtomicBool>);
+struct PanickingInspector(Arc<AtomicBool>);
 
-impl Inspector for Fragile {
+impl Inspector for PanickingInspector {
     fn inspect(&self, key: &Key, value: &[u8]) -> Result<Attributes, Undecodable> {
         assert!(!(self.0.load(Ordering::Relaxed) && key.ends_with("bad")), "a bug in the inspector");
         PodInspector.inspect(key, value)
@@ -84,7 +84,7 @@ impl Inspector for Fragile {
 async fn a_panic_over_a_value_causes_a_relist_and_leaves_no_reader_waiting() {
     let backend = ControlledBackend::in_memory();
     let is_fragile = Arc::new(AtomicBool::new(false));
-    let options = StoreOptions::new(pods_prefix(), Arc::new(Fragile(is_fragile.clone())));
+    let options = StoreOptions::new(pods_prefix(), Arc::new(PanickingInspector(is_fragile.clone())));
     let store = Store::new(Arc::new(backend.clone()), options);
     let metrics = CacheMetrics::register(&prometheus::Registry::new()).unwrap();
     let resource = keepwatch_apimachinery::meta::Qualified::core("pods");

@@ -30,14 +30,14 @@ fn terminated(cache: &TestCache) -> f64 {
 }
 
 /// A cache whose history holds about this many updates.
-async fn remembering(events: usize) -> TestCache {
+async fn history_of(events: usize) -> TestCache {
     let options = CacherOptions { history_bytes_max: events * 384, ..CacherOptions::default() };
     TestCache::ready(ControlledBackend::in_memory(), options).await.create_abc().await
 }
 
 /// A cache whose history holds about ten updates.
-async fn forgetful() -> TestCache {
-    remembering(10).await
+async fn short_history() -> TestCache {
+    history_of(10).await
 }
 
 #[tokio::test(start_paused = true)]
@@ -77,7 +77,7 @@ async fn a_watcher_that_pauses_in_the_initial_state_receives_the_state_it_starte
 
 #[tokio::test(start_paused = true)]
 async fn a_watcher_older_than_the_history_continues_from_storage() {
-    let cache = forgetful().await;
+    let cache = short_history().await;
     let (mut stopped, mut reader) = (cache.client(after(4)).await, cache.client(after(4)).await);
     update(&cache, 1..=3, &mut reader).await;
     stopped.receives(&updated(1)).await;
@@ -94,7 +94,7 @@ async fn a_watcher_older_than_the_history_continues_from_storage() {
 
 #[tokio::test(start_paused = true)]
 async fn a_compacted_watcher_gets_one_error_and_its_watch_ends() {
-    let cache = forgetful().await;
+    let cache = short_history().await;
     let (mut stopped, mut reader) = (cache.client(after(4)).await, cache.client(after(4)).await);
     update(&cache, 1..=300, &mut reader).await;
     cache.backend.inner.compact(version(280)).await.unwrap();
@@ -115,7 +115,7 @@ async fn a_compacted_watcher_gets_one_error_and_its_watch_ends() {
 
 #[tokio::test(start_paused = true)]
 async fn a_watcher_that_pauses_still_receives_its_queued_events() {
-    let cache = forgetful().await;
+    let cache = short_history().await;
     let (mut stopped, mut reader) = (cache.client(after(4)).await, cache.client(after(4)).await);
     // Few enough for the queue, although the history has removed them.
     update(&cache, 1..=100, &mut reader).await;
@@ -129,7 +129,7 @@ async fn a_watcher_that_pauses_still_receives_its_queued_events() {
 
 #[tokio::test(start_paused = true)]
 async fn events_that_a_paused_watcher_does_not_want_do_not_fill_its_queue() {
-    let cache = forgetful().await;
+    let cache = short_history().await;
     let wanted = WatchRequest { predicate: labels("l=1"), ..WatchRequest::from(after(4)) };
     let (mut stopped, mut reader) = (cache.client_of("/pods", wanted).await, cache.client(after(4)).await);
     update(&cache, 1..=300, &mut reader).await;
@@ -152,8 +152,8 @@ async fn a_few_large_events_are_delivered_like_many_small_ones() {
 }
 
 /// Creates many pods, starts to read their state, and changes it so often that the history has moved past the watcher.
-async fn stopped_in_the_state() -> (TestCache, Client) {
-    let cache = remembering(20).await;
+async fn paused_in_the_initial_state() -> (TestCache, Client) {
+    let cache = history_of(20).await;
     for at in 0..300 {
         cache.create(&pod(&format!("p{at:03}"))).await;
     }
@@ -169,7 +169,7 @@ async fn stopped_in_the_state() -> (TestCache, Client) {
 
 #[tokio::test(start_paused = true)]
 async fn an_initial_state_older_than_the_history_continues_from_storage() {
-    let (cache, mut stopped) = stopped_in_the_state().await;
+    let (cache, mut stopped) = paused_in_the_initial_state().await;
     for at in 1..300 {
         stopped.receives(&format!("ADDED p{at:03}@{}", at + 5)).await;
     }
@@ -183,7 +183,7 @@ async fn an_initial_state_older_than_the_history_continues_from_storage() {
 
 #[tokio::test(start_paused = true)]
 async fn a_watcher_whose_initial_state_is_compacted_gets_one_error() {
-    let (cache, mut stopped) = stopped_in_the_state().await;
+    let (cache, mut stopped) = paused_in_the_initial_state().await;
     cache.backend.inner.compact(version(400)).await.unwrap();
     let mut last = stopped.next().await;
     while last.starts_with("ADDED p") {
@@ -197,7 +197,7 @@ async fn a_watcher_whose_initial_state_is_compacted_gets_one_error() {
 /// The watcher received its last event long ago, and has missed nothing since.
 #[tokio::test(start_paused = true)]
 async fn a_selective_watcher_receives_all_events_of_a_sudden_burst() {
-    let cache = remembering(300).await;
+    let cache = history_of(300).await;
     let wanted = WatchRequest { predicate: labels("l=1"), ..WatchRequest::from(after(4)) };
     let (mut idle, mut reader) = (cache.client_of("/pods", wanted).await, cache.client(after(4)).await);
     update(&cache, 1..=1000, &mut reader).await;
@@ -214,7 +214,7 @@ async fn a_selective_watcher_receives_all_events_of_a_sudden_burst() {
 
 #[tokio::test(start_paused = true)]
 async fn a_start_that_is_too_old_is_not_counted_as_a_terminated_watcher() {
-    let cache = forgetful().await;
+    let cache = short_history().await;
     let mut reader = cache.client(after(4)).await;
     update(&cache, 1..=100, &mut reader).await;
     cache.backend.inner.compact(version(50)).await.unwrap();

@@ -14,7 +14,7 @@ fn checks(cache: &TestCache) -> [f64; 3] {
 }
 
 /// Whether an earlier state comes from the cache or from storage.
-async fn earlier_state_comes_from(cache: &TestCache) -> &'static str {
+async fn source_of_earlier_state(cache: &TestCache) -> &'static str {
     let (list, calls) = cache.calls_during(cache.list_names(list_at(ListAt::Exact(version(3))))).await;
     assert_eq!(list, "a b @3");
     if calls.is_empty() { "cache" } else { "storage" }
@@ -58,12 +58,12 @@ async fn an_earlier_state_has_its_own_values() {
 async fn states_older_than_the_history_come_from_storage() {
     let options = CacherOptions { history_bytes_max: 10 * 384, ..CacherOptions::default() };
     let cache = TestCache::ready(ControlledBackend::in_memory(), options).await.create_abc().await;
-    assert_eq!(earlier_state_comes_from(&cache).await, "cache");
+    assert_eq!(source_of_earlier_state(&cache).await, "cache");
     for data in 1..=50 {
         cache.put(&pod("a").data(data)).await;
     }
     cache.caught_up().await;
-    assert_eq!(earlier_state_comes_from(&cache).await, "storage");
+    assert_eq!(source_of_earlier_state(&cache).await, "storage");
 }
 
 #[tokio::test(start_paused = true)]
@@ -71,7 +71,7 @@ async fn states_before_a_relist_come_from_storage() {
     let cache = TestCache::abc().await;
     cache.backend.end_watch(Some(StorageError::Expired(ExpiredRead::Watch)));
     wait_until("the cache relists", || cache.initializations() == 2.0 && cache.cacher.is_ready()).await;
-    assert_eq!(earlier_state_comes_from(&cache).await, "storage");
+    assert_eq!(source_of_earlier_state(&cache).await, "storage");
 }
 
 #[tokio::test(start_paused = true)]
@@ -79,7 +79,7 @@ async fn a_check_that_finds_no_difference_succeeds() {
     for cache in [TestCache::abc().await, TestCache::abc_without_frontier().await] {
         cache.cacher.check_consistency().await;
         assert_eq!(checks(&cache), [1.0, 0.0, 0.0]);
-        assert_eq!(earlier_state_comes_from(&cache).await, "cache");
+        assert_eq!(source_of_earlier_state(&cache).await, "cache");
     }
 }
 
@@ -99,7 +99,7 @@ async fn after_a_failed_check_earlier_states_come_from_storage_until_a_check_suc
     cache.cacher.check_consistency().await;
     cache.backend.omit_last_object(false);
     assert_eq!(checks(&cache), [0.0, 1.0, 0.0]);
-    assert_eq!(earlier_state_comes_from(&cache).await, "storage");
+    assert_eq!(source_of_earlier_state(&cache).await, "storage");
     let page = ListRequest { limit: Some(1), ..ListRequest::all() };
     let token = cache.cacher.get_list("/pods", page).await.unwrap().next.unwrap();
     let (rest, calls) = cache.calls_during(cache.list_names(list_at(ListAt::Continue(token)))).await;
@@ -110,7 +110,7 @@ async fn after_a_failed_check_earlier_states_come_from_storage_until_a_check_suc
 
     cache.cacher.check_consistency().await;
     assert_eq!(checks(&cache), [1.0, 1.0, 0.0]);
-    assert_eq!(earlier_state_comes_from(&cache).await, "cache");
+    assert_eq!(source_of_earlier_state(&cache).await, "cache");
 }
 
 #[tokio::test(start_paused = true)]
@@ -120,7 +120,7 @@ async fn a_check_that_cannot_read_storage_changes_nothing() {
     cache.cacher.check_consistency().await;
     cache.backend.recover(Call::Range);
     assert_eq!(checks(&cache), [0.0, 0.0, 1.0]);
-    assert_eq!(earlier_state_comes_from(&cache).await, "cache");
+    assert_eq!(source_of_earlier_state(&cache).await, "cache");
 }
 
 #[tokio::test(start_paused = true)]
