@@ -1,4 +1,4 @@
-//! A storage that has a state and then tells what it is handed, so that whoever stands on it is measured alone.
+//! A storage that returns a given state and then delivers given events, so that a cache on it is measured alone.
 
 use async_trait::async_trait;
 use bytes::Bytes;
@@ -16,18 +16,18 @@ use std::{
 };
 use tokio::sync::Notify;
 
-/// It can be listed once, and watched once from there on.
+/// A storage that can be listed once, and watched once from there on.
 pub(crate) struct Script {
     state: Mutex<Vec<Object>>,
     revision: ResourceVersion,
-    told: Mutex<Option<Watch>>,
+    events: Mutex<Option<Watch>>,
 }
 
 impl Script {
-    /// The state at a revision, and what happens after it.
-    pub(crate) fn new(mut state: Vec<Object>, revision: ResourceVersion, told: Watch) -> Self {
+    /// A storage with a state at a revision, and the events after it.
+    pub(crate) fn new(mut state: Vec<Object>, revision: ResourceVersion, events: Watch) -> Self {
         state.sort_by(|one, other| one.key.cmp(&other.key));
-        Script { state: Mutex::new(state), revision, told: Mutex::new(Some(told)) }
+        Script { state: Mutex::new(state), revision, events: Mutex::new(Some(events)) }
     }
 }
 
@@ -35,7 +35,7 @@ pub(crate) fn version(number: usize) -> ResourceVersion {
     ResourceVersion::new(number as u64).expect("not zero")
 }
 
-/// How many have yet to hear what was told last.
+/// Counts the watchers that have not received the last event yet.
 #[derive(Default)]
 pub(crate) struct Round {
     due: AtomicUsize,
@@ -47,20 +47,20 @@ impl Round {
         self.due.store(due, Ordering::Release);
     }
 
-    pub(crate) fn heard(&self) {
+    pub(crate) fn received(&self) {
         if self.due.fetch_sub(1, Ordering::AcqRel) == 1 {
             self.over.notify_one();
         }
     }
 }
 
-fn unasked<T>() -> Result<T, StorageError> {
-    Err(StorageError::backend("following a script", "nobody asks for this"))
+fn unsupported<T>() -> Result<T, StorageError> {
+    Err(StorageError::backend("following a script", "the script does not support this"))
 }
 
-/// Takes what is there, and leaves nothing.
-fn take<T: Default>(kept: &Mutex<T>) -> T {
-    std::mem::take(&mut *kept.lock().unwrap_or_else(PoisonError::into_inner))
+/// Takes the value and leaves the default.
+fn take<T: Default>(value: &Mutex<T>) -> T {
+    std::mem::take(&mut *value.lock().unwrap_or_else(PoisonError::into_inner))
 }
 
 #[async_trait]
@@ -72,15 +72,15 @@ impl Storage for Script {
         _: Option<Duration>,
         _: Option<&Unchanged>,
     ) -> Result<Object, StorageError> {
-        unasked()
+        unsupported()
     }
 
     async fn get(&self, _: &str, _: Position) -> Result<Option<Object>, StorageError> {
-        unasked()
+        unsupported()
     }
 
     async fn delete(&self, _: &str, _: DeleteOptions, _: Validate<'_>) -> Result<Object, StorageError> {
-        unasked()
+        unsupported()
     }
 
     async fn guaranteed_update(
@@ -89,7 +89,7 @@ impl Storage for Script {
         _: UpdateOptions,
         _: TryUpdate<'_>,
     ) -> Result<Object, StorageError> {
-        unasked()
+        unsupported()
     }
 
     async fn get_list(&self, _: &str, _: ListRequest) -> Result<List, StorageError> {
@@ -99,7 +99,7 @@ impl Storage for Script {
     }
 
     async fn watch(&self, _: &str, _: WatchRequest) -> Result<Watch, StorageError> {
-        take(&self.told).map_or_else(unasked, Ok)
+        take(&self.events).map_or_else(unsupported, Ok)
     }
 
     async fn request_progress(&self) -> Result<(), StorageError> {

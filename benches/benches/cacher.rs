@@ -1,11 +1,11 @@
-//! The watch cache: what telling watchers, listing, taking changes in and holding objects and watchers cost.
+//! The watch cache: the costs of dispatching to watchers, lists, applying changes, and of objects and watchers in memory.
 //!
 //! Run: `cargo bench -p keepwatch-benches --bench cacher`, with `-- fanout` for a part; the parts are `fanout`, `queues`,
 //! `selective`, `list`, `ingest`, `memory`, `history` and `encode`.
 //! Input: pods of 4,400 bytes of JSON with four labels (memory also 1,000), in 100 namespaces, made from seed 3. Over
 //! `store` there is a `Store` on `Embedded::memory`, and every write is committed and inspected. Over `events` the cache
-//! follows a storage that has its events ready in memory, so that the cost is the cache's and its readers' alone.
-//! CPU is this process's, user and system; what is counted never includes filling stores and opening watches.
+//! follows a storage that has its events ready in memory, so that the cost is that of the cache and its watchers alone.
+//! CPU is this process's, user and system; it never includes filling stores and opening watches.
 
 #[path = "../script.rs"]
 mod script;
@@ -19,7 +19,8 @@ use keepwatch_apimachinery::{
     selector::{FieldSelector, LabelSelector},
     watch::EventType,
 };
-use keepwatch_cacher::{CacheMetrics, Cacher, CacherOptions, Encodings};
+use keepwatch_cacher::{CacheMetrics, Cacher, CacherOptions};
+use keepwatch_endpoints::watch::Encodings;
 use keepwatch_storage::{
     Attributes, Backend, Inspector, Key, ListRequest, Object, Predicate, ResourcePrefix, Storage, Store,
     StoreOptions, Undecodable, Update, UpdateOptions, Version, Watch, WatchEvent, WatchRequest,
@@ -45,9 +46,9 @@ const SMALL_POD_BYTES: usize = 1000;
 const NAMESPACES: usize = 100;
 const SEED: u64 = 3;
 const PODS: &str = "/pods/";
-/// For how long a cost is measured at the least where it is measured by repeating: CPU time comes in steps of 10 ms.
+/// How long a repeated measurement takes at least, because CPU time comes in steps of 10 ms.
 const MEASURED_MIN: Duration = Duration::from_secs(1);
-/// In how many shares a cost is measured where noise matters. The cheapest is reported: what else the machine does can
+/// How many times a cost is measured where noise matters. The lowest is reported, because other load on the machine can
 /// only add to it.
 const SHARES: usize = 5;
 
@@ -127,7 +128,7 @@ impl Cost {
 }
 
 fn cpu() -> Duration {
-    let stat = fs::read_to_string("/proc/self/stat").expect("Linux tells");
+    let stat = fs::read_to_string("/proc/self/stat").expect("Linux has it");
     let after_name = stat.rsplit(')').next().expect("the name ends");
     // User and system time, in hundredths of a second.
     let times = after_name.split_whitespace().skip(11).take(2);
@@ -135,7 +136,7 @@ fn cpu() -> Duration {
 }
 
 fn resident_bytes() -> usize {
-    let statm = fs::read_to_string("/proc/self/statm").expect("Linux tells");
+    let statm = fs::read_to_string("/proc/self/statm").expect("Linux has it");
     statm.split(' ').nth(1).and_then(|pages| pages.parse::<usize>().ok()).expect("a number") * 4096
 }
 
@@ -156,7 +157,7 @@ fn gcd(a: usize, b: usize) -> usize {
     if b == 0 { a } else { gcd(b, a % b) }
 }
 
-/// Where a pod is and how it is told apart; all the rest follows from its number.
+/// A pod. Its number determines everything but its node and its app.
 #[derive(Clone, Copy)]
 struct Pod {
     number: usize,
@@ -178,7 +179,7 @@ impl Pod {
         format!("web-7d4b9c6f5-{:06}", self.number)
     }
 
-    /// As callers name it.
+    /// The path in requests.
     fn path(self) -> String {
         format!("{PODS}{}/{}", self.namespace(), self.name())
     }
@@ -192,7 +193,7 @@ impl Pod {
         ]
     }
 
-    /// What [`PodInspector`] finds.
+    /// The attributes that [`PodInspector`] finds.
     fn attributes(self) -> Attributes {
         Attributes {
             uid: Some(Random(self.number as u64).uuid().into()),
@@ -244,7 +245,7 @@ impl Pod {
         }
         write(format_args!(r#""env":[{{"name":"POD_UID","value":"{uid}"}}"#));
         let rest = self.rest_of_json(generation, is_small, &mut random);
-        // Environment fills it up, the last variable to the byte.
+        // Environment variables fill it up to the exact size.
         for variable in 0.. {
             const VARIABLE: usize = r#",{"name":"SETTING_00","value":""}"#.len();
             const TEXT: usize = 32;
@@ -292,7 +293,7 @@ impl Pod {
     }
 }
 
-/// SplitMix64: the same for the same seed everywhere.
+/// SplitMix64, which gives the same numbers for the same seed.
 struct Random(u64);
 
 impl Random {
@@ -350,12 +351,12 @@ fn prefix() -> ResourcePrefix {
     ResourcePrefix::new("/registry", "pods").expect("a fine prefix")
 }
 
-/// As it is used over the embedded store.
+/// The options over the embedded store.
 fn near() -> CacherOptions {
     CacherOptions { indexed_fields: &["spec.nodeName"], seed: Some(SEED), ..CacherOptions::default() }
 }
 
-/// A cache over a storage, filled.
+/// A cache over a storage, once it is ready.
 async fn cacher(storage: Arc<dyn Storage>, options: CacherOptions) -> Arc<Cacher> {
     let metrics = CacheMetrics::register(&prometheus::Registry::new()).expect("a fresh registry");
     let cacher = Cacher::new(storage, prefix(), Qualified::core("pods"), options, &metrics);
@@ -401,14 +402,14 @@ impl Writer {
     }
 }
 
-/// A storage with a state and events after it, which it tells when it is let.
+/// A storage with a state and later events, which are delivered when the gate opens.
 struct Prepared {
     storage: Arc<Script>,
     last: ResourceVersion,
     gate: Arc<Gate>,
 }
 
-/// How many events may be told.
+/// Limits how many events are delivered.
 #[derive(Default)]
 struct Gate {
     open_for: AtomicUsize,
@@ -437,24 +438,24 @@ impl Prepared {
         let events = (0..events).map(|at| object(at, first + at)).collect::<Vec<_>>();
         let (begin, last) = (version(first - 1), version(first - 1 + events.len()));
         let gate = Arc::<Gate>::default();
-        let told = let_through(events, Arc::clone(&gate));
-        Prepared { storage: Arc::new(Script::new(state, begin, told)), last, gate }
+        let delivered = deliver_through_gate(events, Arc::clone(&gate));
+        Prepared { storage: Arc::new(Script::new(state, begin, delivered)), last, gate }
     }
 }
 
-/// Tells as many of these as the gate is open for.
-fn let_through(events: Vec<Object>, gate: Arc<Gate>) -> Watch {
-    let (mut events, mut told) = (events.into_iter(), 0);
+/// Delivers as many of these events as the gate allows.
+fn deliver_through_gate(events: Vec<Object>, gate: Arc<Gate>) -> Watch {
+    let (mut events, mut delivered) = (events.into_iter(), 0);
     stream::poll_fn(move |context| {
-        if told == gate.open_for.load(Ordering::Acquire) {
+        if delivered == gate.open_for.load(Ordering::Acquire) {
             gate.watch.register(context.waker());
-            if told == gate.open_for.load(Ordering::Acquire) {
+            if delivered == gate.open_for.load(Ordering::Acquire) {
                 return Poll::Pending;
             }
         }
         match events.next() {
             Some(object) => {
-                told += 1;
+                delivered += 1;
                 Poll::Ready(Some(Ok(WatchEvent::Modified(object))))
             }
             None => Poll::Pending,
@@ -469,17 +470,17 @@ async fn watch(cacher: &Cacher, predicate: Predicate) -> Watch {
     cacher.watch(PODS, request).await.expect("the watch starts")
 }
 
-/// A watcher that counts, and says so each time that it has heard of another `burst` events.
+/// A watcher that counts its events and reports after each `burst` of them.
 async fn listen(cacher: &Cacher, predicate: Predicate, round: &Arc<Round>, burst: usize) {
     let (mut watch, round) = (watch(cacher, predicate).await, round.clone());
     tokio::spawn(async move {
-        let mut heard = 0;
+        let mut received = 0;
         while let Some(event) = watch.next().await {
             event.expect("nothing is lost");
-            heard += 1;
-            if heard == burst {
-                round.heard();
-                heard = 0;
+            received += 1;
+            if received == burst {
+                round.received();
+                received = 0;
             }
         }
     });
@@ -499,7 +500,7 @@ fn with_field(selector: &str) -> Predicate {
     }
 }
 
-/// Waits until the cache has taken in everything up to a revision.
+/// Waits until the cache has applied every change up to a revision.
 async fn until_reached(cacher: &Cacher, revision: ResourceVersion) {
     let path = Pod::ordinary(0).path();
     // It waits for three seconds at a time.
@@ -507,7 +508,9 @@ async fn until_reached(cacher: &Cacher, revision: ResourceVersion) {
 }
 
 fn fanout() {
-    println!("fanout: updates of one pod after the other, every watcher told of each; over store, 2 threads");
+    println!(
+        "fanout: updates of one pod after the other, each delivered to every watcher; over store, 2 threads"
+    );
     println!(
         "{:>8} {:>8} {:>14} {:>20} {:>16}",
         "burst", "watchers", "delivered/s", "CPU µs per delivery", "CPU µs per update"
@@ -600,12 +603,12 @@ fn selective() {
     );
     println!(
         "{:>8} {:>6} {:>18} {:>8} {:>18} {:>8} {:>8}",
-        "over", "told", "selector", "watchers", "CPU µs per update", "ratio", "noise"
+        "over", "to", "selector", "watchers", "CPU µs per update", "ratio", "noise"
     );
     type Select = fn(usize) -> Predicate;
     let field: Select = |n| with_field(&format!("spec.nodeName=node-{n}"));
     let label: Select = |n| with_label(&format!("app=app-{n}"));
-    for (over, told, selector, select) in [
+    for (over, recipients, selector, select) in [
         ("events", "one", "spec.nodeName=", field),
         ("events", "one", "app=", label),
         ("events", "all", "spec.nodeName=", field),
@@ -615,11 +618,11 @@ fn selective() {
     ] {
         let mut of_one = None;
         for watchers in [1, 10, 100, 1_000, 10_000, 100_000] {
-            let shares = run(1, select_among(over, told == "all", watchers, select));
+            let shares = run(1, select_among(over, recipients == "all", watchers, select));
             let (each, noise) = cheapest(shares);
             let ratio = each / *of_one.get_or_insert(each);
             println!(
-                "{over:>8} {told:>6} {selector:>18} {watchers:>8} {each:>18.2} {ratio:>8.2} {:>7.1}%",
+                "{over:>8} {recipients:>6} {selector:>18} {watchers:>8} {each:>18.2} {ratio:>8.2} {:>7.1}%",
                 noise * 100.0
             );
         }
@@ -649,7 +652,7 @@ async fn select_among(
         for n in 0..watchers {
             listen(cacher, select(n), &round, 1).await;
         }
-        // Let each of them fall asleep.
+        // Lets each watcher reach its pending state.
         tokio::task::yield_now().await;
     };
     let mut shares = Vec::new();
@@ -1009,7 +1012,7 @@ fn encode() {
         assert!(bytes > EVENTS * WATCHERS * POD_BYTES);
         println!(
             "{threads:>8} {EVENTS:>10} {:>10} {:>14.1} {:>16.2} {:>10.0}",
-            encodings.made(),
+            encodings.encoded(),
             cost.cpu_us(EVENTS * WATCHERS) * 1e3,
             cost.cpu_us(EVENTS),
             cost.per_second(EVENTS * WATCHERS)

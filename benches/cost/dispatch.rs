@@ -1,7 +1,7 @@
-//! One update on its way through the watch cache: from storage's watch to every watcher that wants to hear of it.
+//! The way of one update through the watch cache: from storage's watch to every watcher that wants it.
 //!
-//! The storage is a script, so that what is counted is the cache's and its readers' alone. Each watcher is a task of its
-//! own, and an update follows when all have heard of the one before.
+//! The storage is a script, so that only the instructions of the cache and its watchers are counted. Each watcher is a
+//! task, and an update follows when all watchers have received the one before.
 
 use crate::{
     Ready, objects,
@@ -29,11 +29,11 @@ const WATCHERS: usize = 1000;
 const EVENTS_UNDER_WAY: usize = 1;
 
 pub(crate) fn to_one(runtime: &Runtime, times: usize) -> Ready<'_> {
-    told_to(runtime, times, iter::once(Predicate::everything()), 1)
+    dispatch_to(runtime, times, iter::once(Predicate::everything()), 1)
 }
 
 pub(crate) fn to_all(runtime: &Runtime, times: usize) -> Ready<'_> {
-    told_to(runtime, times, iter::repeat_n(Predicate::everything(), WATCHERS), WATCHERS)
+    dispatch_to(runtime, times, iter::repeat_n(Predicate::everything(), WATCHERS), WATCHERS)
 }
 
 /// Each watcher follows the pods of a node, as a kubelet does. All pods are on the node of the first.
@@ -43,11 +43,11 @@ pub(crate) fn to_one_of_many(runtime: &Runtime, times: usize) -> Ready<'_> {
         let fields = FieldSelector::parse(&selector).expect("a fine selector");
         Predicate { labels: LabelSelector::everything(), fields }
     };
-    told_to(runtime, times, (0..WATCHERS).map(of_node), 1)
+    dispatch_to(runtime, times, (0..WATCHERS).map(of_node), 1)
 }
 
-/// Updates that are told to watchers with these predicates; `due` of them want to hear of each.
-fn told_to(
+/// Updates that are dispatched to watchers with these predicates; `due` of them want each update.
+fn dispatch_to(
     runtime: &Runtime,
     times: usize,
     watchers: impl Iterator<Item = Predicate>,
@@ -56,22 +56,22 @@ fn told_to(
     let pods = Pods::prepare(runtime);
     let mut updates = pods.changes(times).into_iter();
     let round = Arc::new(Round::default());
-    let (mut tell, cache) = runtime.block_on(async {
-        let (tell, told) = mpsc::channel(EVENTS_UNDER_WAY);
-        let told = told.map(|object| Ok(WatchEvent::Modified(object))).boxed();
-        let cache = cache(Script::new(pods.state(), version(PODS), told)).await;
+    let (mut sender, cache) = runtime.block_on(async {
+        let (sender, events) = mpsc::channel(EVENTS_UNDER_WAY);
+        let events = events.map(|object| Ok(WatchEvent::Modified(object))).boxed();
+        let cache = cache(Script::new(pods.state(), version(PODS), events)).await;
         for predicate in watchers {
-            listen(&cache, predicate, &round).await;
+            add_watcher(&cache, predicate, &round).await;
         }
-        (tell, cache)
+        (sender, cache)
     });
     Box::new(move |times| {
-        // It ends its watches when it is dropped.
-        let _follows = &cache;
+        // The cache ends its watches when it is dropped.
+        let _cache = &cache;
         runtime.block_on(async {
             for update in updates.by_ref().take(times) {
                 round.begin(due);
-                tell.try_send(update).expect("the one before was taken");
+                sender.try_send(update).expect("the one before was taken");
                 round.over.notified().await;
             }
         });
@@ -88,7 +88,7 @@ async fn cache(storage: Script) -> Cacher {
     cache
 }
 
-async fn listen(cache: &Cacher, predicate: Predicate, round: &Arc<Round>) {
+async fn add_watcher(cache: &Cacher, predicate: Predicate, round: &Arc<Round>) {
     let start = WatchStart::Changes { position: Position::Any };
     let request = WatchRequest { predicate, ..WatchRequest::from(start) };
     let mut watch = cache.watch("/pods/", request).await.expect("the cache is ready");
@@ -96,10 +96,10 @@ async fn listen(cache: &Cacher, predicate: Predicate, round: &Arc<Round>) {
     tokio::spawn(async move {
         while let Some(event) = watch.next().await {
             event.expect("nothing is lost");
-            round.heard();
+            round.received();
         }
     });
-    // Let it fall asleep.
+    // Lets the watcher reach its pending state.
     tokio::task::yield_now().await;
 }
 
@@ -119,12 +119,12 @@ impl Pods {
         Self(found.collect())
     }
 
-    /// Each of them once.
+    /// Each pod once.
     fn state(&self) -> Vec<Object> {
         (0..self.0.len()).map(|number| self.object(number)).collect()
     }
 
-    /// So many changes that follow the state: of one pod after the other.
+    /// This many changes after the state, of one pod after the other.
     pub(crate) fn changes(&self, count: usize) -> Vec<Object> {
         (self.0.len()..).take(count).map(|number| self.object(number)).collect()
     }

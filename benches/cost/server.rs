@@ -3,7 +3,7 @@
 use crate::objects;
 use bytes::Bytes;
 use keepwatch_apimachinery::{meta::Qualified, status::Status};
-use keepwatch_cacher::{CacheMetrics, Cacher, CacherOptions, Metered, StorageMetrics};
+use keepwatch_cacher::{CacheMetrics, Cacher, CacherOptions};
 use keepwatch_endpoints::{
     negotiation::Form,
     render::{IncludeObject, Renderer},
@@ -16,7 +16,10 @@ use keepwatch_registry::{
     rest::Target,
     strategy::Requester,
 };
-use keepwatch_storage::{Backend, ResourcePrefix, Storage, Store, StoreOptions};
+use keepwatch_storage::{
+    Backend, ResourcePrefix, Storage, Store, StoreOptions,
+    metrics::{MeteredStorage, StorageMetrics},
+};
 use keepwatch_storage_embedded::{Embedded, EmbeddedOptions};
 use std::{
     net::{IpAddr, Ipv4Addr},
@@ -40,7 +43,7 @@ pub(crate) async fn registry() -> Registry {
         let prefix = ResourcePrefix::new("/registry", resource.storage.unwrap_or(resource.plural));
         let prefix = prefix.expect("the names of resources can be keys");
         let store = Store::new(Arc::clone(&backend), StoreOptions::new(prefix.clone(), inspector));
-        let store: Arc<dyn Storage> = Arc::new(Metered::new(Arc::new(store), what, &storage_metrics));
+        let store: Arc<dyn Storage> = Arc::new(MeteredStorage::new(Arc::new(store), what, &storage_metrics));
         if resource.plural == "events" {
             return store;
         }

@@ -1,56 +1,56 @@
-//! Which watcher is due for a bookmark when: about every minute, and shortly before its watch ends.
+//! When each watcher is due for a bookmark: about every minute, and shortly before its watch ends.
 //!
-//! Plain data. Kept true: a watcher that wants bookmarks stands here once and knows for when, or not at all when its
-//! deadline is so near that none would help; one that is gone was removed.
+//! Plain data. Kept true: a watcher that wants bookmarks is scheduled once and knows the time, or is not scheduled when
+//! its deadline is so near that a bookmark would not help; a removed watcher is not scheduled.
 
 use crate::watcher::Watcher;
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 use tokio::time::Instant;
 
-/// How often a watcher is told how far it is.
+/// How often a watcher gets a bookmark.
 const BOOKMARK_INTERVAL: Duration = Duration::from_secs(60);
-/// How long before the end of a watch its last bookmark comes, so that its client can resume from there.
-const BEFORE_DEADLINE: Duration = Duration::from_secs(2);
-/// How wide a bucket is: bookmarks may come later by this.
-const RESOLUTION: Duration = Duration::from_secs(1);
+/// The time between the last bookmark and the end of the watch, so that the client can resume from it.
+const LAST_BEFORE_DEADLINE: Duration = Duration::from_secs(2);
+/// The width of a bucket. Bookmarks may come later by this.
+const BUCKET_WIDTH: Duration = Duration::from_secs(1);
 
 #[derive(Default)]
 pub(crate) struct Bookmarks {
-    /// By when they are due, and the watcher's number.
+    /// The watchers by the time of their bookmark and by their number.
     due: BTreeMap<(Instant, u64), Arc<Watcher>>,
 }
 
 impl Bookmarks {
-    /// Files a watcher for its next bookmark.
+    /// Schedules the next bookmark of a watcher.
     pub(crate) fn schedule(&mut self, watcher: &Arc<Watcher>, now: Instant) {
         let mut at = now + BOOKMARK_INTERVAL;
         if let Some(deadline) = watcher.deadline {
-            match deadline.checked_sub(BEFORE_DEADLINE).filter(|last| *last > now) {
+            match deadline.checked_sub(LAST_BEFORE_DEADLINE).filter(|last| *last > now) {
                 Some(last) => at = at.min(last),
                 None => return *watcher.bookmark_due.lock() = None,
             }
         }
-        // Together with others, if that is not much later.
-        if let Some(((others, _), _)) = self.due.range((at, 0)..(at + RESOLUTION, 0)).next() {
-            at = *others;
+        // Joins the bucket of other watchers if that is not much later.
+        if let Some(((bucket, _), _)) = self.due.range((at, 0)..(at + BUCKET_WIDTH, 0)).next() {
+            at = *bucket;
         }
         *watcher.bookmark_due.lock() = Some(at);
         self.due.insert((at, watcher.number), watcher.clone());
     }
 
-    /// Forgets a watcher.
+    /// Removes a watcher.
     pub(crate) fn remove(&mut self, watcher: &Watcher) {
         if let Some(at) = watcher.bookmark_due.lock().take() {
             self.due.remove(&(at, watcher.number));
         }
     }
 
-    /// When the next bookmark is due.
+    /// The time of the next bookmark.
     pub(crate) fn next(&self) -> Option<Instant> {
         self.due.keys().next().map(|(at, _)| *at)
     }
 
-    /// Takes out the watchers that are due.
+    /// Removes the watchers that are due, and returns them.
     pub(crate) fn take_due(&mut self, now: Instant) -> Vec<Arc<Watcher>> {
         let later = self.due.split_off(&(now, u64::MAX));
         std::mem::replace(&mut self.due, later).into_values().collect()
@@ -64,35 +64,35 @@ mod tests {
     use crate::{
         history::{FRESH_DURATION_MIN, Limits},
         state::State,
-        watcher::Start,
+        watcher::WatchPosition,
     };
     use keepwatch_storage::{Key, Predicate, Scope};
 
-    /// Watchers that come at some time, and when they are due.
-    struct Watch {
+    /// Watchers that start at a given time, and the times at which they are due.
+    struct TestWatchers {
         bookmarks: Bookmarks,
         state: State,
-        begun: Instant,
+        start: Instant,
     }
 
-    impl Watch {
+    impl TestWatchers {
         fn new() -> Self {
-            let begun = Instant::now();
-            let state = State::new(&[], Limits::new(FRESH_DURATION_MIN, usize::MAX), begun);
-            Self { bookmarks: Bookmarks::default(), state, begun }
+            let start = Instant::now();
+            let state = State::new(&[], Limits::new(FRESH_DURATION_MIN, usize::MAX), start);
+            Self { bookmarks: Bookmarks::default(), state, start }
         }
 
         fn at(&self, seconds: f64) -> Instant {
-            self.begun + Duration::from_secs_f64(seconds)
+            self.start + Duration::from_secs_f64(seconds)
         }
 
-        /// A watcher that comes at one second and ends at another.
+        /// Adds a watcher that starts at one second and ends at another.
         fn add(&mut self, now: f64, deadline: Option<f64>) -> Arc<Watcher> {
             let scope = Scope::Children(Key::from_backend("/r/pods/"));
-            let start = Start::After(self.state.revision);
+            let position = WatchPosition::After(self.state.revision);
             let deadline = deadline.map(|seconds| self.at(seconds));
             let (watcher, _) =
-                Watcher::add(&mut self.state, scope, Predicate::everything(), start, deadline, true);
+                Watcher::add(&mut self.state, scope, Predicate::everything(), position, deadline, true);
             self.state.watchers.remove(&watcher);
             self.bookmarks.schedule(&watcher, self.at(now));
             watcher
@@ -100,10 +100,10 @@ mod tests {
 
         /// The second at which the next bookmark is due.
         fn next(&self) -> Option<f64> {
-            self.bookmarks.next().map(|next| (next - self.begun).as_secs_f64())
+            self.bookmarks.next().map(|next| (next - self.start).as_secs_f64())
         }
 
-        /// Sends bookmarks as they become due, and tells when that was.
+        /// Sends bookmarks as they become due, and returns the seconds at which they were.
         fn send_all(&mut self, until: f64) -> Vec<f64> {
             let mut sent = Vec::new();
             while let Some(next) = self.next().filter(|next| *next <= until) {
@@ -129,44 +129,44 @@ mod tests {
             (Some(63.0), &[60.0, 61.0]),
             (Some(200.0), &[60.0, 120.0, 180.0, 198.0]),
         ] {
-            let mut watch = Watch::new();
-            let _watcher = watch.add(0.0, deadline);
-            assert_eq!(watch.send_all(250.0), sent, "until {deadline:?}");
+            let mut watchers = TestWatchers::new();
+            let _watcher = watchers.add(0.0, deadline);
+            assert_eq!(watchers.send_all(250.0), sent, "until {deadline:?}");
         }
     }
 
     #[test]
     fn a_deadline_that_has_passed_needs_no_bookmark() {
-        let mut watch = Watch::new();
-        let _watcher = watch.add(10.0, Some(5.0));
-        assert_eq!(watch.next(), None);
+        let mut watchers = TestWatchers::new();
+        let _watcher = watchers.add(10.0, Some(5.0));
+        assert_eq!(watchers.next(), None);
     }
 
     #[test]
-    fn watchers_of_one_second_are_due_together_and_none_is_due_early() {
-        let mut watch = Watch::new();
+    fn watchers_of_one_second_are_due_together_and_none_too_early() {
+        let mut watchers = TestWatchers::new();
         let _watchers =
             [(0.9, 60.9), (0.0, 60.9), (0.5, 60.9), (1.0, 60.9), (1.95, 60.9)].map(|(now, due)| {
-                let watcher = watch.add(now, None);
-                assert_eq!(watch.next(), Some(due));
+                let watcher = watchers.add(now, None);
+                assert_eq!(watchers.next(), Some(due));
                 watcher
             });
-        assert_eq!(watch.bookmarks.take_due(watch.at(60.89)).len(), 0);
-        assert_eq!(watch.bookmarks.take_due(watch.at(60.9)).len(), 3);
-        // Those that came later than the first by up to a second share the next bucket.
-        assert_eq!(watch.next(), Some(61.0));
-        assert_eq!(watch.bookmarks.take_due(watch.at(62.0)).len(), 2);
-        assert_eq!(watch.next(), None);
+        assert_eq!(watchers.bookmarks.take_due(watchers.at(60.89)).len(), 0);
+        assert_eq!(watchers.bookmarks.take_due(watchers.at(60.9)).len(), 3);
+        // Watchers that start up to a second after the first share the next bucket.
+        assert_eq!(watchers.next(), Some(61.0));
+        assert_eq!(watchers.bookmarks.take_due(watchers.at(62.0)).len(), 2);
+        assert_eq!(watchers.next(), None);
     }
 
     #[test]
-    fn a_watcher_that_is_gone_is_forgotten() {
-        let mut watch = Watch::new();
-        let watcher = watch.add(0.0, None);
-        watch.send_all(100.0);
-        watch.bookmarks.remove(&watcher);
-        watch.bookmarks.remove(&watcher);
-        assert_eq!(watch.next(), None);
+    fn a_removed_watcher_is_due_for_no_bookmark() {
+        let mut watchers = TestWatchers::new();
+        let watcher = watchers.add(0.0, None);
+        watchers.send_all(100.0);
+        watchers.bookmarks.remove(&watcher);
+        watchers.bookmarks.remove(&watcher);
+        assert_eq!(watchers.next(), None);
         assert_eq!(Arc::strong_count(&watcher), 1);
     }
 }

@@ -1,13 +1,13 @@
-//! Follows storage and keeps the state up with it: list, then watch; list again only if storage says that the place
-//! where the watch would go on is gone.
+//! Follows storage and applies its changes to the state: list, then watch; relist only if storage cannot resume the
+//! watch.
 //!
-//! Kept true: changes are taken in one after the other, in the order storage tells them, and those of one revision
-//! together (storage tells them without waiting in between); the cache is ready only while the state is complete up to
-//! the revision that storage had when filling began.
+//! Kept true: changes are applied in the order in which storage delivers them, and those of one revision together
+//! (storage delivers them without waiting in between); the cache is ready only while the state is complete up to the
+//! revision that storage had before the list.
 
 use crate::{
     history::Resized,
-    shared::{Shared, Waiting},
+    shared::{Shared, WaiterGuard},
     state::{Applied, Change, State},
     store::Store,
     watcher::Wakers,
@@ -19,111 +19,111 @@ use std::{panic::AssertUnwindSafe, sync::Arc, time::Duration};
 use tokio::time::{Instant, sleep};
 
 /// How many objects are put into the store before other tasks have their turn.
-const PUT_IN_A_ROW_MAX: usize = 1024;
-/// How many changes are taken in at a time while the state is held.
-const CHANGES_AT_A_TIME_MAX: usize = 64;
-/// To how many watchers changes are offered while the state is held, one change being the least.
-const OFFERS_AT_A_TIME_MAX: usize = 4096;
-/// How long a broken watch of storage is tried again before the cache is filled anew.
-const BROKEN_WATCH_TOLERATED: Duration = Duration::from_secs(30);
-/// A watch of storage that lasts this long is a good one: whatever was wrong before it is over.
-const GOOD_WATCH_LASTS: Duration = Duration::from_secs(30);
-/// How long the clients' watches go on when the cache is about to be filled anew.
-const WATCHES_END_AFTER: Duration = Duration::from_secs(1);
-/// How long to wait before storage is tried again, at first and at last.
-const BACK_OFF_MIN: Duration = Duration::from_millis(800);
-const BACK_OFF_MAX: Duration = Duration::from_secs(30);
+const OBJECTS_BETWEEN_YIELDS: usize = 1024;
+/// How many changes are applied at a time while the state is locked.
+const BATCH_CHANGES_MAX: usize = 64;
+/// To how many watchers events are dispatched while the state is locked. At least one change is applied.
+const BATCH_DISPATCHES_MAX: usize = 4096;
+/// How long errors of the watch of storage are tolerated before the cache relists.
+const WATCH_ERRORS_TOLERATED_FOR: Duration = Duration::from_secs(30);
+/// A watch of storage that lasts this long is healthy, and errors before it do not count any more.
+const HEALTHY_WATCH_MIN: Duration = Duration::from_secs(30);
+/// How long the clients' watches continue when the cache is about to relist.
+const END_WATCHES_AFTER: Duration = Duration::from_secs(1);
+/// The shortest and the longest delay between attempts.
+const BACKOFF_MIN: Duration = Duration::from_millis(800);
+const BACKOFF_MAX: Duration = Duration::from_secs(30);
 
-/// Follows storage until the task is dropped, whatever happens.
+/// Follows storage until the task is dropped.
 pub(crate) async fn follow(shared: Arc<Shared>) {
-    let mut back_off = BackOff::default();
+    let mut backoff = Backoff::default();
     loop {
-        // What reads values is not ours, and may panic on some.
-        let why = match AssertUnwindSafe(fill_and_keep_up(&shared)).catch_unwind().await {
-            Ok(Ended::Unfilled(error)) => {
-                tracing::warn!(resource = %shared.name, %error, "the watch cache cannot be filled");
+        // The inspector of values belongs to the owner of the store, and may panic on a value.
+        let why = match AssertUnwindSafe(list_and_watch(&shared)).catch_unwind().await {
+            Ok(FeedEnd::ListFailed(error)) => {
+                tracing::warn!(resource = %shared.name, %error, "the watch cache cannot list");
                 error.to_string()
             }
-            Ok(Ended::Lost { error, was_good }) => {
-                if was_good {
-                    back_off = BackOff::default();
+            Ok(FeedEnd::WatchLost { error, was_healthy }) => {
+                if was_healthy {
+                    backoff = Backoff::default();
                 }
-                tracing::warn!(resource = %shared.name, %error, "the watch cache is filled anew");
+                tracing::warn!(resource = %shared.name, %error, "the watch cache relists");
                 error.to_string()
             }
             Err(_) => {
-                tracing::error!(resource = %shared.name, "the watch cache is filled anew after a panic");
+                tracing::error!(resource = %shared.name, "the watch cache relists after a panic");
                 "a value could not be read".to_owned()
             }
         };
         shared.state.write().ready.pending(Some(why), Instant::now());
         if shared.state.read().watchers.len() > 0 {
-            sleep(WATCHES_END_AFTER).await;
+            sleep(END_WATCHES_AFTER).await;
             shared.end_watches();
         }
-        back_off.wait(&shared).await;
+        backoff.wait(&shared).await;
     }
 }
 
-/// Why the cache has to be filled again.
-enum Ended {
-    /// It was not filled.
-    Unfilled(StorageError),
-    /// It could not keep up with storage, after a watch of it that was good or without one.
-    Lost { error: StorageError, was_good: bool },
+/// Why the cache has to relist.
+enum FeedEnd {
+    /// The list failed.
+    ListFailed(StorageError),
+    /// The watch of storage could not be resumed. `was_healthy` is set if one of its streams was.
+    WatchLost { error: StorageError, was_healthy: bool },
 }
 
-async fn fill_and_keep_up(shared: &Shared) -> Ended {
-    match fill(shared).await {
-        Ok(goal) => keep_up(shared, goal).await,
-        Err(error) => Ended::Unfilled(error),
+async fn list_and_watch(shared: &Shared) -> FeedEnd {
+    match list(shared).await {
+        Ok(target) => watch(shared, target).await,
+        Err(error) => FeedEnd::ListFailed(error),
     }
 }
 
-/// Fills the cache with a list. Returns the revision that it must reach before it is ready.
-async fn fill(shared: &Shared) -> Result<ResourceVersion, StorageError> {
-    let goal = shared.storage.current_revision().await?;
+/// Lists storage and replaces the state. Returns the revision that the cache must reach before it is ready.
+async fn list(shared: &Shared) -> Result<ResourceVersion, StorageError> {
+    let target = shared.storage.current_revision().await?;
     let list = shared.storage.get_list(&shared.prefix, ListRequest::all()).await?;
-    // Made aside: reads of single objects go on meanwhile.
+    // The new store is built before the lock is taken, so that reads of single objects continue.
     let mut store = Store::new(shared.options.indexed_fields);
     for (count, object) in list.items.into_iter().enumerate() {
         store.put(object);
-        if count % PUT_IN_A_ROW_MAX == PUT_IN_A_ROW_MAX - 1 {
+        if count % OBJECTS_BETWEEN_YIELDS == OBJECTS_BETWEEN_YIELDS - 1 {
             tokio::task::yield_now().await;
         }
     }
     shared.change(|state| {
         shared.metrics.capacity.set(state.history.capacity() as i64);
         shared.metrics.initializations.inc();
-        shared.metrics.holds(store.len(), store.bytes());
+        shared.metrics.set_objects(store.len(), store.bytes());
         state.replace(store, list.revision);
     });
-    shared.reached(list.revision);
-    Ok(goal)
+    shared.set_reached(list.revision);
+    Ok(target)
 }
 
-/// Watches storage until that is no longer possible. Returns why.
-async fn keep_up(shared: &Shared, goal: ResourceVersion) -> Ended {
-    let (mut broken_since, mut was_good) = (None, false);
-    let mut back_off = BackOff::default();
-    // Until the goal is reached, storage is asked how far it is.
-    let mut filling = Some((goal, shared.waiting()));
+/// Watches storage, and resumes the watch as long as that is possible. Returns why it is not.
+async fn watch(shared: &Shared, target: ResourceVersion) -> FeedEnd {
+    let (mut broken_since, mut was_healthy) = (None, false);
+    let mut backoff = Backoff::default();
+    // Until the target is reached, storage is asked for progress.
+    let mut initializing = Some((target, shared.add_waiter()));
     loop {
         let position = shared.state.read().revision;
         let request = WatchRequest { progress: true, ..WatchRequest::from(WatchStart::after(position)) };
         let (error, lasted) = match shared.storage.watch(&shared.prefix, request).await {
             Ok(watch) => {
                 let begun = Instant::now();
-                (take_in(shared, watch, &mut filling).await, begun.elapsed())
+                (apply_watch(shared, watch, &mut initializing).await, begun.elapsed())
             }
             Err(error) => (Some(error), Duration::ZERO),
         };
-        was_good |= lasted >= GOOD_WATCH_LASTS;
-        if shared.state.read().revision > position || lasted >= GOOD_WATCH_LASTS {
-            (broken_since, back_off) = (None, BackOff::default());
+        was_healthy |= lasted >= HEALTHY_WATCH_MIN;
+        if shared.state.read().revision > position || lasted >= HEALTHY_WATCH_MIN {
+            (broken_since, backoff) = (None, Backoff::default());
         }
         match error {
-            // It ended without a reason, or storage cannot be reached: go on where it was.
+            // The watch ended without an error, or storage cannot be reached: resume.
             None | Some(StorageError::Unready { .. } | StorageError::Unreachable { .. }) => {}
             Some(
                 error @ (StorageError::WatchFailed(_)
@@ -131,36 +131,36 @@ async fn keep_up(shared: &Shared, goal: ResourceVersion) -> Ended {
                 | StorageError::Timeout { .. }),
             ) => {
                 let since = *broken_since.get_or_insert_with(Instant::now);
-                if since.elapsed() >= BROKEN_WATCH_TOLERATED {
-                    return Ended::Lost { error, was_good };
+                if since.elapsed() >= WATCH_ERRORS_TOLERATED_FOR {
+                    return FeedEnd::WatchLost { error, was_healthy };
                 }
             }
-            // Its place is gone, or what comes there cannot be read, now or later.
-            Some(error) => return Ended::Lost { error, was_good },
+            // Storage has compacted the position, or cannot read an event after it.
+            Some(error) => return FeedEnd::WatchLost { error, was_healthy },
         }
-        back_off.wait(shared).await;
+        backoff.wait(shared).await;
     }
 }
 
-/// Takes in what a watch of storage tells, until it ends.
-async fn take_in(
+/// Applies the events of one watch of storage until it ends.
+async fn apply_watch(
     shared: &Shared,
     mut watch: Watch,
-    filling: &mut Option<(ResourceVersion, Waiting<'_>)>,
+    initializing: &mut Option<(ResourceVersion, WaiterGuard<'_>)>,
 ) -> Option<StorageError> {
-    let mut events = Vec::with_capacity(CHANGES_AT_A_TIME_MAX);
+    let mut events = Vec::with_capacity(BATCH_CHANGES_MAX);
     let mut wakers = Wakers::default();
     let mut item = None;
     loop {
-        shared.become_ready(filling);
+        shared.become_ready(initializing);
         let mut next = match item.take() {
             Some(item) => item,
             None => watch.next().await,
         };
-        // What is there already is taken in together, and events of one revision never apart.
+        // Events that are available at once are applied together, and those of one revision always.
         let end = loop {
             match next {
-                Some(Ok(event)) if is_next_batch(&events, &event) => {
+                Some(Ok(event)) if begins_next_batch(&events, &event) => {
                     item = Some(Some(Ok(event)));
                     break None;
                 }
@@ -173,43 +173,42 @@ async fn take_in(
                 None => break None,
             }
         };
-        apply(shared, &mut events, &mut wakers);
+        apply_batch(shared, &mut events, &mut wakers);
         if let Some(end) = end {
-            shared.become_ready(filling);
+            shared.become_ready(initializing);
             return end;
         }
     }
 }
 
-fn is_next_batch(batch: &[WatchEvent], event: &WatchEvent) -> bool {
-    batch.len() >= CHANGES_AT_A_TIME_MAX
-        && batch.last().is_some_and(|last| last.revision() != event.revision())
+fn begins_next_batch(batch: &[WatchEvent], event: &WatchEvent) -> bool {
+    batch.len() >= BATCH_CHANGES_MAX && batch.last().is_some_and(|last| last.revision() != event.revision())
 }
 
-/// Takes in changes, and wakes those who wait for them when the state is let go of.
-fn apply(shared: &Shared, changes: &mut Vec<WatchEvent>, wakers: &mut Wakers) {
+/// Applies events, and wakes the waiting readers after the lock is released.
+fn apply_batch(shared: &Shared, changes: &mut Vec<WatchEvent>, wakers: &mut Wakers) {
     let mut changes = changes.drain(..).peekable();
     let now = Instant::now();
     while changes.peek().is_some() {
         let revision = shared.change(|state| {
-            let mut offered = 0;
+            let mut dispatched = 0;
             while let Some(event) = changes.next() {
                 let revision = event.revision();
-                offered += apply_one(shared, state, event, now, wakers);
-                let revision_goes_on = changes.peek().is_some_and(|next| next.revision() == revision);
-                if offered >= OFFERS_AT_A_TIME_MAX && !revision_goes_on {
+                dispatched += apply_event(shared, state, event, now, wakers);
+                let revision_continues = changes.peek().is_some_and(|next| next.revision() == revision);
+                if dispatched >= BATCH_DISPATCHES_MAX && !revision_continues {
                     break;
                 }
             }
-            shared.metrics.holds(state.store.len(), state.store.bytes());
+            shared.metrics.set_objects(state.store.len(), state.store.bytes());
             state.revision
         });
         wakers.wake();
-        shared.reached(revision);
+        shared.set_reached(revision);
     }
 }
 
-fn apply_one(
+fn apply_event(
     shared: &Shared,
     state: &mut State,
     event: WatchEvent,
@@ -221,12 +220,12 @@ fn apply_one(
         WatchEvent::Added(object) | WatchEvent::Modified(object) => Change::Put(object),
         WatchEvent::Deleted(object) => Change::Deleted { key: object.key.clone(), revision: object.revision },
         WatchEvent::Bookmark { revision, .. } => {
-            state.progress(revision);
+            state.advance(revision);
             return 0;
         }
     };
     shared.metrics.events_received.inc();
-    let Applied { resized, offered } = state.apply(change, now, wakers);
+    let Applied { resized, dispatched } = state.apply(change, now, wakers);
     match resized {
         Resized::No => {}
         Resized::Grown => shared.metrics.capacity_increases.inc(),
@@ -235,23 +234,23 @@ fn apply_one(
     if resized != Resized::No {
         shared.metrics.capacity.set(state.history.capacity() as i64);
     }
-    offered
+    dispatched
 }
 
-/// Longer and longer waits between attempts, so that storage in trouble is left in peace.
+/// An exponential backoff, which limits the load on storage in trouble.
 #[derive(Default)]
-struct BackOff {
+struct Backoff {
     attempts: u32,
 }
 
-impl BackOff {
-    /// The first time it goes on at once.
+impl Backoff {
+    /// The first retry is immediate.
     async fn wait(&mut self, shared: &Shared) {
         self.attempts += 1;
         if self.attempts == 1 {
             return tokio::task::yield_now().await;
         }
-        let longest = BACK_OFF_MIN.saturating_mul(2_u32.saturating_pow(self.attempts - 2)).min(BACK_OFF_MAX);
-        sleep(shared.jittered(longest).min(BACK_OFF_MAX)).await;
+        let wait = BACKOFF_MIN.saturating_mul(2_u32.saturating_pow(self.attempts - 2)).min(BACKOFF_MAX);
+        sleep(shared.jittered(wait).min(BACKOFF_MAX)).await;
     }
 }

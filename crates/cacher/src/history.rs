@@ -1,49 +1,51 @@
-//! Recent events of one resource, oldest first, so that a watch resumes without listing again.
+//! Recent events of one resource, oldest first, so that a watch resumes without a new list.
 //!
-//! Kept true by [`History::record`] and [`History::reset`] alone: revisions never fall (and rise, but for what etcd
-//! deletes together); an event leaves only at the old end; at most `capacity` events are kept, and at most
-//! `bytes_max` bytes of values that nobody else needs, the newest event aside.
+//! Kept true by [`History::record`] and [`History::reset`] alone: revisions never decrease (two events have the same
+//! one only when etcd deletes several objects together); events are removed only at the old end; the history has at
+//! most `capacity` events, and at most `bytes_max` bytes of old values unless there is only one event.
 //!
-//! Resuming after `r` needs every event after `r`; once one of them is gone the answer is [`TooOld`].
-//! Not here: current objects (`store`), who is listening (`interest`).
+//! Resuming after `r` needs every event after `r`. Once one of them has been removed, the answer is [`TooOld`]. Not
+//! here: current objects (`store`) and watchers (`watcher_index`).
 
-use crate::kept::Kept;
+use crate::delta::HistoryObject;
 use keepwatch_apimachinery::ResourceVersion;
 use keepwatch_storage::{Key, Object, OldObject, PastChange, Predicate, WatchEvent, WeakObject};
 use parking_lot::Mutex;
 use std::{collections::VecDeque, sync::Arc, time::Duration};
 use tokio::time::Instant;
 
-/// Fewer events are never made room for.
+/// The minimum capacity.
 const LOWER_BOUND_EVENTS: usize = 100;
-/// More events are not kept, for a fresh duration of up to [`FRESH_DURATION_MIN`].
+/// The maximum capacity for a fresh duration of up to [`FRESH_DURATION_MIN`].
 const UPPER_BOUND_EVENTS: usize = 102_400;
-/// How often the upper bound is doubled at the most for a longer fresh duration.
+/// How many times the maximum capacity is doubled at most for a longer fresh duration.
 const UPPER_BOUND_DOUBLINGS_MAX: u32 = 14;
-/// The shortest time that events are to be kept for, if there is room for them.
+/// How long events are kept at least, if there is room for them.
 pub(crate) const FRESH_DURATION_MIN: Duration = Duration::from_secs(75);
-/// What an event costs beside the old value: itself, its place, and what is kept of an object that is not whole.
+/// The size of an event without the old value: the event, its entry in the history, and the delta of the object.
 const EVENT_BYTES: usize = 480;
 
-/// One change, with what was before it.
+/// One change of an object, with the version before it.
 pub(crate) struct Event {
     pub(crate) revision: ResourceVersion,
-    /// Absent if it was created, or was not read.
-    old: Option<Arc<Kept>>,
-    /// Whether there was an object before that was not read. Who sees everything can do without it.
+    /// Absent if the object was created, or if its old version was not read.
+    old: Option<Arc<HistoryObject>>,
+    /// Whether there was an old version that was not read. A watcher without a selector does not need it.
     is_old_unread: bool,
-    /// Absent if it was deleted.
-    new: Option<Arc<Kept>>,
-    /// The old object with this event's revision: how its going out of sight is told. Made once for all who still have it.
-    gone: Mutex<WeakObject>,
+    /// Absent if the object was deleted.
+    new: Option<Arc<HistoryObject>>,
+    /// The old version with this event's revision, which a DELETED event carries. It is shared by all watchers that
+    /// still hold it.
+    deleted: Mutex<WeakObject>,
     arrived: Instant,
-    /// What keeping it costs: the new object is current, or the next event's old one.
+    /// How many bytes this event adds to the history. The new version is counted later, as the old version of the next
+    /// event.
     bytes: usize,
 }
 
 impl Event {
-    /// A change that was read from storage's history; none if it has no object.
-    pub(crate) fn past(change: PastChange) -> Option<Self> {
+    /// An event from storage's history. There is none if the change has neither an old object nor a new one.
+    pub(crate) fn from_past_change(change: PastChange) -> Option<Self> {
         let PastChange { revision, old, new } = change;
         let (old, is_old_unread) = match old {
             OldObject::Absent => (None, false),
@@ -53,19 +55,19 @@ impl Event {
         if old.is_none() && new.is_none() {
             return None;
         }
-        let [old, new] = [old, new].map(|object| Some(Arc::new(Kept::new(object?, None))));
-        let (gone, arrived) = (Mutex::default(), Instant::now());
-        Some(Self { revision, old, is_old_unread, new, gone, arrived, bytes: 0 })
+        let [old, new] = [old, new].map(|object| Some(Arc::new(HistoryObject::new(object?, None))));
+        let (deleted, arrived) = (Mutex::default(), Instant::now());
+        Some(Self { revision, old, is_old_unread, new, deleted, arrived, bytes: 0 })
     }
 
-    /// Where the object is stored.
+    /// The key of the object.
     pub(crate) fn key(&self) -> &Key {
         let either = self.new.as_ref().or(self.old.as_ref());
         &either.expect("checked when it was recorded").key
     }
 
-    /// How many bytes the object's value had before the event, if it was that of an earlier state.
-    pub(crate) fn bytes_at(&self, revision: ResourceVersion) -> usize {
+    /// The size of the object's value before the event, if that version existed at `revision`.
+    pub(crate) fn old_value_bytes_at(&self, revision: ResourceVersion) -> usize {
         self.old.as_ref().filter(|old| old.revision <= revision).map_or(0, |old| old.value_bytes)
     }
 
@@ -74,29 +76,29 @@ impl Event {
         self.old.as_ref().map(|old| old.object())
     }
 
-    /// What a watcher is told who sees only what `predicate` lets pass.
-    pub(crate) fn seen_through(&self, predicate: &Predicate) -> Option<WatchEvent> {
-        let sees = |kept: &&Arc<Kept>| kept.matches(predicate);
+    /// The event that a watcher with this predicate receives, if any.
+    pub(crate) fn watch_event(&self, predicate: &Predicate) -> Option<WatchEvent> {
+        let sees = |object: &&Arc<HistoryObject>| object.matches(predicate);
         match (self.old.as_ref().filter(sees), self.new.as_ref().filter(sees)) {
             (None, None) => None,
             (None, Some(new)) if self.is_old_unread => Some(WatchEvent::Modified(new.object())),
             (None, Some(new)) => Some(WatchEvent::Added(new.object())),
             (Some(_), Some(new)) => Some(WatchEvent::Modified(new.object())),
-            (Some(old), None) => Some(WatchEvent::Deleted(self.gone(old))),
+            (Some(old), None) => Some(WatchEvent::Deleted(self.deleted_object(old))),
         }
     }
 
-    fn gone(&self, old: &Kept) -> Object {
-        let mut made = self.gone.lock();
-        made.upgrade().unwrap_or_else(|| {
-            let gone = old.object().at(self.revision);
-            *made = gone.downgrade();
-            gone
+    fn deleted_object(&self, old: &HistoryObject) -> Object {
+        let mut cached = self.deleted.lock();
+        cached.upgrade().unwrap_or_else(|| {
+            let deleted = old.object().at(self.revision);
+            *cached = deleted.downgrade();
+            deleted
         })
     }
 }
 
-/// How much history is kept.
+/// How many events the history holds.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Limits {
     pub(crate) fresh: Duration,
@@ -106,7 +108,7 @@ pub(crate) struct Limits {
 }
 
 impl Limits {
-    /// Those for events that are to be kept for `fresh`, or [`FRESH_DURATION_MIN`] if that is longer.
+    /// The limits for events that are kept for `fresh`, or for [`FRESH_DURATION_MIN`] if that is longer.
     pub(crate) fn new(fresh: Duration, bytes_max: usize) -> Self {
         let fresh = fresh.max(FRESH_DURATION_MIN);
         let mut doublings = 0;
@@ -117,7 +119,7 @@ impl Limits {
     }
 }
 
-/// A position is older than the history. This is the oldest one that is not.
+/// A position is older than the history. The field is the oldest position that is not.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct TooOld(pub(crate) ResourceVersion);
 
@@ -134,7 +136,7 @@ pub(crate) struct History {
     limits: Limits,
     capacity: usize,
     bytes: usize,
-    /// Every event after this revision is here.
+    /// The history has every event after this revision.
     begins_after: ResourceVersion,
 }
 
@@ -143,8 +145,8 @@ impl History {
         Self { events: VecDeque::new(), limits, capacity: limits.lower, bytes: 0, begins_after }
     }
 
-    /// Forgets all events: the next ones come after this revision, and what was between is not known.
-    /// Returns them: dropping many takes a while.
+    /// Removes all events, because those between the old history and this revision are not known. Returns them, because
+    /// dropping many of them takes a while.
     pub(crate) fn reset(&mut self, begins_after: ResourceVersion) -> VecDeque<Arc<Event>> {
         self.bytes = 0;
         self.begins_after = begins_after;
@@ -155,12 +157,12 @@ impl History {
         self.capacity
     }
 
-    /// The oldest revision after which a watch can begin.
+    /// The oldest revision after which a watch can start.
     pub(crate) fn begins_after(&self) -> ResourceVersion {
         self.begins_after
     }
 
-    /// Adds the newest event, forgetting old ones where that is needed.
+    /// Adds the newest event, and removes old ones if there is no room.
     ///
     /// # Panics
     /// If there is neither an old object nor a new one.
@@ -174,10 +176,11 @@ impl History {
         assert!(old.is_some() || new.is_some(), "an event is about an object");
         let resized = self.resize(arrived);
         while self.events.len() >= self.capacity {
-            self.forget_oldest();
+            self.remove_oldest();
         }
-        let old = old.map(|old| self.kept(&old).unwrap_or_else(|| Arc::new(Kept::new(old, None))));
-        let new = new.map(|new| Arc::new(Kept::new(new, old.as_deref())));
+        let old =
+            old.map(|old| self.find_version(&old).unwrap_or_else(|| Arc::new(HistoryObject::new(old, None))));
+        let new = new.map(|new| Arc::new(HistoryObject::new(new, old.as_deref())));
         if let (Some(old), Some(new)) = (&old, &new) {
             old.supersede(new);
         }
@@ -187,26 +190,26 @@ impl History {
             old,
             is_old_unread: false,
             new,
-            gone: Mutex::default(),
+            deleted: Mutex::default(),
             arrived,
             bytes,
         });
         self.bytes += bytes;
         self.events.push_back(Arc::clone(&event));
         while self.bytes > self.limits.bytes_max && self.events.len() > 1 {
-            self.forget_oldest();
+            self.remove_oldest();
         }
         (event, resized)
     }
 
-    /// An object as the event keeps it that told of it first.
-    fn kept(&self, object: &Object) -> Option<Arc<Kept>> {
+    /// The version of an object that the history already has, as the new version of an earlier event.
+    fn find_version(&self, object: &Object) -> Option<Arc<HistoryObject>> {
         let begin = self.events.partition_point(|event| event.revision < object.revision);
-        let mut its = self.events.range(begin..).take_while(|event| event.revision == object.revision);
-        its.find_map(|event| event.new.as_ref().filter(|new| new.is(object)).cloned())
+        let mut events = self.events.range(begin..).take_while(|event| event.revision == object.revision);
+        events.find_map(|event| event.new.as_ref().filter(|new| new.is(object)).cloned())
     }
 
-    /// A full history grows while its oldest event is still fresh, and shrinks when most are not.
+    /// A full history grows while its oldest event is fresh, and shrinks when most of its events are not.
     fn resize(&mut self, now: Instant) -> Resized {
         if self.events.len() < self.capacity {
             return Resized::No;
@@ -224,7 +227,7 @@ impl History {
             let resized = if shrunk < self.capacity { Resized::Shrunk } else { Resized::No };
             self.capacity = shrunk;
             while self.events.len() > self.capacity {
-                self.forget_oldest();
+                self.remove_oldest();
             }
             self.events.shrink_to(self.capacity);
             return resized;
@@ -232,16 +235,16 @@ impl History {
         Resized::No
     }
 
-    fn forget_oldest(&mut self) {
+    fn remove_oldest(&mut self) {
         if let Some(oldest) = self.events.pop_front() {
             self.bytes -= oldest.bytes;
-            // If the next one has the same revision, nobody may begin between the two.
+            // If the next event has the same revision, no watch may start between the two.
             self.begins_after = oldest.revision;
         }
     }
 
-    /// Whether a watch can begin after a revision.
-    pub(crate) fn reaches(&self, revision: ResourceVersion) -> Result<(), TooOld> {
+    /// Whether the history has every event after a revision.
+    pub(crate) fn check_reaches(&self, revision: ResourceVersion) -> Result<(), TooOld> {
         if revision < self.begins_after { Err(TooOld(self.begins_after)) } else { Ok(()) }
     }
 
@@ -250,7 +253,7 @@ impl History {
         &self,
         revision: ResourceVersion,
     ) -> Result<impl DoubleEndedIterator<Item = &Arc<Event>>, TooOld> {
-        self.reaches(revision)?;
+        self.check_reaches(revision)?;
         let begin = self.events.partition_point(|event| event.revision <= revision);
         Ok(self.events.range(begin..))
     }
@@ -262,7 +265,7 @@ mod tests {
     use keepwatch_storage::{Attributes, Key, Version};
     use proptest::{collection::vec, prelude::*};
 
-    /// Kept for the shortest time there is.
+    /// The shortest time for which events are kept.
     const F: Duration = FRESH_DURATION_MIN;
 
     fn version(number: u64) -> ResourceVersion {
@@ -275,27 +278,28 @@ mod tests {
         Version { key, value, revision: version(revision), attributes }.into()
     }
 
-    /// Records an update at this revision, whose old value has so many bytes.
+    /// Records an update at this revision, whose old value has this many bytes.
     fn update(history: &mut History, revision: u64, old_bytes: usize, arrived: Instant) -> Resized {
         let (old, new) = (object(revision - 1, old_bytes), object(revision, 0));
         history.record(version(revision), Some(old), Some(new), arrived).1
     }
 
-    fn within(lower: usize, upper: usize) -> Limits {
+    fn capacity_limits(lower: usize, upper: usize) -> Limits {
         Limits { fresh: F, lower, upper, bytes_max: usize::MAX }
     }
 
-    /// The revisions after one, or the oldest that can be asked for.
-    fn after(history: &History, revision: u64) -> Result<Vec<u64>, u64> {
+    /// The revisions of the events after one, or the oldest position that the history reaches.
+    fn revisions_after(history: &History, revision: u64) -> Result<Vec<u64>, u64> {
         match history.after(version(revision)) {
             Ok(events) => Ok(events.map(|event| event.revision.get()).collect()),
             Err(TooOld(oldest)) => Err(oldest.get()),
         }
     }
 
-    /// Pushes one event more than fit, so far apart. What becomes of the capacity, and which events are left of 1 to 9?
+    /// Records one event more than fits, at this distance in time. Checks the new capacity, and which of the events 1
+    /// to 9 are left.
     fn check_spacing(capacity: usize, spacing: Duration, resized: Resized, left: (usize, &[u64])) {
-        let mut history = History::new(version(10), within(4, 16));
+        let mut history = History::new(version(10), capacity_limits(4, 16));
         history.capacity = capacity;
         let mut now = Instant::now();
         for revision in 11..11 + capacity as u64 {
@@ -313,17 +317,17 @@ mod tests {
     }
 
     #[test]
-    fn a_full_history_whose_oldest_event_is_no_longer_fresh_lets_go_of_it() {
+    fn a_full_history_removes_its_oldest_event_when_that_is_no_longer_fresh() {
         check_spacing(8, F / 8, Resized::No, (8, &[2, 3, 4, 5, 6, 7, 8, 9]));
     }
 
     #[test]
-    fn a_full_history_shrinks_when_only_a_quarter_of_it_is_fresh() {
+    fn a_full_history_shrinks_when_only_a_quarter_of_its_events_is_fresh() {
         check_spacing(8, F / 2 + Duration::from_secs(1), Resized::Shrunk, (4, &[6, 7, 8, 9]));
     }
 
     #[test]
-    fn the_capacity_stays_within_its_bounds() {
+    fn the_capacity_stays_within_its_limits() {
         check_spacing(
             16,
             F / 100,
@@ -334,14 +338,14 @@ mod tests {
     }
 
     #[test]
-    fn a_history_begins_small() {
+    fn a_history_starts_with_the_minimum_capacity() {
         let limits = Limits::new(F, usize::MAX);
         assert_eq!(History::new(version(1), limits).capacity(), 100);
         assert_eq!((limits.lower, limits.upper, limits.fresh), (100, 102_400, F));
     }
 
     #[test]
-    fn to_keep_events_longer_more_of_them_may_be_kept() {
+    fn a_longer_fresh_duration_raises_the_maximum_capacity() {
         for (seconds, kept_seconds, times) in [
             (0, 75, 1),
             (75, 75, 1),
@@ -359,83 +363,96 @@ mod tests {
     }
 
     #[test]
-    fn until_something_is_forgotten_a_watch_can_begin_where_the_list_was_read() {
-        let mut history = History::new(version(1), within(4, 4));
+    fn until_an_event_is_removed_a_watch_can_start_at_the_listed_revision() {
+        let mut history = History::new(version(1), capacity_limits(4, 4));
         history.reset(version(10));
-        assert_eq!((after(&history, 10), after(&history, 9)), (Ok(vec![]), Err(10)));
+        assert_eq!((revisions_after(&history, 10), revisions_after(&history, 9)), (Ok(vec![]), Err(10)));
         for revision in 15..=17 {
             update(&mut history, revision, 0, Instant::now());
         }
-        assert_eq!((after(&history, 10), after(&history, 9)), (Ok(vec![15, 16, 17]), Err(10)));
-        assert_eq!(after(&history, 16), Ok(vec![17]));
-        assert_eq!((after(&history, 17), after(&history, 1000)), (Ok(vec![]), Ok(vec![])));
+        assert_eq!(
+            (revisions_after(&history, 10), revisions_after(&history, 9)),
+            (Ok(vec![15, 16, 17]), Err(10))
+        );
+        assert_eq!(revisions_after(&history, 16), Ok(vec![17]));
+        assert_eq!(
+            (revisions_after(&history, 17), revisions_after(&history, 1000)),
+            (Ok(vec![]), Ok(vec![]))
+        );
     }
 
     #[test]
-    fn when_something_is_forgotten_a_watch_can_begin_right_after_it() {
-        let mut history = History::new(version(10), within(4, 4));
+    fn after_an_event_is_removed_a_watch_can_start_right_after_it() {
+        let mut history = History::new(version(10), capacity_limits(4, 4));
         for revision in 11..=16 {
             update(&mut history, revision, 0, Instant::now());
         }
-        assert_eq!((after(&history, 12), after(&history, 11)), (Ok(vec![13, 14, 15, 16]), Err(12)));
+        assert_eq!(
+            (revisions_after(&history, 12), revisions_after(&history, 11)),
+            (Ok(vec![13, 14, 15, 16]), Err(12))
+        );
         history.reset(version(20));
-        assert_eq!((after(&history, 20), after(&history, 19)), (Ok(vec![]), Err(20)));
+        assert_eq!((revisions_after(&history, 20), revisions_after(&history, 19)), (Ok(vec![]), Err(20)));
     }
 
     #[test]
-    fn between_the_event_that_was_forgotten_and_the_next_any_revision_will_do() {
-        let mut history = History::new(version(10), within(2, 2));
+    fn a_watch_can_start_at_any_revision_between_the_removed_event_and_the_next() {
+        let mut history = History::new(version(10), capacity_limits(2, 2));
         for revision in [11, 20, 30] {
             update(&mut history, revision, 0, Instant::now());
         }
-        assert_eq!(after(&history, 10), Err(11));
+        assert_eq!(revisions_after(&history, 10), Err(11));
         for revision in 11..20 {
-            assert_eq!(after(&history, revision), Ok(vec![20, 30]), "{revision}");
+            assert_eq!(revisions_after(&history, revision), Ok(vec![20, 30]), "{revision}");
         }
     }
 
     #[test]
-    fn nobody_begins_between_two_events_of_one_revision() {
-        let mut history = History::new(version(10), within(2, 2));
+    fn no_watch_starts_between_two_events_of_one_revision() {
+        let mut history = History::new(version(10), capacity_limits(2, 2));
         for revision in [11, 11, 12] {
             update(&mut history, revision, 0, Instant::now());
         }
-        assert_eq!((after(&history, 10), after(&history, 11)), (Err(11), Ok(vec![12])));
+        assert_eq!((revisions_after(&history, 10), revisions_after(&history, 11)), (Err(11), Ok(vec![12])));
     }
 
     #[test]
-    fn old_values_are_forgotten_when_they_take_too_many_bytes() {
+    fn old_events_are_removed_when_their_values_exceed_the_byte_limit() {
         let room_for_three = 3 * (EVENT_BYTES + 1000);
-        let mut history = History::new(version(10), Limits { bytes_max: room_for_three, ..within(100, 100) });
+        let mut history =
+            History::new(version(10), Limits { bytes_max: room_for_three, ..capacity_limits(100, 100) });
         for revision in 11..=15 {
             update(&mut history, revision, 1000, Instant::now());
         }
-        assert_eq!((after(&history, 12), after(&history, 11)), (Ok(vec![13, 14, 15]), Err(12)));
+        assert_eq!(
+            (revisions_after(&history, 12), revisions_after(&history, 11)),
+            (Ok(vec![13, 14, 15]), Err(12))
+        );
         update(&mut history, 16, room_for_three, Instant::now());
-        assert_eq!((after(&history, 15), after(&history, 14)), (Ok(vec![16]), Err(15)));
+        assert_eq!((revisions_after(&history, 15), revisions_after(&history, 14)), (Ok(vec![16]), Err(15)));
     }
 
     #[test]
-    fn all_who_lose_sight_of_an_object_are_told_of_the_same_one() {
-        let mut history = History::new(version(10), within(4, 4));
+    fn all_watchers_receive_the_same_deleted_object() {
+        let mut history = History::new(version(10), capacity_limits(4, 4));
         let (event, _) = history.record(version(12), Some(object(11, 0)), None, Instant::now());
-        let told = || match event.seen_through(&Predicate::everything()) {
-            Some(WatchEvent::Deleted(gone)) => gone,
+        let delivered = || match event.watch_event(&Predicate::everything()) {
+            Some(WatchEvent::Deleted(deleted)) => deleted,
             other => panic!("{other:?}"),
         };
-        assert_eq!(told().revision, version(12));
-        assert!(told().is(&told()));
+        assert_eq!(delivered().revision, version(12));
+        assert!(delivered().is(&delivered()));
     }
 
     proptest! {
-        /// However fast events come and however large they are, those that are left are the newest, as many as may be,
-        /// and whoever asks for one that is gone hears so.
+        /// For events of any size at any distance, the history holds the newest of them, as many as its limits allow,
+        /// and an older position is reported as too old.
         #[test]
-        fn a_history_is_the_newest_part_of_all_events(
+        fn a_history_holds_the_newest_events(
             events in vec((0_u64..3, 0_u64..40, 0_usize..2000), 1..120),
             bytes_max in 0_usize..60_000,
         ) {
-            let limits = Limits { bytes_max, ..within(4, 32) };
+            let limits = Limits { bytes_max, ..capacity_limits(4, 32) };
             let mut history = History::new(version(10), limits);
             let (mut all, mut revision, mut now) = (Vec::new(), 10, Instant::now());
             for (step, seconds, bytes) in events {
@@ -455,11 +472,11 @@ mod tests {
                 let revisions = history.events.iter().map(|event| event.revision.get());
                 prop_assert!(all[all.len() - left..].iter().copied().eq(revisions));
 
-                let forgotten = all[..all.len() - left].last().copied().unwrap_or(10);
+                let removed = all[..all.len() - left].last().copied().unwrap_or(10);
                 for asked in 9..=revision + 1 {
                     let newer = all.iter().copied().filter(|newer| *newer > asked);
-                    let expected = if asked < forgotten { Err(forgotten) } else { Ok(newer.collect()) };
-                    prop_assert_eq!(after(&history, asked), expected, "after {}", asked);
+                    let expected = if asked < removed { Err(removed) } else { Ok(newer.collect()) };
+                    prop_assert_eq!(revisions_after(&history, asked), expected, "after {}", asked);
                 }
             }
         }

@@ -1,14 +1,14 @@
-//! Changes that are older than the cache's window, read from storage in pages that watchers of the same scope share.
+//! Changes that are older than the history in memory, read from storage in pages that watchers of the same scope share.
 //!
-//! A watcher that falls out of the window, or begins before it, asks for the page after its position, again and again,
-//! until the window holds what follows. So that many watchers that come back to about the same revision cause one read
-//! and one encoding, pages are kept for as long as anybody reads old history and there is room.
+//! A watcher that lags behind the history, or starts before it, requests the page after its position, again and again,
+//! until the history holds the next event. When many watchers resume at about the same revision, each page is read and
+//! encoded once: pages are cached as long as a watcher reads old history and there is room.
 //!
 //! Kept true:
 //! - a page holds every change in its scope after one revision, up to another;
 //! - two watchers never read the same page from storage at the same time: the second one waits;
-//! - readings at a time and bytes kept have limits ([`HistoryReads`]) that all caches of a server share;
-//! - nothing is kept of a view, in memory or open in storage, while no watcher reads its old history.
+//! - the concurrent reads and the cached bytes have limits ([`HistoryReadLimits`]) that all caches of a server share;
+//! - a view has no cached pages and no open reads while no watcher reads its old history.
 
 use crate::history::Event;
 use futures::StreamExt;
@@ -26,52 +26,52 @@ use std::{
 };
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, SemaphorePermit, watch};
 
-/// How many changes a page holds, and how many bytes of values, the changes of one revision being the least.
+/// How many changes a page holds, and how many bytes of values. A page holds the changes of at least one revision.
 const PAGE_EVENTS_MAX: usize = 512;
 const PAGE_BYTES_MAX: usize = 512 << 10;
-/// What a change in a page costs beside its values.
+/// The size of a change in a page without its values.
 const EVENT_BYTES: usize = 512;
-/// How many pages are read at a time.
+/// How many pages are read concurrently.
 const READS_MAX: usize = 8;
-/// How many bytes of pages are kept.
-const KEPT_BYTES_MAX: usize = 16 << 20;
-/// How many bytes of pages are kept of a resource even if others have taken all the room.
-const KEPT_OF_A_RESOURCE_BYTES_MIN: usize = 2 << 20;
-/// How many readings stay open to be continued, and how many of them of one resource. Each holds what its backend reads
-/// at a time: up to 1 MiB, or one change.
-const OPEN_READINGS_MAX: usize = 32;
-const OPEN_READINGS_OF_A_RESOURCE_MAX: usize = 8;
+/// How many bytes of pages are cached.
+const CACHED_BYTES_MAX: usize = 16 << 20;
+/// How many bytes of pages are cached for a resource even if other resources have taken all the room.
+const CACHED_BYTES_PER_RESOURCE_MIN: usize = 2 << 20;
+/// How many reads stay open to be continued, on the server and for one resource. Each holds what its backend reads at a
+/// time: up to 1 MiB, or one change.
+const OPEN_READS_MAX: usize = 32;
+const OPEN_READS_PER_RESOURCE_MAX: usize = 8;
 
-/// How much old history is read at a time and kept. Cloning shares the limits: the caches of a server have the same ones.
+/// Limits on the reads of old history. A clone shares the limits, so that all caches of a server have the same ones.
 #[derive(Clone, Debug)]
-pub struct HistoryReads(Arc<Limits>);
+pub struct HistoryReadLimits(Arc<Limits>);
 
 #[derive(Debug)]
 struct Limits {
     reads: Semaphore,
     open: Arc<Semaphore>,
-    kept_bytes: AtomicUsize,
-    kept_bytes_max: usize,
+    cached_bytes: AtomicUsize,
+    cached_bytes_max: usize,
 }
 
-impl Default for HistoryReads {
-    /// Eight pages at a time, and 16 MiB of them kept, or 2 MiB of each resource if that is more.
+impl Default for HistoryReadLimits {
+    /// Eight concurrent reads, and 16 MiB of cached pages, or 2 MiB for each resource if that is more.
     fn default() -> Self {
-        Self::new(READS_MAX, KEPT_BYTES_MAX)
+        Self::new(READS_MAX, CACHED_BYTES_MAX)
     }
 }
 
-impl HistoryReads {
-    /// So many pages at a time, each of at most 512 KiB or one change, and so many bytes of them kept, or 2 MiB of each
-    /// resource if that is more.
-    pub fn new(reads_max: usize, kept_bytes_max: usize) -> Self {
+impl HistoryReadLimits {
+    /// Limits the concurrent reads of pages, each of at most 512 KiB or one change, and the bytes of cached pages. Each
+    /// resource may cache 2 MiB in any case.
+    pub fn new(reads_max: usize, cached_bytes_max: usize) -> Self {
         let reads = Semaphore::new(reads_max.max(1));
-        let open = Arc::new(Semaphore::new(OPEN_READINGS_MAX));
-        Self(Arc::new(Limits { reads, open, kept_bytes: AtomicUsize::new(0), kept_bytes_max }))
+        let open = Arc::new(Semaphore::new(OPEN_READS_MAX));
+        Self(Arc::new(Limits { reads, open, cached_bytes: AtomicUsize::new(0), cached_bytes_max }))
     }
 
     fn is_full(&self) -> bool {
-        self.0.kept_bytes.load(Ordering::Relaxed) > self.0.kept_bytes_max
+        self.0.cached_bytes.load(Ordering::Relaxed) > self.0.cached_bytes_max
     }
 }
 
@@ -99,7 +99,7 @@ impl Page {
 pub(crate) struct HistoryPages {
     storage: Arc<dyn Storage>,
     keys: ResourcePrefix,
-    limits: HistoryReads,
+    limits: HistoryReadLimits,
     /// Counts the pages that were read.
     reads: IntCounter,
     state: Mutex<State>,
@@ -108,15 +108,15 @@ pub(crate) struct HistoryPages {
 #[derive(Default)]
 struct State {
     views: HashMap<View, Pages>,
-    /// Readings that can be continued, the one that was used last at the end.
-    open: VecDeque<(View, Reading)>,
-    kept_bytes: usize,
-    /// How often a page was asked for.
-    asked: u64,
+    /// Reads that can be continued. The one that was used last is at the end.
+    open: VecDeque<(View, OpenRead)>,
+    cached_bytes: usize,
+    /// Counts the uses of all pages.
+    last_use: u64,
 }
 
-/// What watchers have in common that share pages. Storage passes over what is outside their scope, and over the objects
-/// before changes, which only those need who do not see everything in it.
+/// The scope of watchers that can share pages. Storage skips the objects outside of it, and reads the old versions of
+/// objects only for watchers that have a selector.
 #[derive(Clone, PartialEq, Eq, Hash)]
 pub(crate) struct View {
     pub(crate) scope: Scope,
@@ -125,33 +125,34 @@ pub(crate) struct View {
 
 #[derive(Default)]
 struct Pages {
-    /// By the revision after which they begin.
+    /// The cached pages, by the revision after which each starts.
     cached: BTreeMap<ResourceVersion, CachedPage>,
-    /// What is being read, by the revision after which it begins. Closed when that is over.
-    reading: BTreeMap<ResourceVersion, watch::Receiver<()>>,
-    /// How many watchers read them.
+    /// The reads that are under way, by the revision after which each starts. The channel is closed when the read ends.
+    reads_in_progress: BTreeMap<ResourceVersion, watch::Receiver<()>>,
+    /// The number of watchers that read these pages.
     watchers: usize,
 }
 
 struct CachedPage {
     page: Arc<Page>,
-    /// The higher, the later it was asked for.
-    asked: u64,
+    /// The value of `State::last_use` when the page was last used.
+    last_use: u64,
 }
 
-/// A watcher that reads old history, as long as this lives.
-pub(crate) struct Lagging {
+/// A watcher's access to old history. It counts as a reader of its view until it is dropped.
+pub(crate) struct PageReader {
     pages: Arc<HistoryPages>,
     view: View,
 }
 
-impl Lagging {
+impl PageReader {
     pub(crate) fn new(pages: &Arc<HistoryPages>, view: View) -> Self {
         pages.state.lock().views.entry(view.clone()).or_default().watchers += 1;
         Self { pages: pages.clone(), view }
     }
 
-    /// The page that holds what comes after a revision, up to `until` at the most, which storage has reached.
+    /// Returns the page with the changes after a revision. The page ends at `until` at the latest; storage has reached
+    /// that revision.
     pub(crate) async fn page(
         &self,
         after: ResourceVersion,
@@ -159,51 +160,51 @@ impl Lagging {
     ) -> Result<Arc<Page>, StorageError> {
         loop {
             match self.find(after) {
-                Found::Page(page) => return Ok(page),
-                // Nothing is ever sent: it is closed.
-                Found::Wait(mut over) => drop(over.changed().await),
-                Found::Read { reading, open, next_page } => {
+                PageLookup::Page(page) => return Ok(page),
+                // No value is ever sent: the channel is closed when the read ends.
+                PageLookup::Wait(mut finished) => drop(finished.changed().await),
+                PageLookup::Read { guard, open, next_page } => {
                     let page = self.read(after, until, next_page, open).await;
-                    drop(reading);
+                    drop(guard);
                     return page;
                 }
             }
         }
     }
 
-    /// The page that holds what comes after a revision, if somebody has read it.
+    /// The page with the changes after a revision, if it is cached.
     pub(crate) fn cached(&self, after: ResourceVersion) -> Option<Arc<Page>> {
         self.pages.state.lock().cached(&self.view, after)
     }
 
-    /// The right to read something from storage, for as long as it is held.
+    /// A permit to read from storage, valid until it is dropped.
     pub(crate) async fn permit(&self) -> Option<SemaphorePermit<'_>> {
-        // It is never closed.
+        // The semaphore is never closed.
         self.pages.limits.0.reads.acquire().await.ok()
     }
 
-    fn find(&self, after: ResourceVersion) -> Found<'_> {
+    fn find(&self, after: ResourceVersion) -> PageLookup<'_> {
         let state = &mut *self.pages.state.lock();
         if let Some(page) = state.cached(&self.view, after) {
-            return Found::Page(page);
+            return PageLookup::Page(page);
         }
         let pages = state.views.entry(self.view.clone()).or_default();
-        if let Some((begin, over)) = pages.reading.range(..=after).next_back()
+        if let Some((begin, finished)) = pages.reads_in_progress.range(..=after).next_back()
             && after.get() - begin.get() < PAGE_EVENTS_MAX as u64
         {
-            return Found::Wait(over.clone());
+            return PageLookup::Wait(finished.clone());
         }
-        let (sender, over) = watch::channel(());
-        pages.reading.insert(after, over);
+        let (sender, finished) = watch::channel(());
+        pages.reads_in_progress.insert(after, finished);
         let later = (Bound::Excluded(after), Bound::Unbounded);
         let next_page = pages.cached.range(later).next().map(|(begin, _)| *begin);
-        let next_reading = pages.reading.range(later).next().map(|(begin, _)| *begin);
-        let is_it = |(view, open): &(View, Reading)| open.position == after && *view == self.view;
-        let open = state.open.iter().position(is_it);
-        Found::Read {
-            reading: ReadingPage { lagging: self, after, _over: sender },
+        let next_read = pages.reads_in_progress.range(later).next().map(|(begin, _)| *begin);
+        let is_same = |(view, open): &(View, OpenRead)| open.position == after && *view == self.view;
+        let open = state.open.iter().position(is_same);
+        PageLookup::Read {
+            guard: PageReadGuard { reader: self, after, _finished: sender },
             open: open.and_then(|index| state.open.remove(index)).map(|(_, open)| open),
-            next_page: next_page.into_iter().chain(next_reading).min(),
+            next_page: next_page.into_iter().chain(next_read).min(),
         }
     }
 
@@ -212,70 +213,70 @@ impl Lagging {
         after: ResourceVersion,
         until: ResourceVersion,
         next_page: Option<ResourceVersion>,
-        open: Option<Reading>,
+        open: Option<OpenRead>,
     ) -> Result<Arc<Page>, StorageError> {
         let _permit = self.permit().await;
-        let mut reading = match open {
+        let mut open_read = match open {
             Some(open) => open,
             None => self.begin(after, until).await?,
         };
-        let page = Arc::new(reading.page(next_page).await?);
+        let page = Arc::new(open_read.page(next_page).await?);
         self.pages.reads.inc();
         self.cache(&page);
-        // Not if what comes next is in another page already.
-        if !reading.is_over && Some(page.through) != next_page {
-            self.keep_open(reading);
+        // The read is not needed any more if the next changes are in another page already.
+        if !open_read.is_finished && Some(page.through) != next_page {
+            self.keep_open(open_read);
         }
         Ok(page)
     }
 
-    async fn begin(&self, after: ResourceVersion, until: ResourceVersion) -> Result<Reading, StorageError> {
+    async fn begin(&self, after: ResourceVersion, until: ResourceVersion) -> Result<OpenRead, StorageError> {
         let View { scope, with_old } = &self.view;
         let key = self.pages.keys.relative(scope.key());
         let is_recursive = matches!(scope, Scope::Children(_));
         let changes = self.pages.storage.past_changes(key, is_recursive, after, until, *with_old).await?;
-        Ok(Reading { changes, position: after, until, next: None, is_over: false, permit: None })
+        Ok(OpenRead { changes, position: after, until, next: None, is_finished: false, permit: None })
     }
 
-    /// Keeps a page for others, instead of those that nobody has asked for the longest if there is no room.
+    /// Caches a page for other watchers. If there is no room, the least recently used pages are removed.
     fn cache(&self, page: &Arc<Page>) {
         let state = &mut *self.pages.state.lock();
-        let asked = state.asked;
+        let last_use = state.last_use;
         let pages = state.views.entry(self.view.clone()).or_default();
-        let replaced = pages.cached.insert(page.after, CachedPage { page: page.clone(), asked });
+        let replaced = pages.cached.insert(page.after, CachedPage { page: page.clone(), last_use });
         self.pages.count(state, page.bytes, replaced.map_or(0, |replaced| replaced.page.bytes));
         while self.pages.limits.is_full()
-            && state.kept_bytes > KEPT_OF_A_RESOURCE_BYTES_MIN
-            && let Some(stalest) = state.take_stalest()
+            && state.cached_bytes > CACHED_BYTES_PER_RESOURCE_MIN
+            && let Some(oldest) = state.take_least_recently_used()
         {
-            self.pages.count(state, 0, stalest.page.bytes);
+            self.pages.count(state, 0, oldest.page.bytes);
         }
     }
 
-    /// Keeps a reading, instead of the one that was not used the longest if there are too many.
-    fn keep_open(&self, mut reading: Reading) {
+    /// Keeps a read open. If there are too many, the least recently used one is closed.
+    fn keep_open(&self, mut open_read: OpenRead) {
         let mut closed = Vec::new();
         let mut state = self.pages.state.lock();
-        if state.open.len() >= OPEN_READINGS_OF_A_RESOURCE_MAX {
+        if state.open.len() >= OPEN_READS_PER_RESOURCE_MAX {
             closed.extend(state.open.pop_front());
         }
         loop {
-            reading.permit =
-                reading.permit.or_else(|| self.pages.limits.0.open.clone().try_acquire_owned().ok());
-            if reading.permit.is_some() {
-                state.open.push_back((self.view.clone(), reading));
+            open_read.permit =
+                open_read.permit.or_else(|| self.pages.limits.0.open.clone().try_acquire_owned().ok());
+            if open_read.permit.is_some() {
+                state.open.push_back((self.view.clone(), open_read));
                 break;
             }
-            let Some((view, mut stalest)) = state.open.pop_front() else { break };
-            reading.permit = stalest.permit.take();
-            closed.push((view, stalest));
+            let Some((view, mut oldest)) = state.open.pop_front() else { break };
+            open_read.permit = oldest.permit.take();
+            closed.push((view, oldest));
         }
         drop(state);
         drop(closed);
     }
 }
 
-impl Drop for Lagging {
+impl Drop for PageReader {
     fn drop(&mut self) {
         let mut closed = VecDeque::new();
         let mut state = self.pages.state.lock();
@@ -298,46 +299,46 @@ impl Drop for Lagging {
 
 impl State {
     fn cached(&mut self, view: &View, after: ResourceVersion) -> Option<Arc<Page>> {
-        self.asked += 1;
+        self.last_use += 1;
         let (_, cached) = self.views.get_mut(view)?.cached.range_mut(..=after).next_back()?;
-        cached.asked = self.asked;
+        cached.last_use = self.last_use;
         (cached.page.through > after).then(|| cached.page.clone())
     }
 
-    /// Takes out the page that nobody has asked for the longest.
-    fn take_stalest(&mut self) -> Option<CachedPage> {
-        let stalest = |pages: &Pages| pages.cached.values().map(|cached| cached.asked).min();
-        let pages = self.views.values_mut().min_by_key(|pages| stalest(pages).unwrap_or(u64::MAX))?;
-        let (after, _) = pages.cached.iter().min_by_key(|(_, cached)| cached.asked)?;
+    /// Removes the least recently used page.
+    fn take_least_recently_used(&mut self) -> Option<CachedPage> {
+        let oldest = |pages: &Pages| pages.cached.values().map(|cached| cached.last_use).min();
+        let pages = self.views.values_mut().min_by_key(|pages| oldest(pages).unwrap_or(u64::MAX))?;
+        let (after, _) = pages.cached.iter().min_by_key(|(_, cached)| cached.last_use)?;
         let after = *after;
         pages.cached.remove(&after)
     }
 }
 
-/// Says, when dropped, that a page is not being read any more.
-struct ReadingPage<'a> {
-    lagging: &'a Lagging,
+/// Ends the registration of a read when it is dropped.
+struct PageReadGuard<'a> {
+    reader: &'a PageReader,
     after: ResourceVersion,
-    _over: watch::Sender<()>,
+    _finished: watch::Sender<()>,
 }
 
-impl Drop for ReadingPage<'_> {
+impl Drop for PageReadGuard<'_> {
     fn drop(&mut self) {
-        if let Some(pages) = self.lagging.pages.state.lock().views.get_mut(&self.lagging.view) {
-            pages.reading.remove(&self.after);
+        if let Some(pages) = self.reader.pages.state.lock().views.get_mut(&self.reader.view) {
+            pages.reads_in_progress.remove(&self.after);
         }
     }
 }
 
-/// What somebody who wants a page is to do.
-enum Found<'a> {
+/// What a watcher does to get a page.
+enum PageLookup<'a> {
     Page(Arc<Page>),
-    /// Somebody reads it, or one before it that may reach as far.
+    /// Wait for a read that is under way, of this page or of one before it that may contain the changes.
     Wait(watch::Receiver<()>),
-    /// Read it. It ends where the next page begins, if one is known.
+    /// Read the page. It ends where the next page starts, if one is known.
     Read {
-        reading: ReadingPage<'a>,
-        open: Option<Reading>,
+        guard: PageReadGuard<'a>,
+        open: Option<OpenRead>,
         next_page: Option<ResourceVersion>,
     },
 }
@@ -346,36 +347,36 @@ impl HistoryPages {
     pub(crate) fn new(
         storage: Arc<dyn Storage>,
         keys: ResourcePrefix,
-        limits: HistoryReads,
+        limits: HistoryReadLimits,
         reads: IntCounter,
     ) -> Arc<Self> {
         Arc::new(Self { storage, keys, limits, reads, state: Mutex::default() })
     }
 
-    /// Counts the bytes of pages that are kept from now on, and of those that are not any more.
+    /// Adds and subtracts bytes of cached pages.
     fn count(&self, state: &mut State, more: usize, less: usize) {
-        state.kept_bytes = state.kept_bytes + more - less;
-        let all = &self.limits.0.kept_bytes;
+        state.cached_bytes = state.cached_bytes + more - less;
+        let all = &self.limits.0.cached_bytes;
         all.fetch_add(more, Ordering::Relaxed);
         all.fetch_sub(less, Ordering::Relaxed);
     }
 }
 
-/// A reading of old history that has got somewhere.
-struct Reading {
+/// An open read of old history.
+struct OpenRead {
     changes: PastChanges,
-    /// Everything up to here was read, and what follows is in `next` or not read yet.
+    /// All changes up to here have been read. The one after it is in `next`, or not read yet.
     position: ResourceVersion,
-    /// Where it ends.
+    /// The end of the read.
     until: ResourceVersion,
     next: Option<PastChange>,
-    is_over: bool,
-    /// The right to stay open.
+    is_finished: bool,
+    /// The permit to stay open.
     permit: Option<OwnedSemaphorePermit>,
 }
 
-impl Reading {
-    /// The next page, which ends where another one begins, if one is known.
+impl OpenRead {
+    /// The next page. It ends where another page starts, if one is known.
     async fn page(&mut self, next_page: Option<ResourceVersion>) -> Result<Page, StorageError> {
         let after = self.position;
         let (mut events, mut bytes): (Vec<Event>, usize) = (Vec::new(), 0);
@@ -387,13 +388,13 @@ impl Reading {
             let change = match next {
                 Some(Ok(change)) => change,
                 Some(Err(error)) => {
-                    self.position = leave_out_last_revision(&mut events).ok_or(error)?;
-                    self.is_over = true;
+                    self.position = remove_last_revision(&mut events).ok_or(error)?;
+                    self.is_finished = true;
                     break;
                 }
                 None => {
                     self.position = self.until;
-                    self.is_over = true;
+                    self.is_finished = true;
                     break;
                 }
             };
@@ -402,7 +403,7 @@ impl Reading {
                 self.next = Some(change);
                 break;
             }
-            // Nobody can resume between changes of one revision.
+            // No watch can resume between changes of one revision.
             let is_full = events.len() >= PAGE_EVENTS_MAX || bytes >= PAGE_BYTES_MAX;
             if is_full && change.revision > self.position {
                 self.next = Some(change);
@@ -410,15 +411,15 @@ impl Reading {
             }
             self.position = change.revision;
             bytes += EVENT_BYTES + value_bytes(&change);
-            events.extend(Event::past(change));
+            events.extend(Event::from_past_change(change));
         }
         Ok(Page { after, through: self.position, events, bytes })
     }
 }
 
-/// Storage failed in the middle of a page. What was read is good, but of its last revision there may be more. Returns
-/// through which revision it reaches then, if there is anything left.
-fn leave_out_last_revision(events: &mut Vec<Event>) -> Option<ResourceVersion> {
+/// Removes the last revision from a page, because storage failed and there may be more changes of that revision.
+/// Returns the revision at which the page ends then, if any changes are left.
+fn remove_last_revision(events: &mut Vec<Event>) -> Option<ResourceVersion> {
     let last = events.last()?.revision;
     events.truncate(events.partition_point(|event| event.revision < last));
     events.last().map(|event| event.revision)
@@ -446,77 +447,77 @@ mod tests {
         PastChange { revision, old: OldObject::Absent, new: Some(new) }
     }
 
-    /// A reading of these changes, after revision 1 and until 10,000.
-    fn reading(changes: impl IntoIterator<Item = PastChange>) -> Reading {
+    /// A read of these changes, after revision 1 and until 10,000.
+    fn open_read(changes: impl IntoIterator<Item = PastChange>) -> OpenRead {
         let changes: Vec<_> = changes.into_iter().map(Ok).collect();
         let changes = stream::iter(changes).boxed();
         let (position, until) = (version(1), version(10_000));
-        Reading { changes, position, until, next: None, is_over: false, permit: None }
+        OpenRead { changes, position, until, next: None, is_finished: false, permit: None }
     }
 
-    /// After which revision the next page begins, through which it reaches, and how many changes it holds.
-    fn next_page(reading: &mut Reading, ends_at: Option<u64>) -> (u64, u64, usize) {
-        let page = reading.page(ends_at.map(version)).now_or_never().unwrap().ok().unwrap();
+    /// The revision after which the next page starts, the revision at which it ends, and the number of its changes.
+    fn next_page(read: &mut OpenRead, ends_at: Option<u64>) -> (u64, u64, usize) {
+        let page = read.page(ends_at.map(version)).now_or_never().unwrap().ok().unwrap();
         (page.after.get(), page.through.get(), page.events.len())
     }
 
     #[test]
-    fn pages_follow_one_another_without_a_gap_up_to_the_end() {
-        let mut reading = reading((2..=1300).map(|revision| change(revision, 10)));
-        assert_eq!(next_page(&mut reading, None), (1, 513, 512));
-        assert_eq!(next_page(&mut reading, None), (513, 1025, 512));
-        assert!(!reading.is_over);
-        assert_eq!(next_page(&mut reading, None), (1025, 10_000, 275));
-        assert!(reading.is_over);
+    fn pages_follow_one_another_without_a_gap() {
+        let mut read = open_read((2..=1300).map(|revision| change(revision, 10)));
+        assert_eq!(next_page(&mut read, None), (1, 513, 512));
+        assert_eq!(next_page(&mut read, None), (513, 1025, 512));
+        assert!(!read.is_finished);
+        assert_eq!(next_page(&mut read, None), (1025, 10_000, 275));
+        assert!(read.is_finished);
     }
 
     #[test]
-    fn large_changes_make_short_pages_and_one_always_fits() {
-        let mut reading = reading((2..=5).map(|revision| change(revision, PAGE_BYTES_MAX / 2)));
-        assert_eq!(next_page(&mut reading, None), (1, 3, 2));
-        let mut reading = self::reading((2..=5).map(|revision| change(revision, 2 * PAGE_BYTES_MAX)));
-        assert_eq!(next_page(&mut reading, None), (1, 2, 1));
-        assert_eq!(next_page(&mut reading, None), (2, 3, 1));
+    fn a_page_of_large_changes_is_short_but_holds_at_least_one() {
+        let mut read = open_read((2..=5).map(|revision| change(revision, PAGE_BYTES_MAX / 2)));
+        assert_eq!(next_page(&mut read, None), (1, 3, 2));
+        let mut read = open_read((2..=5).map(|revision| change(revision, 2 * PAGE_BYTES_MAX)));
+        assert_eq!(next_page(&mut read, None), (1, 2, 1));
+        assert_eq!(next_page(&mut read, None), (2, 3, 1));
     }
 
-    /// Nobody could resume between them.
+    /// No watch could resume between them.
     #[test]
-    fn changes_of_one_revision_are_in_one_page() {
+    fn changes_of_one_revision_are_in_the_same_page() {
         let revisions = (2..=512).chain([513; 5]).chain([514]);
-        let mut reading = reading(revisions.map(|revision| change(revision, 10)));
-        assert_eq!(next_page(&mut reading, None), (1, 513, 516));
-        assert_eq!(next_page(&mut reading, None), (513, 10_000, 1));
+        let mut read = open_read(revisions.map(|revision| change(revision, 10)));
+        assert_eq!(next_page(&mut read, None), (1, 513, 516));
+        assert_eq!(next_page(&mut read, None), (513, 10_000, 1));
     }
 
-    /// Storage that fails again and again would otherwise never get to the end of a page.
+    /// Otherwise no page could be completed while storage fails again and again.
     #[test]
-    fn what_was_read_before_storage_failed_is_a_page() {
+    fn changes_read_before_storage_failed_make_a_page() {
         let failing = |revisions: &[u64]| {
             let changes = revisions.iter().map(|revision| Ok(change(*revision, 10)));
             let failure = StorageError::WatchFailed("cut".to_owned());
             let changes: Vec<_> = changes.chain([Err(failure)]).collect();
-            Reading { changes: stream::iter(changes).boxed(), ..reading([]) }
+            OpenRead { changes: stream::iter(changes).boxed(), ..open_read([]) }
         };
-        let mut reading = failing(&[2, 5, 7, 7]);
-        assert_eq!(next_page(&mut reading, None), (1, 5, 2), "there may be more of the last revision");
-        assert!(reading.is_over);
+        let mut read = failing(&[2, 5, 7, 7]);
+        assert_eq!(next_page(&mut read, None), (1, 5, 2), "there may be more of the last revision");
+        assert!(read.is_finished);
         for revisions in [&[][..], &[2], &[2, 2]] {
             assert!(failing(revisions).page(None).now_or_never().unwrap().is_err(), "{revisions:?}");
         }
     }
 
     #[test]
-    fn a_page_ends_where_another_one_begins() {
-        let mut reading = reading([5, 9, 12, 20].map(|revision| change(revision, 10)));
-        assert_eq!(next_page(&mut reading, Some(10)), (1, 10, 2));
-        assert_eq!(next_page(&mut reading, Some(12)), (10, 12, 1));
-        assert_eq!(next_page(&mut reading, None), (12, 10_000, 1));
+    fn a_page_ends_where_the_next_cached_page_begins() {
+        let mut read = open_read([5, 9, 12, 20].map(|revision| change(revision, 10)));
+        assert_eq!(next_page(&mut read, Some(10)), (1, 10, 2));
+        assert_eq!(next_page(&mut read, Some(12)), (10, 12, 1));
+        assert_eq!(next_page(&mut read, None), (12, 10_000, 1));
     }
 
     #[test]
-    fn who_has_read_a_part_of_a_page_reads_the_rest() {
-        let mut reading = reading([5, 9, 12, 20].map(|revision| change(revision, 10)));
-        let page = reading.page(None).now_or_never().unwrap().ok().unwrap();
+    fn a_watcher_that_has_read_part_of_a_page_reads_the_rest() {
+        let mut read = open_read([5, 9, 12, 20].map(|revision| change(revision, 10)));
+        let page = read.page(None).now_or_never().unwrap().ok().unwrap();
         let after = |revision| page.after(version(revision)).len();
         assert_eq!([1, 4, 5, 12, 20, 30].map(after), [4, 4, 3, 1, 0, 0]);
     }

@@ -1,62 +1,62 @@
-//! Lists from a snapshot: a page of a scope, with selectors applied while walking.
+//! Lists of a snapshot: one page of a scope, filtered by selectors.
 
-use crate::{metrics::Metrics, sieve::Sieve, store::Store};
+use crate::{bloom::PredicateFilter, metrics::Metrics, store::Store};
 use keepwatch_apimachinery::{
     ResourceVersion,
     list_options::{ContinueAt, ContinueToken},
 };
 use keepwatch_storage::{InvalidKey, List, Object, Predicate, Scope, StorageError};
 
-/// How many objects are looked at before other tasks have their turn.
-const LOOKED_AT_IN_A_ROW_MAX: usize = 4096;
+/// How many objects are examined before other tasks have their turn.
+const OBJECTS_BETWEEN_YIELDS: usize = 4096;
 
-/// What to list of a snapshot.
-pub(crate) struct Listing<'a> {
+/// A list request for a snapshot.
+pub(crate) struct SnapshotList<'a> {
     pub(crate) scope: &'a Scope,
-    /// The key to begin at; the scope's beginning if absent.
+    /// The key at which the list starts; the first of the scope if absent.
     pub(crate) from: Option<String>,
     pub(crate) limit: Option<usize>,
     pub(crate) predicate: &'a Predicate,
-    /// What the list says it was read at.
+    /// The resource version of the list.
     pub(crate) revision: ResourceVersion,
 }
 
-impl Listing<'_> {
-    pub(crate) async fn of(self, store: &Store, metrics: &Metrics) -> Result<List, StorageError> {
+impl SnapshotList<'_> {
+    pub(crate) async fn read(self, store: &Store, metrics: &Metrics) -> Result<List, StorageError> {
         let limit = self.limit.filter(|limit| *limit > 0);
         let everything = self.predicate.is_everything();
-        let sieve = Sieve::new(self.predicate);
-        let (mut items, mut looked_at, mut from) = (Vec::new(), 0, self.from);
+        let filter = PredicateFilter::new(self.predicate);
+        let (mut items, mut examined, mut from) = (Vec::new(), 0, self.from);
         if everything && limit.is_none() && matches!(self.scope, Scope::Children(_)) {
             items.reserve(if from.is_none() { store.len() } else { 0 });
         }
-        let mut found = store.find(self.scope, from.as_deref(), self.predicate);
-        let index = found.index;
-        while let Some(entry) = found.entries.next() {
+        let mut candidates = store.find(self.scope, from.as_deref(), self.predicate);
+        let index = candidates.index;
+        while let Some(entry) = candidates.entries.next() {
             if limit == Some(items.len()) {
-                let next = Some(token(self.scope, items.last(), self.revision)?);
-                // Those that remain are counted where all of them match.
+                let next = Some(continue_after(self.scope, items.last(), self.revision)?);
+                // The remaining objects are counted only if all of them match.
                 let remaining = everything.then(|| store.count_from(self.scope, &entry.object.key));
-                metrics.listed(index, looked_at, items.len());
-                return Ok(List { items, revision: self.revision, next, remaining, looked_at });
+                metrics.count_list(index, examined, items.len());
+                return Ok(List { items, revision: self.revision, next, remaining, looked_at: examined });
             }
-            looked_at += 1;
-            if sieve.passes(entry.marks, &entry.object) {
+            examined += 1;
+            if filter.matches(entry.bloom, &entry.object) {
                 items.push(entry.object.clone());
             }
-            if looked_at.is_multiple_of(LOOKED_AT_IN_A_ROW_MAX) {
+            if examined.is_multiple_of(OBJECTS_BETWEEN_YIELDS) {
                 from = Some(format!("{}\0", entry.object.key));
-                drop(found);
+                drop(candidates);
                 tokio::task::yield_now().await;
-                found = store.find(self.scope, from.as_deref(), self.predicate);
+                candidates = store.find(self.scope, from.as_deref(), self.predicate);
             }
         }
-        metrics.listed(index, looked_at, items.len());
-        Ok(List { items, revision: self.revision, next: None, remaining: None, looked_at })
+        metrics.count_list(index, examined, items.len());
+        Ok(List { items, revision: self.revision, next: None, remaining: None, looked_at: examined })
     }
 }
 
-fn token(
+fn continue_after(
     scope: &Scope,
     last: Option<&Object>,
     revision: ResourceVersion,

@@ -1,4 +1,4 @@
-//! What a cache counts, under the names that kube-apiserver has for it.
+//! The metrics of watch caches, under the names that kube-apiserver uses for them.
 
 use keepwatch_apimachinery::{ResourceVersion, meta::Qualified};
 use prometheus::{
@@ -8,37 +8,14 @@ use prometheus::{
 };
 use std::collections::HashMap;
 
-/// Versions are shown modulo this, so that they fit into what Prometheus can hold exactly.
-const VERSION_MODULUS: u64 = 1_000_000_000_000_000;
-/// Upper bounds for how long a read waits: no longer than three seconds.
+/// Revisions are exported modulo this number, so that a Prometheus value can represent them exactly.
+const REVISION_MODULUS: u64 = 1_000_000_000_000_000;
+/// The upper bounds of the buckets for the time that a read waits, which is at most three seconds.
 const READ_WAIT_SECONDS: [f64; 16] =
     [0.005, 0.025, 0.05, 0.1, 0.2, 0.4, 0.6, 0.8, 1.0, 1.25, 1.5, 1.75, 2.0, 2.25, 2.5, 3.0];
 
-/// The labels that say which resource is meant.
-pub(crate) const RESOURCE: [&str; 2] = ["group", "resource"];
-
-pub(crate) fn register_counter(
-    registry: &Registry,
-    name: &str,
-    help: &str,
-    labels: &[&str],
-) -> prometheus::Result<IntCounterVec> {
-    let counter = IntCounterVec::new(Opts::new(name, help), labels)?;
-    registry.register(Box::new(counter.clone()))?;
-    Ok(counter)
-}
-
-pub(crate) fn register_histogram(
-    registry: &Registry,
-    name: &str,
-    help: &str,
-    buckets: &[f64],
-    labels: &[&str],
-) -> prometheus::Result<HistogramVec> {
-    let histogram = HistogramVec::new(HistogramOpts::new(name, help).buckets(buckets.to_vec()), labels)?;
-    registry.register(Box::new(histogram.clone()))?;
-    Ok(histogram)
-}
+/// The labels of the resource.
+const RESOURCE: [&str; 2] = ["group", "resource"];
 
 /// The metrics of all caches of a server. Each cache counts under its own resource.
 #[derive(Clone)]
@@ -64,21 +41,24 @@ pub struct CacheMetrics {
 }
 
 impl CacheMetrics {
-    /// Registers them. Fails if the registry has some of these names already.
+    /// Registers the metrics. Fails if the registry has some of these names already.
     pub fn register(registry: &Registry) -> prometheus::Result<Self> {
-        let counter = |name, help, labels: &[&str]| register_counter(registry, name, help, labels);
+        let counter = |name: &str, help: &str, labels: &[&str]| {
+            let counter = IntCounterVec::new(Opts::new(name, help), labels)?;
+            registry.register(Box::new(counter.clone()))?;
+            Ok::<_, prometheus::Error>(counter)
+        };
         let gauge = |name: &str, help: &str| {
             let gauge = IntGaugeVec::new(Opts::new(name, help), &RESOURCE)?;
             registry.register(Box::new(gauge.clone()))?;
             Ok::<_, prometheus::Error>(gauge)
         };
-        let read_wait = register_histogram(
-            registry,
+        let read_wait = HistogramOpts::new(
             "apiserver_watch_cache_read_wait_seconds",
             "How long reads waited for the watch cache to become fresh.",
-            &READ_WAIT_SECONDS,
-            &RESOURCE,
-        )?;
+        );
+        let read_wait = HistogramVec::new(read_wait.buckets(READ_WAIT_SECONDS.to_vec()), &RESOURCE)?;
+        registry.register(Box::new(read_wait.clone()))?;
         let objects = gauge("apiserver_resource_objects", "How many objects of a resource there are.")?;
         registry.register(Box::new(StorageObjects::new(objects.clone())?))?;
         Ok(Self {
@@ -161,8 +141,8 @@ impl CacheMetrics {
         })
     }
 
-    /// Those of one resource.
-    pub(crate) fn of(&self, resource: Qualified<'_>) -> Metrics {
+    /// The metrics of one resource.
+    pub(crate) fn for_resource(&self, resource: Qualified<'_>) -> Metrics {
         let labels = [resource.group, resource.kind];
         let read = |success, fallback| {
             self.consistent_reads.with_label_values(&[resource.group, resource.kind, success, fallback])
@@ -191,33 +171,33 @@ impl CacheMetrics {
     }
 }
 
-/// `apiserver_storage_objects`, the name that `apiserver_resource_objects` had before, with one label for the resource.
-/// Made when it is read: what is counted is the same.
+/// `apiserver_storage_objects`, the deprecated name of `apiserver_resource_objects`, with one label for the resource.
+/// It is derived from that metric when it is collected.
 struct StorageObjects {
-    counted: IntGaugeVec,
-    about: Desc,
+    source: IntGaugeVec,
+    desc: Desc,
 }
 
 impl StorageObjects {
-    fn new(counted: IntGaugeVec) -> prometheus::Result<Self> {
+    fn new(source: IntGaugeVec) -> prometheus::Result<Self> {
         let help = "How many objects of a resource there are. Deprecated: see apiserver_resource_objects.";
         let labels = vec!["resource".to_owned()];
-        let about =
+        let desc =
             Desc::new("apiserver_storage_objects".to_owned(), help.to_owned(), labels, HashMap::new())?;
-        Ok(Self { counted, about })
+        Ok(Self { source, desc })
     }
 }
 
 impl Collector for StorageObjects {
     fn desc(&self) -> Vec<&Desc> {
-        vec![&self.about]
+        vec![&self.desc]
     }
 
     fn collect(&self) -> Vec<MetricFamily> {
-        let mut families = self.counted.collect();
+        let mut families = self.source.collect();
         for family in &mut families {
-            family.set_name(self.about.fq_name.clone());
-            family.set_help(self.about.help.clone());
+            family.set_name(self.desc.fq_name.clone());
+            family.set_help(self.desc.help.clone());
             for metric in family.mut_metric() {
                 let mut label = LabelPair::default();
                 label.set_name("resource".to_owned());
@@ -229,7 +209,7 @@ impl Collector for StorageObjects {
     }
 }
 
-/// A resource in one word: `pods`, `deployments.apps`.
+/// The resource as one word: `pods`, `deployments.apps`.
 fn qualified_name(metric: &Metric) -> String {
     let label = |name| metric.get_label().iter().find(|label| label.name() == name).map_or("", |l| l.value());
     Qualified::new(label("group"), label("resource")).to_string()
@@ -259,18 +239,18 @@ pub(crate) struct Metrics {
 }
 
 impl Metrics {
-    pub(crate) fn reached(&self, revision: ResourceVersion) {
-        self.resource_version.set((revision.get() % VERSION_MODULUS) as i64);
+    pub(crate) fn set_revision(&self, revision: ResourceVersion) {
+        self.resource_version.set((revision.get() % REVISION_MODULUS) as i64);
     }
 
-    pub(crate) fn holds(&self, objects: usize, bytes: usize) {
+    pub(crate) fn set_objects(&self, objects: usize, bytes: usize) {
         self.objects.set(objects as i64);
         self.object_bytes.set(bytes as i64);
     }
 
-    pub(crate) fn listed(&self, index: Option<&str>, fetched: usize, returned: usize) {
+    pub(crate) fn count_list(&self, index: Option<&str>, fetched: usize, returned: usize) {
         let [group, resource] = &self.labels;
-        // Kubernetes calls the index over a field `f:<field>`.
+        // Kubernetes names the index of a field `f:<field>`.
         let index = index.map(|field| format!("f:{field}")).unwrap_or_default();
         let labels = [group, resource, &index];
         self.all.lists.with_label_values(&labels).inc();
@@ -278,7 +258,7 @@ impl Metrics {
         self.returned_objects.inc_by(returned as u64);
     }
 
-    pub(crate) fn checked(&self, status: &str) {
+    pub(crate) fn count_consistency_check(&self, status: &str) {
         let [group, resource] = &self.labels;
         self.all.consistency_checks.with_label_values(&[group, resource, status]).inc();
     }

@@ -1,17 +1,17 @@
-//! Whether the cache can answer, and what its clients hear while it cannot.
+//! Whether the cache is ready, and the error that clients get while it is not.
 //!
-//! Pending, then ready, pending again while the cache is filled anew, and stopped for good when the cacher is dropped.
+//! The cache is pending, then ready, pending again while it relists, and stopped for good when it is dropped.
 
 use keepwatch_apimachinery::status::Status;
 use keepwatch_storage::StorageError;
 use std::time::Duration;
 use tokio::time::Instant;
 
-/// How soon clients are told to come back: sooner while the cache has not been unready for long.
+/// The limits of the retry delay that clients get. It grows with the time for which the cache has not been ready.
 const RETRY_SECONDS_MIN: f64 = 1.0;
 const RETRY_SECONDS_MAX: f64 = 30.0;
-/// How fast that grows, per second.
-const RETRY_GROWTH: f64 = 0.06;
+/// The exponent by which the delay grows per second.
+const RETRY_GROWTH_PER_SECOND: f64 = 0.06;
 
 pub(crate) struct Readiness {
     phase: Phase,
@@ -34,7 +34,7 @@ impl Readiness {
         self.change(Phase::Ready, now);
     }
 
-    /// Not ready any more, or still not, and why.
+    /// Records that the cache is not ready, and why.
     pub(crate) fn pending(&mut self, last_error: Option<String>, now: Instant) {
         match &mut self.phase {
             Phase::Pending { last_error: reason } => *reason = last_error.or(reason.take()),
@@ -60,7 +60,7 @@ impl Readiness {
         self.phase == Phase::Ready
     }
 
-    /// Fails with what a client is to be told.
+    /// Fails with the error for the client unless the cache is ready.
     pub(crate) fn check(&self, now: Instant) -> Result<(), StorageError> {
         let retry_after_seconds = retry_after_seconds(now.saturating_duration_since(self.since));
         let message = match &self.phase {
@@ -75,7 +75,7 @@ impl Readiness {
 }
 
 fn retry_after_seconds(unready_for: Duration) -> u32 {
-    let seconds = (RETRY_GROWTH * unready_for.as_secs_f64()).exp();
+    let seconds = (RETRY_GROWTH_PER_SECOND * unready_for.as_secs_f64()).exp();
     seconds.clamp(RETRY_SECONDS_MIN, RETRY_SECONDS_MAX) as u32
 }
 
@@ -84,7 +84,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_longer_it_takes_the_later_clients_come_back() {
+    fn the_retry_delay_grows_with_the_time_unready() {
         for (seconds, retry) in [
             (0, 1),
             (10, 1),
@@ -102,7 +102,7 @@ mod tests {
     }
 
     #[test]
-    fn a_client_hears_why_and_a_stopped_cache_stays_so() {
+    fn the_error_names_the_cause_and_a_stopped_cache_stays_stopped() {
         let now = Instant::now();
         let mut readiness = Readiness::new(now);
         let message = |readiness: &Readiness| readiness.check(now).map_err(|error| error.to_string());

@@ -1,10 +1,12 @@
-//! What the feed, the readers and the keepers of one cache share, and how they wait for one another.
+//! The data that the tasks and readers of one cache share, and how they wait for one another.
 //!
-//! Kept true: the state's lock is never held across an await; whoever waits for a revision is counted in `waiting`
-//! before looking at the state, so that the feed, which looks at the count after changing the state, cannot miss them.
+//! Kept true: the state's lock is never held across an await; a reader that waits for a revision is counted in
+//! `waiter_count` before it reads the state, so that the feed, which reads the count after it has changed the state,
+//! wakes it.
 
 use crate::{
-    CacherOptions, history_pages::HistoryPages, metrics::Metrics, state::State, sync::RwLock, watcher::Wakers,
+    history_pages::HistoryPages, metrics::Metrics, options::CacherOptions, state::State, sync::RwLock,
+    watcher::Wakers,
 };
 use keepwatch_apimachinery::ResourceVersion;
 use keepwatch_storage::{Frontier, HistoryReader, ResourcePrefix, Storage, StorageError};
@@ -22,73 +24,73 @@ use tokio::{
     time::{Instant, sleep, timeout_at},
 };
 
-/// How long a read waits for the cache to become as fresh as it has to be.
-const FRESH_WITHIN: Duration = Duration::from_secs(3);
-/// What a client that waited in vain is told to wait before it tries again.
+/// How long a read waits for the cache to become fresh enough.
+const READ_WAIT_MAX: Duration = Duration::from_secs(3);
+/// The retry delay for a client whose read has timed out.
 const TOO_LARGE_RETRY_SECONDS: u32 = 1;
-/// How often storage is asked how far it is while somebody waits.
+/// How often storage is asked for progress while a reader waits.
 const PROGRESS_INTERVAL: Duration = Duration::from_millis(100);
 
 pub(crate) struct Shared {
     pub(crate) storage: Arc<dyn Storage>,
     pub(crate) name: String,
     pub(crate) keys: ResourcePrefix,
-    /// The key under which storage knows all objects of the resource.
+    /// The key under which storage has all objects of the resource.
     pub(crate) prefix: String,
     pub(crate) options: CacherOptions,
     pub(crate) state: RwLock<State>,
-    /// What is older than the history in the state.
+    /// The events that are older than the history in the state.
     pub(crate) pages: Arc<HistoryPages>,
     pub(crate) metrics: Metrics,
     pub(crate) random: Mutex<SmallRng>,
-    /// Whether the past is read from the cache.
-    pub(crate) past_is_trusted: AtomicBool,
-    /// Rung when a revision is reached that somebody waits for.
-    pub(crate) fresh: Notify,
-    /// How many wait for a revision.
-    pub(crate) waiting: AtomicUsize,
-    /// Rung when somebody begins to wait.
+    /// Whether earlier states are read from the cache. Otherwise storage answers.
+    pub(crate) snapshots_trusted: AtomicBool,
+    /// Notified when the state reaches a revision that a reader waits for.
+    pub(crate) revision_reached: Notify,
+    /// The number of readers that wait for a revision.
+    pub(crate) waiter_count: AtomicUsize,
+    /// Notified when a reader starts to wait.
     pub(crate) progress_wanted: Notify,
-    /// Rung when a bookmark is due earlier than the keeper thinks.
+    /// Notified when a bookmark may be due earlier than the bookmark task expects.
     pub(crate) bookmarks_changed: Notify,
 }
 
-/// Somebody waits for a revision, as long as this lives.
-pub(crate) struct Waiting<'a>(&'a Shared);
+/// Counts a reader as waiting for a revision until it is dropped.
+pub(crate) struct WaiterGuard<'a>(&'a Shared);
 
-impl Drop for Waiting<'_> {
+impl Drop for WaiterGuard<'_> {
     fn drop(&mut self) {
-        self.0.waiting.fetch_sub(1, Ordering::AcqRel);
+        self.0.waiter_count.fetch_sub(1, Ordering::AcqRel);
     }
 }
 
 impl Shared {
-    pub(crate) fn waiting(&self) -> Waiting<'_> {
-        self.waiting.fetch_add(1, Ordering::AcqRel);
+    pub(crate) fn add_waiter(&self) -> WaiterGuard<'_> {
+        self.waiter_count.fetch_add(1, Ordering::AcqRel);
         self.progress_wanted.notify_one();
-        Waiting(self)
+        WaiterGuard(self)
     }
 
-    /// The state has reached a revision: wakes those who wait for it.
-    pub(crate) fn reached(&self, revision: ResourceVersion) {
-        self.metrics.reached(revision);
-        if self.waiting.load(Ordering::Acquire) > 0 {
-            self.fresh.notify_waiters();
+    /// Records that the state has reached a revision, and wakes the readers that wait for it.
+    pub(crate) fn set_reached(&self, revision: ResourceVersion) {
+        self.metrics.set_revision(revision);
+        if self.waiter_count.load(Ordering::Acquire) > 0 {
+            self.revision_reached.notify_waiters();
         }
     }
 
-    /// Ready from when the revision is reached that storage had when filling began.
-    pub(crate) fn become_ready(&self, filling: &mut Option<(ResourceVersion, Waiting<'_>)>) {
-        if let Some((goal, _)) = filling
-            && self.state.read().revision >= *goal
+    /// Makes the cache ready once it reaches the target: the revision that storage had before the list.
+    pub(crate) fn become_ready(&self, initializing: &mut Option<(ResourceVersion, WaiterGuard<'_>)>) {
+        if let Some((target, _)) = initializing
+            && self.state.read().revision >= *target
         {
             self.state.write().ready.ready(Instant::now());
-            *filling = None;
-            self.fresh.notify_waiters();
+            *initializing = None;
+            self.revision_reached.notify_waiters();
         }
     }
 
-    /// Changes the state, and drops what that made superfluous when it is let go of.
+    /// Changes the state. Data that is no longer needed is dropped after the lock is released.
     pub(crate) fn change<T>(&self, change: impl FnOnce(&mut State) -> T) -> T {
         let (changed, garbage) = {
             let mut state = self.state.write();
@@ -103,10 +105,10 @@ impl Shared {
         self.state.write().end_watches(&mut wakers);
     }
 
-    /// Waits until the cache is ready to serve, or never will be.
+    /// Waits until the cache is ready, or stopped.
     pub(crate) async fn until_ready(&self) {
         loop {
-            let changed = self.fresh.notified();
+            let changed = self.revision_reached.notified();
             tokio::pin!(changed);
             changed.as_mut().enable();
             if !self.state.read().ready.is_pending() {
@@ -121,11 +123,11 @@ impl Shared {
         if self.state.read().revision >= revision {
             return Ok(());
         }
-        let _waiting = self.waiting();
+        let _waiter = self.add_waiter();
         let begun = Instant::now();
         let fresh = async {
             loop {
-                let changed = self.fresh.notified();
+                let changed = self.revision_reached.notified();
                 tokio::pin!(changed);
                 changed.as_mut().enable();
                 if self.state.read().revision >= revision {
@@ -134,7 +136,7 @@ impl Shared {
                 changed.await;
             }
         };
-        let waited = timeout_at(begun + FRESH_WITHIN, fresh).await;
+        let waited = timeout_at(begun + READ_WAIT_MAX, fresh).await;
         self.metrics.read_wait.observe(begun.elapsed().as_secs_f64());
         waited.map_err(|_| StorageError::TooLarge {
             requested: revision,
@@ -153,23 +155,23 @@ impl Shared {
             }
         };
         self.until_fresh(frontier.last_change).await.map_err(Inconsistent::Stale)?;
-        self.take_in(frontier);
+        self.advance_to(frontier);
         Ok(frontier.current)
     }
 
-    /// Takes in where storage is.
-    pub(crate) fn take_in(&self, frontier: Frontier) {
+    /// Advances the state to the revision of storage, if it holds the last change.
+    pub(crate) fn advance_to(&self, frontier: Frontier) {
         if self.state.read().revision < frontier.current {
             let revision = {
                 let mut state = self.state.write();
-                state.reach(frontier);
+                state.advance_to(frontier);
                 state.revision
             };
-            self.reached(revision);
+            self.set_reached(revision);
         }
     }
 
-    /// A bit longer, so that not everybody does the same at the same time.
+    /// Adds up to half of the duration at random, so that the tasks of different caches run at different times.
     pub(crate) fn jittered(&self, duration: Duration) -> Duration {
         duration.mul_f64(self.random.lock().random_range(1.0..1.5))
     }
@@ -183,9 +185,9 @@ impl HistoryReader for Shared {
 
 /// Why the cache does not hold everything that is committed.
 pub(crate) enum Inconsistent {
-    /// Storage does not say how far it is.
+    /// Storage does not return its revision.
     Unknown(StorageError),
-    /// The cache did not get there in time.
+    /// The cache did not reach the revision in time.
     Stale(StorageError),
 }
 
@@ -197,12 +199,12 @@ impl From<Inconsistent> for StorageError {
     }
 }
 
-/// Asks storage how far it is, as long as somebody waits.
-pub(crate) async fn ask_for_progress(shared: Arc<Shared>) {
+/// Asks storage for progress as long as a reader waits for a revision.
+pub(crate) async fn request_progress_for_waiters(shared: Arc<Shared>) {
     loop {
-        while shared.waiting.load(Ordering::Acquire) > 0 {
+        while shared.waiter_count.load(Ordering::Acquire) > 0 {
             if let Err(error) = shared.storage.request_progress().await {
-                tracing::debug!(resource = %shared.name, %error, "storage was not asked how far it is");
+                tracing::debug!(resource = %shared.name, %error, "a request for progress failed");
             }
             sleep(PROGRESS_INTERVAL).await;
         }
@@ -223,15 +225,15 @@ pub(crate) async fn send_bookmarks(shared: Arc<Shared>) {
             }
         };
         if due {
-            // Where that costs nothing, tell of what happened elsewhere too.
+            // If storage knows its revision without a request, the bookmark includes writes to other resources.
             if let Some(frontier) = shared.storage.frontier() {
-                shared.take_in(frontier);
+                shared.advance_to(frontier);
             }
             let (now, mut wakers) = (Instant::now(), Wakers::default());
             let mut state = shared.state.write();
             let revision = state.revision;
             for watcher in state.bookmarks.take_due(now) {
-                watcher.offer_bookmark(revision, &mut wakers);
+                watcher.enqueue_bookmark(revision, &mut wakers);
                 state.bookmarks.schedule(&watcher, now);
             }
             drop(state);

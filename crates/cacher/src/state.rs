@@ -1,141 +1,91 @@
-//! What the cache knows of its resource, as plain data: the objects, the recent events and who is listening.
+//! The cached state of one resource as plain data: its objects, its recent events and its watchers.
 //!
-//! Kept true by [`State::apply`] and [`State::replace`], which the feed alone calls, and by [`State::progress`]:
-//! - `store` is what storage held at `revision`, and `history` leads up to it;
-//! - whoever can change this data can tell the watchers, and does so in the same step. So a watcher that is added, or
-//!   that finds nothing more in the history, misses nothing and hears nothing twice.
+//! Kept true by [`State::apply`] and [`State::replace`], which the feed alone calls, and by [`State::advance`]:
+//! - `store` holds the objects that storage had at `revision`, and `history` ends there;
+//! - every change is dispatched to the watchers while the caller holds the state's lock. So a watcher that is added, or
+//!   that finds nothing more in the history, misses no event and receives none twice.
 
 use crate::{
     bookmark::Bookmarks,
     history::{Event, History, Limits, Resized, TooOld},
-    interest::Interest,
     ready::Readiness,
+    snapshots::{PastState, Snapshots},
     store::Store,
     watcher::{Wakers, Watcher},
+    watcher_index::WatcherIndex,
 };
 use keepwatch_apimachinery::ResourceVersion;
 use keepwatch_storage::{Frontier, Key, Object};
-use std::{
-    collections::{BTreeMap, HashSet, VecDeque},
-    sync::{
-        Arc,
-        atomic::{AtomicBool, AtomicU64, Ordering},
-    },
-};
+use std::{collections::VecDeque, sync::Arc};
 use tokio::time::Instant;
 
-/// How many earlier states are at hand. Each keeps the objects that were current then, of which the history has only
-/// what has changed since.
-const SNAPSHOTS_MAX: usize = 16;
-/// How many bytes of such objects an earlier state may keep that nobody has asked for yet. It can be made again.
-const UNASKED_SNAPSHOT_BYTES_MAX: usize = 1 << 20;
-/// How many bytes one may keep that somebody reads page by page.
-const SNAPSHOT_BYTES_MAX: usize = 32 << 20;
-
-/// An earlier state.
-struct Snapshot {
-    store: Store,
-    /// How many bytes the values have that have ceased to be current since then.
-    bytes: usize,
-    is_asked_for: AtomicBool,
-    /// The higher, the later it was asked for.
-    asked_for: AtomicU64,
-}
+/// The revision of a store before its first write.
+pub(crate) const BEFORE_ALL: ResourceVersion = ResourceVersion::new(1).expect("one is not zero");
 
 pub(crate) struct State {
-    /// Watchers are added only while this is so, and all are ended before the state is replaced.
+    /// Watchers are added only while the cache is ready, and all watches are ended before the state is replaced.
     pub(crate) ready: Readiness,
     pub(crate) store: Store,
     pub(crate) revision: ResourceVersion,
     pub(crate) history: History,
-    pub(crate) watchers: Interest<Watcher>,
+    pub(crate) watchers: WatcherIndex<Watcher>,
     pub(crate) bookmarks: Bookmarks,
-    snapshots: BTreeMap<ResourceVersion, Snapshot>,
-    /// How often a snapshot was asked for.
-    asked_for: AtomicU64,
-    /// No longer needed. Who holds the state does not take the time to drop it.
+    snapshots: Snapshots,
+    /// Data that is no longer needed. It is dropped after the lock is released, because dropping it takes a while.
     garbage: Vec<Garbage>,
-    watchers_so_far: u64,
+    last_watcher_number: u64,
 }
 
-/// A past state: a later one, and the events that led to it from there.
-pub(crate) struct Past {
-    later: Store,
-    since: Vec<Arc<Event>>,
-}
-
-/// Something large that is no longer needed.
+/// Large data that is no longer needed.
 pub(crate) enum Garbage {
     Store(#[expect(dead_code, reason = "it is only there to be dropped")] Store),
     Events(#[expect(dead_code, reason = "it is only there to be dropped")] VecDeque<Arc<Event>>),
 }
 
-impl Past {
-    /// Whether there is nothing to undo.
-    pub(crate) fn is_at_hand(&self) -> bool {
-        self.since.is_empty()
-    }
-
-    /// Undoes the events. May take a while, so the state should not be held.
-    pub(crate) fn restore(self) -> Store {
-        let (mut store, mut restored) = (self.later, HashSet::new());
-        // Of each object only the first change matters: what was before it was there then.
-        for event in self.since.iter().filter(|event| restored.insert(event.key())) {
-            match event.old() {
-                Some(old) => store.put(old),
-                None => store.remove(event.key()),
-            };
-        }
-        store
-    }
-}
-
-/// What storage told of one object.
+/// A change of one object.
 pub(crate) enum Change {
     Put(Object),
     Deleted { key: Key, revision: ResourceVersion },
 }
 
-/// What came of a change.
+/// The outcome of a change.
 pub(crate) struct Applied {
     pub(crate) resized: Resized,
-    /// How many watchers it was offered to.
-    pub(crate) offered: usize,
+    /// How many watchers the event was dispatched to.
+    pub(crate) dispatched: usize,
 }
 
 impl State {
-    /// An empty cache at the beginning of all revisions.
+    /// An empty state before the first revision.
     pub(crate) fn new(indexed_fields: &[&'static str], limits: Limits, now: Instant) -> Self {
         Self {
             ready: Readiness::new(now),
             store: Store::new(indexed_fields),
             revision: BEFORE_ALL,
             history: History::new(BEFORE_ALL, limits),
-            watchers: Interest::default(),
+            watchers: WatcherIndex::default(),
             bookmarks: Bookmarks::default(),
-            snapshots: BTreeMap::new(),
-            asked_for: AtomicU64::new(0),
+            snapshots: Snapshots::default(),
             garbage: Vec::new(),
-            watchers_so_far: 0,
+            last_watcher_number: 0,
         }
     }
 
-    /// Takes in a list: nothing is known of what was before it.
+    /// Replaces everything by the result of a list. The events before its revision are not known.
     pub(crate) fn replace(&mut self, store: Store, revision: ResourceVersion) {
         self.revision = revision;
         self.garbage.push(Garbage::Events(self.history.reset(revision)));
-        let snapshots = std::mem::take(&mut self.snapshots).into_values();
-        self.garbage.extend(snapshots.map(|snapshot| Garbage::Store(snapshot.store)));
+        self.garbage.extend(self.snapshots.clear().map(Garbage::Store));
         self.garbage.push(Garbage::Store(std::mem::replace(&mut self.store, store)));
     }
 
-    /// What is to be dropped once the state is let go of.
+    /// Takes the data that the caller drops after it has released the lock.
     pub(crate) fn take_garbage(&mut self) -> Vec<Garbage> {
         std::mem::take(&mut self.garbage)
     }
 
-    /// Takes in the next change and offers it to the watchers that may care. Who is to be woken for it is added to
-    /// `wakers`.
+    /// Applies the next change and dispatches its event to the watchers. Adds the wakers of those that have something to
+    /// read now to `wakers`.
     pub(crate) fn apply(&mut self, change: Change, now: Instant, wakers: &mut Wakers) -> Applied {
         let (revision, old, new) = match change {
             Change::Put(object) => (object.revision, self.store.put(object.clone()), Some(object)),
@@ -143,103 +93,68 @@ impl State {
         };
         self.revision = self.revision.max(revision);
         if old.is_none() && new.is_none() {
-            return Applied { resized: Resized::No, offered: 0 };
+            return Applied { resized: Resized::No, dispatched: 0 };
         }
         if let Some(old) = &old {
-            // Those that have it from when it was current.
-            for (_, snapshot) in self.snapshots.range_mut(old.revision..) {
-                snapshot.bytes += old.value.len();
-            }
+            self.snapshots.object_replaced(old);
         }
         let (event, resized) = self.history.record(revision, old.clone(), new.clone(), now);
-        let mut offered = 0;
-        self.watchers.meet(old.as_ref(), new.as_ref(), |watcher| {
-            watcher.offer(&event, wakers);
-            offered += 1;
+        let mut dispatched = 0;
+        self.watchers.dispatch(old.as_ref(), new.as_ref(), |watcher| {
+            watcher.enqueue(&event, wakers);
+            dispatched += 1;
         });
-        self.forget_costly_snapshots();
-        Applied { resized, offered }
+        self.remove_costly_snapshots();
+        Applied { resized, dispatched }
     }
 
-    /// Takes in where storage is, if everything that has changed until then is known.
-    pub(crate) fn reach(&mut self, frontier: Frontier) {
+    /// Advances to the revision of storage, if the state holds the last change of the resource.
+    pub(crate) fn advance_to(&mut self, frontier: Frontier) {
         if self.revision >= frontier.last_change {
-            self.progress(frontier.current);
+            self.advance(frontier.current);
         }
     }
 
-    /// Nothing else has changed up to this revision.
-    pub(crate) fn progress(&mut self, revision: ResourceVersion) {
+    /// Advances to a revision up to which the resource has not changed.
+    pub(crate) fn advance(&mut self, revision: ResourceVersion) {
         self.revision = self.revision.max(revision);
     }
 
-    /// Puts the present state aside, because somebody is going to ask for it again.
-    pub(crate) fn put_aside(&mut self) {
-        self.keep(self.revision, self.store.clone(), false);
+    /// Takes a snapshot of the current state, because a client is going to ask for it again.
+    pub(crate) fn snapshot(&mut self) {
+        self.keep_snapshot(self.revision, self.store.clone(), false);
     }
 
-    /// Keeps a state at hand, if the history reaches as far back; for longer if somebody has come back for it. If there
-    /// are too many, the one that nobody has asked for the longest is not kept any more.
-    pub(crate) fn keep(&mut self, revision: ResourceVersion, store: Store, is_asked_for: bool) {
-        if self.history.reaches(revision).is_err() || revision > self.revision {
+    /// Keeps a state as a snapshot, if the history reaches its revision. A snapshot that a client has asked for may cost
+    /// more (`is_read`). When there are too many, the least recently used one is removed.
+    pub(crate) fn keep_snapshot(&mut self, revision: ResourceVersion, store: Store, is_read: bool) {
+        if self.history.check_reaches(revision).is_err() || revision > self.revision {
             return self.garbage.push(Garbage::Store(store));
         }
-        let (bytes, was_asked_for) = match self.snapshots.get(&revision) {
-            Some(before) => (before.bytes, before.is_asked_for.load(Ordering::Relaxed)),
-            None => {
-                let since = self.history.after(revision).into_iter().flatten();
-                (since.map(|event| event.bytes_at(revision)).sum(), false)
-            }
-        };
-        let snapshot = Snapshot {
-            store,
-            bytes,
-            is_asked_for: AtomicBool::new(is_asked_for || was_asked_for),
-            asked_for: AtomicU64::new(self.now_asked_for()),
-        };
-        let replaced = self.snapshots.insert(revision, snapshot);
-        let too_many = self.snapshots.len() > SNAPSHOTS_MAX;
-        let stalest = self.snapshots.iter().min_by_key(|(_, kept)| kept.asked_for.load(Ordering::Relaxed));
-        let stalest = stalest.map(|(revision, _)| *revision).filter(|_| too_many);
-        let forgotten = stalest.and_then(|revision| self.snapshots.remove(&revision));
-        self.garbage.extend(replaced.into_iter().chain(forgotten).map(|gone| Garbage::Store(gone.store)));
-        self.forget_costly_snapshots();
+        let removed = self.snapshots.insert(revision, store, is_read, &self.history);
+        self.garbage.extend(removed.map(Garbage::Store));
+        self.remove_costly_snapshots();
     }
 
-    fn now_asked_for(&self) -> u64 {
-        self.asked_for.fetch_add(1, Ordering::Relaxed)
+    /// Removes the snapshots that are older than the history or hold too many bytes.
+    fn remove_costly_snapshots(&mut self) {
+        let removed = self.snapshots.remove_costly(self.history.begins_after());
+        self.garbage.extend(removed.map(Garbage::Store));
     }
 
-    /// Forgets the snapshots that are older than the history, or keep too much.
-    fn forget_costly_snapshots(&mut self) {
-        let begins_after = self.history.begins_after();
-        let costly = self.snapshots.extract_if(.., |revision, snapshot| {
-            let is_asked_for = snapshot.is_asked_for.load(Ordering::Relaxed);
-            let bytes_max = if is_asked_for { SNAPSHOT_BYTES_MAX } else { UNASKED_SNAPSHOT_BYTES_MAX };
-            *revision < begins_after || snapshot.bytes > bytes_max
-        });
-        self.garbage.extend(costly.map(|(_, snapshot)| Garbage::Store(snapshot.store)));
-    }
-
-    /// The state at a revision, as far back as the history reaches. One in the future is not known either.
-    pub(crate) fn past(&self, revision: ResourceVersion) -> Result<Past, TooOld> {
-        self.history.reaches(revision)?;
+    /// The state at a revision, if the history reaches it. A revision in the future is an error, too.
+    pub(crate) fn past(&self, revision: ResourceVersion) -> Result<PastState, TooOld> {
+        self.history.check_reaches(revision)?;
         if revision > self.revision {
             return Err(TooOld(self.history.begins_after()));
         }
-        let (from, later) = match self.snapshots.range(revision..).next() {
-            Some((from, snapshot)) => {
-                snapshot.asked_for.store(self.now_asked_for(), Ordering::Relaxed);
-                snapshot.is_asked_for.store(true, Ordering::Relaxed);
-                (*from, snapshot.store.clone())
-            }
-            None => (self.revision, self.store.clone()),
-        };
-        let since = self.history.after(revision)?.take_while(|event| event.revision <= from);
-        Ok(Past { later, since: since.cloned().collect() })
+        let snapshot = self.snapshots.at_or_after(revision);
+        let (from, later) = snapshot.unwrap_or_else(|| (self.revision, self.store.clone()));
+        let events = self.history.after(revision)?.take_while(|event| event.revision <= from);
+        Ok(PastState { later, events: events.cloned().collect() })
     }
 
-    /// All watchers, in the order in which they came.
+    /// All watchers, in the order in which they were added.
     pub(crate) fn watchers_in_order(&self) -> Vec<&Arc<Watcher>> {
         let mut watchers: Vec<_> = self.watchers.iter().collect();
         watchers.sort_unstable_by_key(|watcher| watcher.number);
@@ -251,27 +166,25 @@ impl State {
         self.watchers_in_order().into_iter().for_each(|watcher| watcher.end(wakers));
     }
 
-    /// A number that no other watcher has.
-    pub(crate) fn next_number(&mut self) -> u64 {
-        self.watchers_so_far += 1;
-        self.watchers_so_far
+    /// A number for a new watcher, higher than all before.
+    pub(crate) fn next_watcher_number(&mut self) -> u64 {
+        self.last_watcher_number += 1;
+        self.last_watcher_number
     }
 }
-
-/// The revision of a store that nobody has written to.
-pub(crate) const BEFORE_ALL: ResourceVersion = ResourceVersion::new(1).expect("one is not zero");
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::snapshots::{SNAPSHOTS_MAX, UNREAD_SNAPSHOT_BYTES_MAX};
     use keepwatch_storage::{Attributes, Version};
     use proptest::{collection::vec, prelude::*, sample::select};
-    use std::time::Duration;
+    use std::{collections::BTreeMap, time::Duration};
 
     const KEYS: [&str; 5] = ["/r/pods/n/a", "/r/pods/n/b", "/r/pods/n/c", "/r/pods/m/a", "/r/pods/m/b"];
 
-    fn at(state: &State, revision: ResourceVersion) -> Result<Store, TooOld> {
-        state.past(revision).map(Past::restore)
+    fn store_at(state: &State, revision: ResourceVersion) -> Result<Store, TooOld> {
+        state.past(revision).map(PastState::restore)
     }
 
     fn version(number: u64) -> ResourceVersion {
@@ -283,14 +196,14 @@ mod tests {
         Version { key, value: "{}".into(), revision, attributes }.into()
     }
 
-    /// A state whose history holds so many events.
+    /// A state whose history holds this many events.
     fn state(events: usize) -> State {
         let limits =
             Limits { fresh: Duration::from_secs(75), lower: events, upper: events, bytes_max: usize::MAX };
         State::new(&[], limits, Instant::now())
     }
 
-    /// Takes in a list at a revision, with objects that were last written then.
+    /// Replaces the state by a list at a revision, with objects that were last written at it.
     fn fill(state: &mut State, keys: &[&str], revision: u64) {
         let mut store = Store::new(&[]);
         for key in keys {
@@ -299,7 +212,7 @@ mod tests {
         state.replace(store, version(revision));
     }
 
-    /// The objects in a store, by the revisions of their last writes.
+    /// The objects in a store, with the revisions of their last writes.
     fn content(store: &Store) -> BTreeMap<Key, ResourceVersion> {
         store.iter().map(|object| (object.key.clone(), object.revision)).collect()
     }
@@ -308,10 +221,10 @@ mod tests {
     enum Step {
         Put(&'static str),
         Delete(&'static str),
-        /// Nothing happened but elsewhere.
+        /// Another resource is written.
         Progress,
-        /// Somebody reads a page.
-        PutAside,
+        /// A client reads a page.
+        Snapshot,
     }
 
     fn steps() -> impl Strategy<Value = Vec<(Step, u64)>> {
@@ -319,16 +232,15 @@ mod tests {
             4 => select(&KEYS).prop_map(Step::Put),
             2 => select(&KEYS).prop_map(Step::Delete),
             1 => Just(Step::Progress),
-            1 => Just(Step::PutAside),
+            1 => Just(Step::Snapshot),
         ];
         vec((step, 1_u64..4), 0..120)
     }
 
     proptest! {
-        /// Whatever is written and whoever reads pages, an earlier state is the one that was there, or is known to be
-        /// too old.
+        /// For any writes and snapshots, an earlier state is restored as it was, or is reported as too old.
         #[test]
-        fn an_earlier_state_is_what_was_there_then(steps in steps(), events in 1_usize..40) {
+        fn an_earlier_state_is_restored_exactly(steps in steps(), events in 1_usize..40) {
             let mut state = state(events);
             fill(&mut state, &KEYS[..2], 7);
             let mut past = vec![(state.revision, content(&state.store))];
@@ -338,11 +250,11 @@ mod tests {
                     Step::Put(key) => Change::Put(object(key, revision)),
                     Step::Delete(key) => Change::Deleted { key: Key::from_backend(key), revision },
                     Step::Progress => {
-                        state.progress(revision);
+                        state.advance(revision);
                         continue;
                     }
-                    Step::PutAside => {
-                        state.put_aside();
+                    Step::Snapshot => {
+                        state.snapshot();
                         continue;
                     }
                 };
@@ -352,7 +264,7 @@ mod tests {
             }
             let oldest = state.history.begins_after();
             for revision in (6..=state.revision.get()).map(version) {
-                let found = at(&state, revision).map(|store| content(&store));
+                let found = store_at(&state, revision).map(|store| content(&store));
                 let expected = past.iter().rfind(|(then, _)| *then <= revision).map(|(_, content)| content);
                 match expected.filter(|_| revision >= oldest) {
                     Some(expected) => prop_assert_eq!(found.as_ref(), Ok(expected), "at {}", revision),
@@ -362,31 +274,35 @@ mod tests {
         }
     }
 
-    /// Some of them put aside, and forgotten with the events that lead up to them.
+    /// Some states have a snapshot, which is removed with the events before it.
     #[test]
-    fn earlier_states_are_right_however_many_events_lie_between() {
+    fn earlier_states_are_restored_across_many_events() {
         let mut state = state(4096);
         for revision in 2..=9000 {
             let key = KEYS[revision as usize % KEYS.len()];
             state.apply(Change::Put(object(key, version(revision))), Instant::now(), &mut Wakers::default());
             if revision % 250 == 0 {
-                state.put_aside();
+                state.snapshot();
             }
         }
         let oldest = 9000 - 4096;
-        assert_eq!(at(&state, version(oldest - 1)).err(), Some(TooOld(version(oldest))));
-        assert_eq!(state.snapshots.len(), SNAPSHOTS_MAX);
-        assert!(state.snapshots.keys().all(|revision| revision.get() >= oldest));
+        assert_eq!(store_at(&state, version(oldest - 1)).err(), Some(TooOld(version(oldest))));
+        assert_eq!(state.snapshots.revisions().count(), SNAPSHOTS_MAX);
+        assert!(state.snapshots.revisions().all(|revision| revision.get() >= oldest));
         for revision in (oldest..=9000).step_by(61) {
             let newest =
                 (revision - 4..=revision).map(|at| (Key::from_backend(KEYS[at as usize % 5]), version(at)));
-            assert_eq!(content(&at(&state, version(revision)).unwrap()), newest.collect(), "at {revision}");
+            assert_eq!(
+                content(&store_at(&state, version(revision)).unwrap()),
+                newest.collect(),
+                "at {revision}"
+            );
         }
     }
 
-    /// An earlier state costs the objects that have changed since, each of them once. One that is being read may cost more.
+    /// A snapshot costs the objects that have changed since, each of them once. One that is being read may cost more.
     #[test]
-    fn an_earlier_state_is_kept_as_long_as_it_costs_little_or_is_read() {
+    fn a_snapshot_is_kept_while_it_is_cheap_or_read() {
         let update = |state: &mut State, key: &str, bytes: usize| {
             let revision = version(state.revision.get() + 1);
             let (key, value) = (Key::from_backend(key), vec![b'x'; bytes].into());
@@ -395,35 +311,35 @@ mod tests {
         };
         for is_read in [false, true] {
             let mut state = state(1000);
-            KEYS.iter().for_each(|key| update(&mut state, key, UNASKED_SNAPSHOT_BYTES_MAX / 3));
+            KEYS.iter().for_each(|key| update(&mut state, key, UNREAD_SNAPSHOT_BYTES_MAX / 3));
             let (then, expected) = (state.revision, content(&state.store));
-            state.put_aside();
+            state.snapshot();
             for _ in 0..100 {
                 update(&mut state, KEYS[0], 10);
             }
-            assert!(state.snapshots.contains_key(&then), "one object has changed");
+            assert!(state.snapshots.bytes_at(then).is_some(), "one object has changed");
             if is_read {
-                assert_eq!(content(&at(&state, then).unwrap()), expected);
+                assert_eq!(content(&store_at(&state, then).unwrap()), expected);
             }
             KEYS[1..].iter().for_each(|key| update(&mut state, key, 10));
-            assert_eq!(state.snapshots.contains_key(&then), is_read);
-            let made_again = at(&state, then).unwrap();
-            assert_eq!(content(&made_again), expected);
-            state.keep(then, made_again, true);
-            assert!(state.snapshots.contains_key(&then), "somebody came back for it");
-            state.put_aside();
-            assert_eq!(state.snapshots[&then].bytes, KEYS.len() * (UNASKED_SNAPSHOT_BYTES_MAX / 3));
+            assert_eq!(state.snapshots.bytes_at(then).is_some(), is_read);
+            let rebuilt = store_at(&state, then).unwrap();
+            assert_eq!(content(&rebuilt), expected);
+            state.keep_snapshot(then, rebuilt, true);
+            assert!(state.snapshots.bytes_at(then).is_some(), "a client has read it");
+            state.snapshot();
+            assert_eq!(state.snapshots.bytes_at(then), Some(KEYS.len() * (UNREAD_SNAPSHOT_BYTES_MAX / 3)));
         }
     }
 
-    /// etcd deletes at one revision what expires together, and readers look while that is being taken in. One that has
-    /// taken the first of those events, and then stops until its inbox is too small, still has to be told the others.
+    /// etcd deletes all objects of a lease at one revision, and a reader may read while the feed applies those deletions. A
+    /// reader that takes the first of them, and then stops until its queue is full, still receives the others.
     #[cfg(not(feature = "loom"))]
     #[test]
-    fn events_of_one_revision_are_all_told_to_a_reader_that_takes_one_of_them_early() {
+    fn a_reader_that_takes_one_event_of_a_revision_early_receives_the_others() {
         use crate::{
             sync::RwLock,
-            watcher::{INBOX_EVENTS_MAX, Start},
+            watcher::{WATCHER_QUEUE_EVENTS_MAX, WatchPosition},
         };
         use keepwatch_storage::{Predicate, Scope};
         use std::task::{Context, Poll, Waker};
@@ -431,12 +347,12 @@ mod tests {
         let state = RwLock::new(state(10_000));
         fill(&mut state.write(), &KEYS, 7);
         let scope = Scope::Children(Key::from_backend("/r/pods/"));
-        let start = Start::After(version(7));
+        let start = WatchPosition::After(version(7));
         let (_, mut reader) =
             Watcher::add(&mut state.write(), scope, Predicate::everything(), start, None, false);
         let mut next = || loop {
             match reader.poll_next(&state, &mut Context::from_waker(Waker::noop())) {
-                Poll::Ready(event) => return event.expect("there is more").revision().get(),
+                Poll::Ready(event) => return event.expect("an event follows").revision().get(),
                 Poll::Pending => {}
             }
         };
@@ -446,18 +362,18 @@ mod tests {
         let deleted = |key| Change::Deleted { key: Key::from_backend(key), revision: version(8) };
 
         apply(deleted(KEYS[0]));
-        let mut told = vec![next()];
+        let mut delivered = vec![next()];
         apply(deleted(KEYS[1]));
-        let last = 9 + INBOX_EVENTS_MAX as u64;
+        let last = 9 + WATCHER_QUEUE_EVENTS_MAX as u64;
         (9..=last).for_each(|revision| apply(Change::Put(object(KEYS[2], version(revision)))));
-        while told.last() != Some(&last) {
-            told.push(next());
+        while delivered.last() != Some(&last) {
+            delivered.push(next());
         }
-        assert_eq!((told.iter().filter(|revision| **revision == 8).count(), told.len()), (2, 131));
+        assert_eq!((delivered.iter().filter(|revision| **revision == 8).count(), delivered.len()), (2, 131));
     }
 
     #[test]
-    fn a_list_takes_the_place_of_everything_known() {
+    fn a_list_replaces_the_whole_state() {
         let mut state = state(100);
         for revision in 2..=9 {
             state.apply(
@@ -465,16 +381,16 @@ mod tests {
                 Instant::now(),
                 &mut Wakers::default(),
             );
-            state.put_aside();
+            state.snapshot();
         }
         fill(&mut state, &KEYS[1..2], 20);
         assert_eq!(content(&state.store), BTreeMap::from([(Key::from_backend(KEYS[1]), version(20))]));
-        assert_eq!(at(&state, version(19)).err(), Some(TooOld(version(20))));
-        assert_eq!(content(&at(&state, version(20)).unwrap()), content(&state.store));
+        assert_eq!(store_at(&state, version(19)).err(), Some(TooOld(version(20))));
+        assert_eq!(content(&store_at(&state, version(20)).unwrap()), content(&state.store));
     }
 
     #[test]
-    fn a_deletion_of_what_is_not_there_is_only_progress() {
+    fn a_deletion_of_an_absent_object_only_advances_the_revision() {
         let mut state = state(100);
         let change = Change::Deleted { key: Key::from_backend(KEYS[0]), revision: version(5) };
         state.apply(change, Instant::now(), &mut Wakers::default());
@@ -482,13 +398,13 @@ mod tests {
     }
 
     #[test]
-    fn where_storage_is_counts_only_for_who_has_seen_the_last_change() {
+    fn the_revision_of_storage_is_adopted_only_after_the_last_change() {
         let frontier =
             |last_change, current| Frontier { current: version(current), last_change: version(last_change) };
         let mut state = state(100);
         fill(&mut state, &[], 5);
-        for (told, reached) in [(frontier(6, 9), 5), (frontier(5, 9), 9), (frontier(5, 7), 9)] {
-            state.reach(told);
+        for (frontier, reached) in [(frontier(6, 9), 5), (frontier(5, 9), 9), (frontier(5, 7), 9)] {
+            state.advance_to(frontier);
             assert_eq!(state.revision, version(reached));
         }
     }

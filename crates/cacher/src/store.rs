@@ -1,53 +1,53 @@
-//! The objects of one resource at one revision, ordered by key. Cloning is free and shares what stays the same.
+//! The objects of one resource at one revision, ordered by key. A clone is cheap and shares the unchanged objects.
 //!
-//! Kept true by [`Store::put`] and [`Store::remove`]: every object stands under its own key, with the marks of its
-//! attributes, and in each index under the value that its declared field has; and it is counted.
+//! Kept true by [`Store::put`] and [`Store::remove`]: every object is stored under its own key, with the Bloom bits of
+//! its attributes; it is in each index under its value of the indexed field; and it is counted.
 //!
-//! Not here: which revision that is (`state`), what was before (`history`).
+//! Not here: the revision of these objects (`state`), and earlier versions of them (`history`).
 
-use crate::{counts::Counts, sieve::Marks};
+use crate::{bloom::BloomBits, counts::RangeCounts};
 use imbl::{OrdMap, OrdSet};
 use keepwatch_storage::{Key, Object, Predicate, Scope};
 use std::{ops::Bound, sync::Arc};
 
-/// All objects. A copy of it is a snapshot.
+/// All objects. A clone of it is a snapshot.
 #[derive(Clone)]
 pub(crate) struct Store {
     objects: OrdMap<Key, Entry>,
-    counts: Counts,
+    counts: RangeCounts,
     indexes: Vec<Index>,
-    /// Of all values together.
+    /// The size of all values.
     bytes: usize,
 }
 
-/// An object, and what a [`crate::sieve::Sieve`] needs to know of it.
+/// An object, with the bits that a [`crate::bloom::PredicateFilter`] needs.
 #[derive(Clone)]
 pub(crate) struct Entry {
     pub(crate) object: Object,
-    pub(crate) marks: Marks,
+    pub(crate) bloom: BloomBits,
 }
 
-/// The keys of the objects by the value of one field.
+/// The keys of the objects, by the value of one field.
 #[derive(Clone)]
 struct Index {
     field: &'static str,
     keys: OrdSet<(Arc<str>, Key)>,
 }
 
-/// Objects that a list or watch may want, in order of their keys.
-pub(crate) struct Found<'a> {
-    /// The field by which they were found; if absent, everything in scope has to be looked at.
+/// Objects that may match a list or watch, ordered by key.
+pub(crate) struct Candidates<'a> {
+    /// The field of the index that was used; if absent, these are all objects in scope.
     pub(crate) index: Option<&'static str>,
     pub(crate) entries: Box<dyn Iterator<Item = &'a Entry> + Send + 'a>,
 }
 
 impl Store {
-    /// An empty one with an index for each of these fields.
+    /// An empty store with an index for each of these fields.
     pub(crate) fn new(indexed_fields: &[&'static str]) -> Self {
         let index = |field: &&'static str| Index { field, keys: OrdSet::new() };
         Self {
             objects: OrdMap::new(),
-            counts: Counts::new(),
+            counts: RangeCounts::new(),
             indexes: indexed_fields.iter().map(index).collect(),
             bytes: 0,
         }
@@ -65,14 +65,14 @@ impl Store {
         self.objects.get(key).map(|entry| &entry.object)
     }
 
-    /// Puts an object in and returns the one that it takes the place of.
+    /// Puts an object into the store and returns its previous version.
     pub(crate) fn put(&mut self, object: Object) -> Option<Object> {
-        let entry = Entry { marks: Marks::of(&object.attributes), object: object.clone() };
+        let entry = Entry { bloom: BloomBits::of(&object.attributes), object: object.clone() };
         let old = self.objects.insert(object.key.clone(), entry).map(|entry| entry.object);
         self.bytes += object.value.len();
         self.bytes -= old.as_ref().map_or(0, |old| old.value.len());
         if old.is_none() {
-            self.counts.added(&object.key, &self.objects);
+            self.counts.key_added(&object.key, &self.objects);
         }
         for index in &mut self.indexes {
             index.replace(old.as_ref(), Some(&object));
@@ -84,7 +84,7 @@ impl Store {
         let old = self.objects.remove(key).map(|entry| entry.object);
         self.bytes -= old.as_ref().map_or(0, |old| old.value.len());
         if old.is_some() {
-            self.counts.removed(key);
+            self.counts.key_removed(key);
         }
         for index in &mut self.indexes {
             index.replace(old.as_ref(), None);
@@ -92,30 +92,30 @@ impl Store {
         old
     }
 
-    /// Every object in order of its key.
+    /// All objects, ordered by key.
     pub(crate) fn iter(&self) -> impl Iterator<Item = &Object> {
         self.objects.values().map(|entry| &entry.object)
     }
 
-    /// How many objects of a scope there are from this key, which must be inside it, on.
+    /// The number of objects of a scope from this key on. The key must be inside the scope.
     pub(crate) fn count_from(&self, scope: &Scope, key: &str) -> usize {
-        self.counts.between(key, &scope.end(), &self.objects)
+        self.counts.count_between(key, &scope.end(), &self.objects)
     }
 
-    /// The objects of a scope from the key `from` on (the scope's beginning if absent) that the predicate may let
-    /// pass: it has yet to be asked.
-    pub(crate) fn find(&self, scope: &Scope, from: Option<&str>, predicate: &Predicate) -> Found<'_> {
+    /// The objects of a scope that may match the predicate, from the key `from` on, or from the first key of the scope.
+    /// The caller evaluates the predicate.
+    pub(crate) fn find(&self, scope: &Scope, from: Option<&str>, predicate: &Predicate) -> Candidates<'_> {
         let (own, end) = (scope.key(), scope.end());
         if let Scope::Object(key) = scope {
             let entry = self.objects.get(key).filter(|_| from.is_none_or(|from| *from <= **key));
-            return Found { index: None, entries: Box::new(entry.into_iter()) };
+            return Candidates { index: None, entries: Box::new(entry.into_iter()) };
         }
         let begin = match from.filter(|from| *from > own.as_str()) {
             Some(from) if from >= end.as_str() => {
-                return Found { index: None, entries: Box::new(std::iter::empty()) };
+                return Candidates { index: None, entries: Box::new(std::iter::empty()) };
             }
             Some(from) => Bound::Included(from),
-            // The prefix itself is not below itself.
+            // An object whose key equals the prefix is not in the scope.
             None => Bound::Excluded(own.as_str()),
         };
         let exact = |index: &'_ Index| predicate.fields.exact_match(index.field).map(Arc::from);
@@ -124,11 +124,11 @@ impl Store {
                 let at = |key: &str| (Arc::clone(&value), Key::from_backend(key));
                 let keys = index.keys.range((begin.map(at), Bound::Excluded(at(&end))));
                 let entries = keys.filter_map(|(_, key)| self.objects.get(key));
-                Found { index: Some(index.field), entries: Box::new(entries) }
+                Candidates { index: Some(index.field), entries: Box::new(entries) }
             }
             None => {
                 let range = self.objects.range::<_, str>((begin, Bound::Excluded(end.as_str())));
-                Found { index: None, entries: Box::new(range.map(|(_, entry)| entry)) }
+                Candidates { index: None, entries: Box::new(range.map(|(_, entry)| entry)) }
             }
         }
     }
@@ -146,13 +146,13 @@ impl Index {
             self.keys.remove(&(value.into(), key.clone()));
         }
         if let Some((value, key)) = new {
-            let value = self.shared(value);
+            let value = self.intern(value);
             self.keys.insert((value, key.clone()));
         }
     }
 
-    /// The text as another object in the index has it: most values are those of many objects.
-    fn shared(&self, value: &str) -> Arc<str> {
+    /// The same text as an earlier key of the index has it, because many objects share a value.
+    fn intern(&self, value: &str) -> Arc<str> {
         let value: Arc<str> = value.into();
         let first = (Bound::Included((value.clone(), Key::from_backend(""))), Bound::Unbounded);
         match self.keys.range(first).next() {
@@ -165,14 +165,14 @@ impl Index {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::sieve::Sieve;
+    use crate::bloom::PredicateFilter;
     use keepwatch_apimachinery::{ResourceVersion, selector::FieldSelector};
     use keepwatch_storage::{Attributes, Version};
     use proptest::{collection::vec, option, prelude::*, sample::select};
     use std::collections::BTreeMap;
 
     const NODE: &str = "spec.nodeName";
-    /// `/pods/n/` and `/pods/n` are not below `/pods/n/`, and `/pods/n0` is right behind it.
+    /// `/pods/n/` and `/pods/n` are not below `/pods/n/`, and `/pods/n0` sorts right after it.
     const KEYS: [&str; 6] = ["/pods/m/a", "/pods/n/a", "/pods/n/b", "/pods/n/b/c", "/pods/n0/a", "/pods/n"];
 
     fn object(key: &str, node: Option<&str>, revision: u64) -> Object {
@@ -182,7 +182,7 @@ mod tests {
         Version { key, value: "{}".into(), revision, attributes }.into()
     }
 
-    fn selecting(fields: &str) -> Predicate {
+    fn field_selector(fields: &str) -> Predicate {
         Predicate { fields: FieldSelector::parse(fields).unwrap(), ..Predicate::default() }
     }
 
@@ -190,29 +190,31 @@ mod tests {
         Scope::Children(Key::from_backend(prefix))
     }
 
-    /// What a list would return, and through which index.
-    fn found(
+    /// The objects that a list would return, and the index that it used.
+    fn list(
         store: &Store,
         scope: &Scope,
         from: Option<&str>,
         predicate: &Predicate,
     ) -> (Option<&'static str>, Vec<Object>) {
         let found = store.find(scope, from, predicate);
-        let sieve = Sieve::new(predicate);
-        let matching =
-            found.entries.filter(|entry| sieve.passes(entry.marks, &entry.object)).map(|entry| &entry.object);
+        let filter = PredicateFilter::new(predicate);
+        let matching = found
+            .entries
+            .filter(|entry| filter.matches(entry.bloom, &entry.object))
+            .map(|entry| &entry.object);
         (found.index, matching.cloned().collect())
     }
 
     #[test]
-    fn an_exact_value_of_an_indexed_field_is_looked_up_and_nothing_else_is_looked_at() {
+    fn an_exact_value_of_an_indexed_field_is_found_through_the_index_alone() {
         let mut store = Store::new(&[NODE]);
         for (revision, (key, node)) in
             [("/pods/n/a", "x"), ("/pods/n/b", "y"), ("/pods/n/c", "x")].into_iter().enumerate()
         {
             store.put(object(key, Some(node), revision as u64 + 1));
         }
-        for (selector, index, looked_at) in [
+        for (selector, index, examined) in [
             ("spec.nodeName=x", Some(NODE), 2),
             ("spec.nodeName==y", Some(NODE), 1),
             ("spec.nodeName=", Some(NODE), 0),
@@ -221,23 +223,23 @@ mod tests {
             ("metadata.name=a", None, 3),
             ("", None, 3),
         ] {
-            let found = store.find(&children("/pods/"), None, &selecting(selector));
-            assert_eq!((found.index, found.entries.count()), (index, looked_at), "{selector}");
+            let found = store.find(&children("/pods/"), None, &field_selector(selector));
+            assert_eq!((found.index, found.entries.count()), (index, examined), "{selector}");
         }
     }
 
     #[test]
-    fn one_object_is_found_by_its_key_alone() {
+    fn a_single_object_is_found_by_its_key_alone() {
         let mut store = Store::new(&[NODE]);
         store.put(object("/pods/n/a", Some("x"), 1));
         store.put(object("/pods/n/a/b", Some("x"), 2));
         let scope = Scope::Object(Key::from_backend("/pods/n/a"));
-        let found = found(&store, &scope, None, &selecting("spec.nodeName=x")).1;
+        let found = list(&store, &scope, None, &field_selector("spec.nodeName=x")).1;
         assert_eq!(found.iter().map(|object| object.key.as_str()).collect::<Vec<_>>(), ["/pods/n/a"]);
     }
 
     #[test]
-    fn putting_and_removing_tell_what_was_there() {
+    fn put_and_remove_return_the_previous_object() {
         let mut store = Store::new(&[]);
         let (first, second) = (object("/pods/n/a", None, 1), object("/pods/n/a", None, 2));
         assert_eq!(store.put(first.clone()), None);
@@ -247,7 +249,7 @@ mod tests {
         assert_eq!((store.remove("/pods/n/a"), store.len()), (None, 0));
     }
 
-    /// An object to put, or with nothing a key to remove.
+    /// An object to put, or a key to remove.
     type Step = (&'static str, Option<Option<&'static str>>);
 
     fn steps() -> impl Strategy<Value = Vec<Step>> {
@@ -256,15 +258,15 @@ mod tests {
     }
 
     proptest! {
-        /// Whatever is written, an index finds what a look at all objects finds, in the same order; and a copy shows
-        /// what was there when it was made.
+        /// After any writes, an index finds the same objects as a full scan, in the same order; and a clone still has
+        /// the objects of the time when it was made.
         #[test]
-        fn an_index_finds_what_a_look_at_everything_finds_and_copies_stay_as_they_are(
+        fn an_index_finds_the_same_objects_as_a_full_scan_and_clones_do_not_change(
             steps in steps(),
             from in option::of(select(&KEYS)),
         ) {
             let (mut store, mut model) = (Store::new(&[NODE]), BTreeMap::new());
-            let mut copies = vec![(store.clone(), model.clone())];
+            let mut clones = vec![(store.clone(), model.clone())];
             for (revision, (key, step)) in steps.into_iter().enumerate() {
                 let key = Key::from_backend(key);
                 match step {
@@ -274,9 +276,9 @@ mod tests {
                     }
                     None => prop_assert_eq!(store.remove(&key), model.remove(&key)),
                 }
-                copies.push((store.clone(), model.clone()));
+                clones.push((store.clone(), model.clone()));
             }
-            for (store, model) in copies {
+            for (store, model) in clones {
                 prop_assert_eq!((store.len(), store.iter().collect::<Vec<_>>()), (model.len(), model.values().collect()));
                 for scope in ["/pods/", "/pods/n/", "/pods/n/b/", "/pods/none/"].map(children) {
                     for (selector, index) in [
@@ -286,8 +288,8 @@ mod tests {
                         ("spec.nodeName=y", Some(NODE)),
                         ("spec.nodeName=", Some(NODE)),
                     ] {
-                        let predicate = selecting(selector);
-                        let (used, found) = found(&store, &scope, from, &predicate);
+                        let predicate = field_selector(selector);
+                        let (used, found) = list(&store, &scope, from, &predicate);
                         let expected = model.values().filter(|object| {
                             scope.contains(&object.key)
                                 && from.is_none_or(|from| object.key.as_str() >= from)

@@ -1,5 +1,5 @@
-//! The locks between the feed and the watchers, so that feature `loom` can put those in that check every order in
-//! which threads may take them.
+//! The locks between the feed and the watchers. With feature `loom` they are loom's, which check every interleaving of
+//! the threads that take them.
 
 #[cfg(not(feature = "loom"))]
 pub(crate) use parking_lot::{Mutex, RwLock};
@@ -7,7 +7,7 @@ pub(crate) use parking_lot::{Mutex, RwLock};
 #[cfg(feature = "loom")]
 pub(crate) use checked::{Mutex, RwLock};
 
-/// loom's locks, called as parking_lot's are.
+/// loom's locks with the interface of parking_lot's.
 #[cfg(feature = "loom")]
 mod checked {
     use loom::sync::{MutexGuard, RwLockReadGuard, RwLockWriteGuard};

@@ -1,24 +1,27 @@
-//! One watcher: the half that events are offered to, and the half that is read.
+//! One watcher: the half to which events are dispatched, and the half that is read.
 //!
-//! A watcher that keeps up is *live*: events wait in its inbox, as pointers. When the inbox is full the watcher is
-//! *behind*: it takes what is in there and then reads the shared history at its own pace, until it has found everything
-//! there and is live again. What the history in memory does not hold any more, the reader's owner reads from storage and
-//! hands over in pages ([`Reader::take_wanted`]). So a reader that stops costs its inbox and nothing else, and delays nobody; it
-//! ends with an error only if storage has compacted what it has yet to read.
+//! A watcher that keeps up is *live*: its events wait in its queue, as pointers. When the queue is full, the watcher
+//! becomes *lagging*: it empties the queue and then reads the shared history at its own pace, until it has caught up
+//! and is live again. When the history in memory no longer holds the next events, the owner of the reader reads them
+//! from storage and passes them on in pages ([`Reader::take_storage_request`]). So a watcher that is not read costs its
+//! queue and delays no other watcher. It fails only if storage has compacted events that it has not read.
 //!
 //! Kept true:
-//! - everything up to the reader's `position` was told or is in its hands; the inbox holds what comes after that, all of
-//!   it for a live watcher, and for one that is behind all up to where it is to read on in the history;
-//! - a watcher turns live only while nobody can offer it an event, which takes the state's lock for writing;
-//! - what a watcher needs of storage's history ([`Watcher::oldest_needed`]) begins no later than what it has yet to read.
+//! - all events up to the reader's `position` have been delivered or are in its `batch`; the queue holds the events
+//!   after that: all of them for a live watcher, and for a lagging one those up to the revision after which it reads
+//!   the history;
+//! - a watcher becomes live only while no event can be dispatched to it, because dispatching takes the state's lock for
+//!   writing;
+//! - the part of storage's history that a watcher needs ([`Watcher::oldest_needed`]) starts no later than the first
+//!   event that it has not read.
 
 use crate::{
+    bloom::PredicateFilter,
     history::{Event, TooOld},
     history_pages::Page,
-    interest::Interested,
-    sieve::Sieve,
     state::State,
     sync::{Mutex, RwLock},
+    watcher_index::IndexedWatcher,
 };
 use keepwatch_apimachinery::ResourceVersion;
 use keepwatch_storage::{Key, List, Predicate, Scope, WatchEvent};
@@ -29,21 +32,22 @@ use std::{
 };
 use tokio::time::Instant;
 
-/// How many events may wait for one watcher before it reads from the history instead. Pointers: 16 bytes each.
-pub(crate) const INBOX_EVENTS_MAX: usize = if cfg!(feature = "loom") { 1 } else { 128 };
-/// How many bytes of values may wait for one watcher, one event being the least. The values are shared with the
-/// history and the store, but may outlive both in an inbox that nobody reads.
-const INBOX_BYTES_MAX: usize = 256 << 10;
-/// How many events or objects a reader takes into its hands at a time, and how many bytes of values.
-const TAKEN_MAX: usize = if cfg!(feature = "loom") { 1 } else { 100 };
-const TAKEN_BYTES_MAX: usize = 64 << 10;
-/// For how many events a watcher that has nothing to tell keeps room, twice.
-const IDLE_ROOM_EVENTS: usize = 8;
-/// How many events or objects a reader looks at before others have their turn.
-const LOOKED_AT_MAX: usize = 2000;
+/// How many events the queue of a watcher holds before the watcher reads from the history instead. Pointers: 16 bytes
+/// each.
+pub(crate) const WATCHER_QUEUE_EVENTS_MAX: usize = if cfg!(feature = "loom") { 1 } else { 128 };
+/// How many bytes of values the queue of a watcher holds, unless it holds only one event. The history and the store
+/// share the values, but a queue that is not read may hold them longer.
+const WATCHER_QUEUE_BYTES_MAX: usize = 256 << 10;
+/// How many events or objects a reader takes at a time, and how many bytes of values.
+const BATCH_EVENTS_MAX: usize = if cfg!(feature = "loom") { 1 } else { 100 };
+const BATCH_BYTES_MAX: usize = 64 << 10;
+/// For how many events an idle watcher keeps capacity, both in its queue and in its batch.
+const IDLE_CAPACITY_EVENTS: usize = 8;
+/// How many events or objects a reader examines before other tasks have their turn.
+const EXAMINED_PER_POLL_MAX: usize = 2000;
 
-/// Readers that have something to read now. They are woken when this is dropped: when the state is let go of, so that they
-/// do not have to wait for it, and also if a panic comes between.
+/// The wakers of readers that have something to read now. They are woken when this is dropped, which happens after the
+/// state's lock is released, so that they need not wait for it; and also after a panic.
 #[derive(Default)]
 pub(crate) struct Wakers(Vec<Waker>);
 
@@ -59,166 +63,168 @@ impl Drop for Wakers {
     }
 }
 
-/// The half that events are offered to.
+/// The half to which events are dispatched.
 pub(crate) struct Watcher {
-    /// Later ones have higher ones.
+    /// A later watcher has a higher number.
     pub(crate) number: u64,
     scope: Scope,
     predicate: Predicate,
-    place: AtomicUsize,
-    /// Whether bookmarks are wanted. They are told only if they say more than `start`.
+    index_position: AtomicUsize,
+    /// Whether the client wants bookmarks. They are delivered only if they are newer than `start`.
     bookmarks: bool,
     start: ResourceVersion,
-    /// When its watch ends.
+    /// The time at which the watch ends.
     pub(crate) deadline: Option<Instant>,
-    /// When its next bookmark is due. Written by `Bookmarks` alone.
+    /// The time of the next bookmark. Written by `Bookmarks` alone.
     pub(crate) bookmark_due: parking_lot::Mutex<Option<Instant>>,
-    inbox: Mutex<Inbox>,
+    queue: Mutex<Queue>,
 }
 
-struct Inbox {
+struct Queue {
     mode: Mode,
-    waiting: VecDeque<WatchEvent>,
-    waiting_bytes: usize,
-    /// The revision of what was put in last.
-    last: Option<ResourceVersion>,
+    events: VecDeque<WatchEvent>,
+    event_bytes: usize,
+    /// The revision of the event that was added last.
+    last_revision: Option<ResourceVersion>,
     /// The revision of the initial state, while it is being delivered.
-    state: Option<ResourceVersion>,
-    /// A bookmark was due while the watcher was behind.
+    initial_state: Option<ResourceVersion>,
+    /// A bookmark was due while the watcher was lagging.
     bookmark_due: bool,
     ended: bool,
-    reader: Option<Waker>,
+    reader_waker: Option<Waker>,
 }
 
 enum Mode {
-    /// Offered events are for the inbox, if they come after this revision.
+    /// Dispatched events are added to the queue if they are newer than this revision.
     Live { after: ResourceVersion },
-    /// Offered events are left to the history, which has all that comes after this revision. What is for the watcher up
-    /// to it was told or is in the inbox.
-    Behind { after: ResourceVersion },
+    /// Dispatched events are left to the history, which has all events after this revision. The events up to it have
+    /// been delivered or are in the queue.
+    Lagging { after: ResourceVersion },
 }
 
-/// Where a watch begins.
+/// The position at which a watch starts.
 #[derive(Clone, Copy, Debug)]
-pub(crate) enum Start {
-    /// With the state at this revision, which is the present one.
+pub(crate) enum WatchPosition {
+    /// The watch starts with the state at this revision, which is the current one.
     State { revision: ResourceVersion, end_bookmark: bool },
-    /// With what comes after this revision, which may be in the history, in storage's history or in the future.
+    /// The watch starts with the events after this revision, which may be in the history, in storage's history or in
+    /// the future.
     After(ResourceVersion),
 }
 
 impl Watcher {
-    /// Adds a watcher to the state, from which on it misses nothing.
+    /// Adds a watcher to the state. From then on it misses no event.
     pub(crate) fn add(
         state: &mut State,
         scope: Scope,
         predicate: Predicate,
-        start: Start,
+        start: WatchPosition,
         deadline: Option<Instant>,
         bookmarks: bool,
     ) -> (Arc<Self>, Reader) {
         let (after, stage) = match start {
-            Start::State { revision, end_bookmark } => {
-                state.put_aside();
+            WatchPosition::State { revision, end_bookmark } => {
+                state.snapshot();
                 (revision, Stage::State { revision, after: None, end_bookmark })
             }
-            Start::After(revision) => (revision, Stage::Changes),
+            WatchPosition::After(revision) => (revision, Stage::Changes),
         };
-        let mode = if after < state.revision { Mode::Behind { after } } else { Mode::Live { after } };
-        let inbox = Inbox {
+        let mode = if after < state.revision { Mode::Lagging { after } } else { Mode::Live { after } };
+        let queue = Queue {
             mode,
-            waiting: VecDeque::new(),
-            waiting_bytes: 0,
-            last: None,
-            state: matches!(stage, Stage::State { .. }).then_some(after),
+            events: VecDeque::new(),
+            event_bytes: 0,
+            last_revision: None,
+            initial_state: matches!(stage, Stage::State { .. }).then_some(after),
             bookmark_due: false,
             ended: false,
-            reader: None,
+            reader_waker: None,
         };
         let watcher = Arc::new(Self {
-            number: state.next_number(),
+            number: state.next_watcher_number(),
             scope,
             predicate,
-            place: AtomicUsize::new(0),
+            index_position: AtomicUsize::new(0),
             start: after,
             bookmarks,
             deadline,
             bookmark_due: parking_lot::Mutex::new(None),
-            inbox: Mutex::new(inbox),
+            queue: Mutex::new(queue),
         });
         state.watchers.add(watcher.clone());
         let reader = Reader {
             watcher: watcher.clone(),
             stage,
-            taken: VecDeque::new(),
+            batch: VecDeque::new(),
             position: after,
-            begun_at: state.revision,
+            initial_until: state.revision,
             initial_count: 0,
             reads_storage: false,
-            wanted: None,
+            storage_request: None,
         };
         (watcher, reader)
     }
 
-    /// Offers an event that the watcher may care for.
-    pub(crate) fn offer(&self, event: &Arc<Event>, wakers: &mut Wakers) {
-        let Some(seen) = event.seen_through(&self.predicate) else { return };
-        let mut inbox = self.inbox.lock();
-        match inbox.mode {
-            Mode::Live { after } if event.revision > after && !inbox.ended => {}
+    /// Adds an event to the queue if the watcher is live and its predicate matches.
+    pub(crate) fn enqueue(&self, event: &Arc<Event>, wakers: &mut Wakers) {
+        let Some(watch_event) = event.watch_event(&self.predicate) else { return };
+        let mut queue = self.queue.lock();
+        match queue.mode {
+            Mode::Live { after } if event.revision > after && !queue.ended => {}
             _ => return,
         }
-        let bytes = bytes_of(&seen);
-        let is_full = inbox.waiting.len() >= INBOX_EVENTS_MAX
-            || (inbox.waiting_bytes + bytes > INBOX_BYTES_MAX && !inbox.waiting.is_empty());
-        match inbox.last.filter(|_| is_full) {
-            // Events of one revision stay together: nobody can resume between them.
-            Some(last) if last < event.revision => inbox.mode = Mode::Behind { after: last },
+        let bytes = value_bytes(&watch_event);
+        let is_full = queue.events.len() >= WATCHER_QUEUE_EVENTS_MAX
+            || (queue.event_bytes + bytes > WATCHER_QUEUE_BYTES_MAX && !queue.events.is_empty());
+        match queue.last_revision.filter(|_| is_full) {
+            // Events of one revision stay together, because no watch can resume between them.
+            Some(last) if last < event.revision => queue.mode = Mode::Lagging { after: last },
             _ => {
-                inbox.waiting.push_back(seen);
-                inbox.waiting_bytes += bytes;
-                inbox.last = Some(event.revision);
+                queue.events.push_back(watch_event);
+                queue.event_bytes += bytes;
+                queue.last_revision = Some(event.revision);
             }
         }
-        wakers.0.extend(inbox.reader.take());
+        wakers.0.extend(queue.reader_waker.take());
     }
 
-    /// Tells that everything up to a revision is told, if there is anything new in that and room for it.
-    pub(crate) fn offer_bookmark(&self, revision: ResourceVersion, wakers: &mut Wakers) {
+    /// Adds a bookmark to the queue if the revision is new to the client and there is room.
+    pub(crate) fn enqueue_bookmark(&self, revision: ResourceVersion, wakers: &mut Wakers) {
         if !self.bookmarks {
             return;
         }
-        let mut inbox = self.inbox.lock();
-        match inbox.mode {
-            Mode::Live { after } if revision >= after && revision > self.start && !inbox.ended => {}
+        let mut queue = self.queue.lock();
+        match queue.mode {
+            Mode::Live { after } if revision >= after && revision > self.start && !queue.ended => {}
             Mode::Live { .. } => return,
-            Mode::Behind { .. } => return inbox.bookmark_due = true,
+            Mode::Lagging { .. } => return queue.bookmark_due = true,
         }
-        if inbox.waiting.len() < INBOX_EVENTS_MAX {
-            inbox.waiting.push_back(WatchEvent::Bookmark { revision, initial_state_end: false });
-            wakers.0.extend(inbox.reader.take());
+        if queue.events.len() < WATCHER_QUEUE_EVENTS_MAX {
+            queue.events.push_back(WatchEvent::Bookmark { revision, initial_state_end: false });
+            wakers.0.extend(queue.reader_waker.take());
         }
     }
 
-    /// The oldest revision that the watcher still needs: of the initial state, or before the changes it has yet to read.
+    /// The oldest revision that the watcher still needs: that of the initial state, or that before the first event it
+    /// has not read.
     pub(crate) fn oldest_needed(&self) -> Option<ResourceVersion> {
-        let inbox = self.inbox.lock();
-        match inbox.mode {
-            _ if inbox.ended => None,
-            Mode::Behind { after } => Some(inbox.state.map_or(after, |state| state.min(after))),
-            Mode::Live { .. } => inbox.state,
+        let queue = self.queue.lock();
+        match queue.mode {
+            _ if queue.ended => None,
+            Mode::Lagging { after } => Some(queue.initial_state.map_or(after, |state| state.min(after))),
+            Mode::Live { .. } => queue.initial_state,
         }
     }
 
-    /// Ends the watch: what is in the inbox is still told.
+    /// Ends the watch. The events in the queue are still delivered.
     pub(crate) fn end(&self, wakers: &mut Wakers) {
-        let mut inbox = self.inbox.lock();
-        inbox.ended = true;
-        wakers.0.extend(inbox.reader.take());
+        let mut queue = self.queue.lock();
+        queue.ended = true;
+        wakers.0.extend(queue.reader_waker.take());
     }
 }
 
-impl Interested for Watcher {
+impl IndexedWatcher for Watcher {
     fn scope(&self) -> &Scope {
         &self.scope
     }
@@ -227,8 +233,8 @@ impl Interested for Watcher {
         &self.predicate
     }
 
-    fn place(&self) -> &AtomicUsize {
-        &self.place
+    fn index_position(&self) -> &AtomicUsize {
+        &self.index_position
     }
 }
 
@@ -236,20 +242,20 @@ impl Interested for Watcher {
 pub(crate) struct Reader {
     watcher: Arc<Watcher>,
     stage: Stage,
-    /// In the reader's hands: told next.
-    taken: VecDeque<WatchEvent>,
-    /// Everything up to here was told or is in the reader's hands, once the state is.
+    /// The events that are delivered next.
+    batch: VecDeque<WatchEvent>,
+    /// All events up to here have been delivered or are in `batch`, once the initial state is.
     position: ResourceVersion,
-    /// Up to where events were there before the watch began.
-    begun_at: ResourceVersion,
+    /// Events up to this revision existed before the watch started.
+    initial_until: ResourceVersion,
     initial_count: usize,
     reads_storage: bool,
-    /// What the reader cannot go on without.
-    wanted: Option<Box<StorageRead>>,
+    /// A request to storage without whose answer the reader cannot continue.
+    storage_request: Option<Box<StorageRequest>>,
 }
 
 enum Stage {
-    /// The initial state is being delivered, and has got to this key.
+    /// The initial state is being delivered, and has been read up to this key.
     State {
         revision: ResourceVersion,
         after: Option<Key>,
@@ -259,23 +265,23 @@ enum Stage {
     Ended,
 }
 
-/// Something that only storage still holds.
+/// Data that only storage still holds.
 #[derive(Clone, Debug)]
-pub(crate) enum StorageRead {
-    /// What comes after a revision. The cache holds what comes after another one.
+pub(crate) enum StorageRequest {
+    /// The changes after a revision. The cache holds those after `until`.
     Changes { after: ResourceVersion, until: ResourceVersion },
-    /// The objects of an earlier state, after this key.
+    /// The objects of an earlier state after this key.
     State { revision: ResourceVersion, after: Option<Key> },
 }
 
-/// What a look for more gave.
-enum Look {
-    /// Perhaps something is in the reader's hands now; if not, there may be more to look at.
-    Looked,
-    Nothing,
+/// The outcome of a read of the state, the queue or the history.
+enum ReadOutcome {
+    /// The batch may have events now. If it has none, the reader tries again.
+    Progressed,
+    Idle,
     Ended,
-    /// Boxed, because it is rare: others need not move it about.
-    NeedsStorage(Box<StorageRead>),
+    /// Boxed because it is rare, so that the other variants stay small.
+    NeedsStorage(Box<StorageRequest>),
 }
 
 impl Reader {
@@ -283,97 +289,99 @@ impl Reader {
         &self.watcher
     }
 
-    /// What the reader may see.
-    pub(crate) fn view(&self) -> (&Scope, &Predicate) {
+    /// The objects that the reader may see.
+    pub(crate) fn scope_and_predicate(&self) -> (&Scope, &Predicate) {
         (&self.watcher.scope, &self.watcher.predicate)
     }
 
-    /// How many events were taken, since this was last asked, that were there before the watch began.
+    /// The number of initial events that were read since the last call.
     pub(crate) fn take_initial_count(&mut self) -> usize {
         std::mem::take(&mut self.initial_count)
     }
 
-    /// Whether there is something to deliver without looking for more.
-    pub(crate) fn has_events(&self) -> bool {
-        !self.taken.is_empty()
+    /// Whether there are events to deliver without another read.
+    pub(crate) fn has_buffered_events(&self) -> bool {
+        !self.batch.is_empty()
     }
 
-    /// Whether what the reader took last came from storage, because the cache did not hold it.
+    /// Whether the last read was from storage, because the cache did not hold the events.
     pub(crate) fn reads_storage(&self) -> bool {
         self.reads_storage
     }
 
-    /// Whether the watch was ended. If not, the task is woken when that happens.
+    /// Whether the watch has ended. If it has not, the task is woken when it does.
     pub(crate) fn poll_ended(&mut self, context: &Context<'_>) -> bool {
-        let mut inbox = self.watcher.inbox.lock();
-        if !inbox.ended {
-            inbox.wake_later(context);
+        let mut queue = self.watcher.queue.lock();
+        if !queue.ended {
+            queue.register_waker(context);
         }
-        inbox.ended
+        queue.ended
     }
 
-    /// Nothing can be read any more, for this reason.
+    /// Ends the reader after an error.
     pub(crate) fn fail(&mut self) {
         self.stage = Stage::Ended;
     }
 
-    /// What the reader cannot go on without and the cache does not hold, if that is why it is pending. It is handed over by
-    /// [`Reader::take_page`] or [`Reader::take_state`].
-    pub(crate) fn take_wanted(&mut self) -> Option<Box<StorageRead>> {
-        self.wanted.take()
+    /// The request to storage that makes the reader pending, if there is one. [`Reader::take_page`] or
+    /// [`Reader::take_state`] takes the answer.
+    pub(crate) fn take_storage_request(&mut self) -> Option<Box<StorageRequest>> {
+        self.storage_request.take()
     }
 
-    /// The next event; nothing when the watch has ended.
+    /// The next event; none when the watch has ended.
     pub(crate) fn poll_next(
         &mut self,
         state: &RwLock<State>,
         context: &mut Context<'_>,
     ) -> Poll<Option<WatchEvent>> {
-        if let Some(event) = self.taken.pop_front() {
+        if let Some(event) = self.batch.pop_front() {
             return Poll::Ready(Some(event));
         }
-        let look = match &self.stage {
-            Stage::State { .. } => self.look_at_state(state),
-            Stage::Changes => self.look_at_changes(state, context),
-            Stage::Ended => Look::Ended,
+        let outcome = match &self.stage {
+            Stage::State { .. } => self.read_state(state),
+            Stage::Changes => self.read_changes(state, context),
+            Stage::Ended => ReadOutcome::Ended,
         };
-        match (self.taken.pop_front(), look) {
+        match (self.batch.pop_front(), outcome) {
             (Some(event), _) => Poll::Ready(Some(event)),
-            (None, Look::Looked) => {
-                // Others have their turn.
+            (None, ReadOutcome::Progressed) => {
+                // Other tasks have their turn.
                 context.waker().wake_by_ref();
                 Poll::Pending
             }
-            (None, Look::Nothing) => Poll::Pending,
-            (None, Look::Ended) => Poll::Ready(None),
-            (None, Look::NeedsStorage(wanted)) => {
-                self.wanted = Some(wanted);
+            (None, ReadOutcome::Idle) => Poll::Pending,
+            (None, ReadOutcome::Ended) => Poll::Ready(None),
+            (None, ReadOutcome::NeedsStorage(storage_request)) => {
+                self.storage_request = Some(storage_request);
                 Poll::Pending
             }
         }
     }
 
-    /// Takes the next few objects of the state.
+    /// Reads the next objects of the initial state.
     #[inline(never)]
-    fn look_at_state(&mut self, state: &RwLock<State>) -> Look {
-        let Stage::State { revision, after, .. } = &self.stage else { return Look::Ended };
+    fn read_state(&mut self, state: &RwLock<State>) -> ReadOutcome {
+        let Stage::State { revision, after, .. } = &self.stage else { return ReadOutcome::Ended };
         let (revision, after) = (*revision, after.clone());
         let past = {
             let state = state.read();
-            // Watches are ended before the state is replaced: what is in there then is another one.
-            if self.watcher.inbox.lock().ended {
-                return Look::Ended;
+            // All watches are ended before the state is replaced, so the objects would belong to another state.
+            if self.watcher.queue.lock().ended {
+                return ReadOutcome::Ended;
             }
             state.past(revision)
         };
         let store = match past {
-            Err(TooOld(_)) => return Look::NeedsStorage(Box::new(StorageRead::State { revision, after })),
-            Ok(past) if past.is_at_hand() => past.restore(),
+            Err(TooOld(_)) => {
+                return ReadOutcome::NeedsStorage(Box::new(StorageRequest::State { revision, after }));
+            }
+            Ok(past) if past.is_materialized() => past.restore(),
             Ok(past) => {
                 let store = past.restore();
                 let garbage = {
                     let mut state = state.write();
-                    state.keep(revision, store.clone(), true);
+                    state.keep_snapshot(revision, store.clone(), true);
                     state.take_garbage()
                 };
                 drop(garbage);
@@ -381,164 +389,168 @@ impl Reader {
             }
         };
         let watcher = &self.watcher;
-        let sieve = Sieve::new(&watcher.predicate);
+        let filter = PredicateFilter::new(&watcher.predicate);
         let from = after.as_ref().map(|after| format!("{after}\0"));
         let mut entries = store.find(&watcher.scope, from.as_deref(), &watcher.predicate).entries;
-        let (mut looked_at, mut bytes, mut last) = (0, 0, None);
-        let rest = loop {
-            if self.taken.len() >= TAKEN_MAX || bytes >= TAKEN_BYTES_MAX || looked_at >= LOOKED_AT_MAX {
+        let (mut examined, mut bytes, mut last) = (0, 0, None);
+        let continue_after = loop {
+            if self.batch.len() >= BATCH_EVENTS_MAX
+                || bytes >= BATCH_BYTES_MAX
+                || examined >= EXAMINED_PER_POLL_MAX
+            {
                 break last;
             }
             let Some(entry) = entries.next() else { break None };
-            looked_at += 1;
+            examined += 1;
             last = Some(entry.object.key.clone());
-            if sieve.passes(entry.marks, &entry.object) {
+            if filter.matches(entry.bloom, &entry.object) {
                 bytes += entry.object.value.len();
-                self.taken.push_back(WatchEvent::Added(entry.object.clone()));
+                self.batch.push_back(WatchEvent::Added(entry.object.clone()));
             }
         };
         self.reads_storage = false;
-        self.state_told(rest);
-        Look::Looked
+        self.finish_state_batch(continue_after);
+        ReadOutcome::Progressed
     }
 
-    /// Takes the first few objects of a part of an earlier state that was read from storage.
+    /// Takes the first objects of a page of an earlier state that was read from storage.
     pub(crate) fn take_state(&mut self, list: List) {
         let (count, mut bytes, mut last) = (list.items.len(), 0, None);
         for object in list.items {
-            if bytes >= TAKEN_BYTES_MAX {
+            if bytes >= BATCH_BYTES_MAX {
                 break;
             }
             bytes += object.value.len();
             last = Some(object.key.clone());
-            self.taken.push_back(WatchEvent::Added(object));
+            self.batch.push_back(WatchEvent::Added(object));
         }
-        let is_whole = list.next.is_none() && self.taken.len() == count;
+        let is_whole = list.next.is_none() && self.batch.len() == count;
         self.reads_storage = true;
-        self.state_told(last.filter(|_| !is_whole));
+        self.finish_state_batch(last.filter(|_| !is_whole));
     }
 
-    /// What is in the reader's hands is the next part of the state. There may be more after this key.
-    fn state_told(&mut self, rest: Option<Key>) {
-        self.initial_count += self.taken.len();
+    /// Records that the batch is the next part of the initial state. There may be more objects after `continue_after`.
+    fn finish_state_batch(&mut self, continue_after: Option<Key>) {
+        self.initial_count += self.batch.len();
         let Stage::State { revision, after, end_bookmark } = &mut self.stage else { return };
-        if rest.is_some() {
-            return *after = rest;
+        if continue_after.is_some() {
+            return *after = continue_after;
         }
         if *end_bookmark {
-            self.taken.push_back(WatchEvent::Bookmark { revision: *revision, initial_state_end: true });
+            self.batch.push_back(WatchEvent::Bookmark { revision: *revision, initial_state_end: true });
         }
         self.stage = Stage::Changes;
-        self.watcher.inbox.lock().state = None;
+        self.watcher.queue.lock().initial_state = None;
     }
 
-    /// Takes what is in the inbox, or the next few events of the history.
-    fn look_at_changes(&mut self, state: &RwLock<State>, context: &Context<'_>) -> Look {
+    /// Takes the events in the queue, or the next events of the history.
+    fn read_changes(&mut self, state: &RwLock<State>, context: &Context<'_>) -> ReadOutcome {
         {
-            let mut inbox = self.watcher.inbox.lock();
-            if let Some(last) = inbox.waiting.back() {
+            let mut queue = self.watcher.queue.lock();
+            if let Some(last) = queue.events.back() {
                 self.position = last.revision();
-                std::mem::swap(&mut self.taken, &mut inbox.waiting);
-                inbox.waiting_bytes = 0;
-                return Look::Looked;
+                std::mem::swap(&mut self.batch, &mut queue.events);
+                queue.event_bytes = 0;
+                return ReadOutcome::Progressed;
             }
-            if inbox.ended {
-                return Look::Ended;
+            if queue.ended {
+                return ReadOutcome::Ended;
             }
-            if let Mode::Behind { after } = inbox.mode {
+            if let Mode::Lagging { after } = queue.mode {
                 self.position = self.position.max(after);
             } else {
-                // An idle watcher does not keep what a burst made it need.
-                self.taken.shrink_to(IDLE_ROOM_EVENTS);
-                inbox.waiting.shrink_to(IDLE_ROOM_EVENTS);
-                inbox.wake_later(context);
-                return Look::Nothing;
+                // An idle watcher releases the capacity that a burst of events needed.
+                self.batch.shrink_to(IDLE_CAPACITY_EVENTS);
+                queue.events.shrink_to(IDLE_CAPACITY_EVENTS);
+                queue.register_waker(context);
+                return ReadOutcome::Idle;
             }
         }
         self.catch_up(&state.read())
     }
 
-    /// Takes the next few events of the history, and turns live at its end: while the state is held, nobody can offer
-    /// an event.
+    /// Takes the next events of the history, and becomes live at its end. No event can be dispatched while the state is
+    /// locked.
     #[inline(never)]
-    fn catch_up(&mut self, state: &State) -> Look {
-        if self.watcher.inbox.lock().ended {
-            return Look::Ended;
+    fn catch_up(&mut self, state: &State) -> ReadOutcome {
+        if self.watcher.queue.lock().ended {
+            return ReadOutcome::Ended;
         }
         match state.history.after(self.position) {
             Ok(events) => {
                 self.reads_storage = false;
                 if self.take_events(events.map(|event| &**event)) {
                     self.position = self.position.max(state.revision);
-                    self.tell_due_bookmark();
-                    self.watcher.inbox.lock().mode = Mode::Live { after: self.position };
+                    self.push_due_bookmark();
+                    self.watcher.queue.lock().mode = Mode::Live { after: self.position };
                 } else {
-                    self.stay_behind();
+                    self.keep_lagging();
                 }
-                Look::Looked
+                ReadOutcome::Progressed
             }
             Err(TooOld(until)) => {
-                Look::NeedsStorage(Box::new(StorageRead::Changes { after: self.position, until }))
+                ReadOutcome::NeedsStorage(Box::new(StorageRequest::Changes { after: self.position, until }))
             }
         }
     }
 
-    /// Takes the next few events of a page that was read from storage and holds those after the reader's position.
+    /// Takes the next events of a page from storage, which holds the events after the reader's position.
     pub(crate) fn take_page(&mut self, page: &Page) {
         self.reads_storage = true;
         if self.take_events(page.after(self.position).iter()) {
             self.position = self.position.max(page.through);
         }
-        self.stay_behind();
+        self.keep_lagging();
     }
 
-    /// Takes the next few of some events; whether these were all.
+    /// Takes the next of some events. Returns whether these were all.
     fn take_events<'a>(&mut self, events: impl Iterator<Item = &'a Event>) -> bool {
         let mut bytes = 0;
-        for (looked_at, event) in events.enumerate() {
-            // Events of one revision are taken together, too.
-            let is_enough =
-                self.taken.len() >= TAKEN_MAX || bytes >= TAKEN_BYTES_MAX || looked_at >= LOOKED_AT_MAX;
+        for (examined, event) in events.enumerate() {
+            // Events of one revision stay together here, too.
+            let is_enough = self.batch.len() >= BATCH_EVENTS_MAX
+                || bytes >= BATCH_BYTES_MAX
+                || examined >= EXAMINED_PER_POLL_MAX;
             if is_enough && event.revision > self.position {
                 return false;
             }
             self.position = event.revision;
             if self.watcher.scope.contains(event.key())
-                && let Some(seen) = event.seen_through(&self.watcher.predicate)
+                && let Some(watch_event) = event.watch_event(&self.watcher.predicate)
             {
-                bytes += bytes_of(&seen);
-                self.taken.push_back(seen);
-                self.initial_count += usize::from(event.revision <= self.begun_at);
+                bytes += value_bytes(&watch_event);
+                self.batch.push_back(watch_event);
+                self.initial_count += usize::from(event.revision <= self.initial_until);
             }
         }
         true
     }
 
-    /// Everything up to the position is in the reader's hands, and the rest is still in some history.
-    fn stay_behind(&mut self) {
-        self.tell_due_bookmark();
-        self.watcher.inbox.lock().mode = Mode::Behind { after: self.position };
+    /// Records that the events up to the position are in the batch, and that the history has the rest.
+    fn keep_lagging(&mut self) {
+        self.push_due_bookmark();
+        self.watcher.queue.lock().mode = Mode::Lagging { after: self.position };
     }
 
-    fn tell_due_bookmark(&mut self) {
-        let is_due = std::mem::take(&mut self.watcher.inbox.lock().bookmark_due);
+    fn push_due_bookmark(&mut self) {
+        let is_due = std::mem::take(&mut self.watcher.queue.lock().bookmark_due);
         if is_due && self.position > self.watcher.start {
-            self.taken.push_back(WatchEvent::Bookmark { revision: self.position, initial_state_end: false });
+            self.batch.push_back(WatchEvent::Bookmark { revision: self.position, initial_state_end: false });
         }
     }
 }
 
-impl Inbox {
-    /// Has the reader's task woken when something happens.
-    fn wake_later(&mut self, context: &Context<'_>) {
-        if !self.reader.as_ref().is_some_and(|reader| reader.will_wake(context.waker())) {
-            self.reader = Some(context.waker().clone());
+impl Queue {
+    /// Has the reader's task woken at the next event or at the end of the watch.
+    fn register_waker(&mut self, context: &Context<'_>) {
+        if !self.reader_waker.as_ref().is_some_and(|waker| waker.will_wake(context.waker())) {
+            self.reader_waker = Some(context.waker().clone());
         }
     }
 }
 
-/// How many bytes the value has that an event is about.
-fn bytes_of(event: &WatchEvent) -> usize {
+/// The size of the value of an event's object.
+fn value_bytes(event: &WatchEvent) -> usize {
     match event {
         WatchEvent::Added(object) | WatchEvent::Modified(object) | WatchEvent::Deleted(object) => {
             object.value.len()

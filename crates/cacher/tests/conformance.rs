@@ -1,4 +1,4 @@
-//! The storage suite and the model on the cacher, over each store.
+//! The storage suite and the model test on the cacher, over each store.
 
 use keepwatch_apimachinery::meta::Qualified;
 use keepwatch_cacher::{CacheMetrics, Cacher, CacherOptions};
@@ -10,7 +10,7 @@ use keepwatch_storage_embedded::{Embedded, EmbeddedOptions, OpenError};
 use keepwatch_storage_etcd::{EtcdBackend, EtcdOptions, testing::EtcdServer};
 use std::{path::Path, sync::Arc, time::Duration};
 
-/// A cacher over a store, filled.
+/// A cacher over a store, once it is ready.
 async fn cacher(
     backend: Arc<dyn Backend>,
     options: StoreOptions,
@@ -20,7 +20,7 @@ async fn cacher(
     let keys = options.prefix.clone();
     let store = Arc::new(Store::new(backend, options));
     let cacher = Cacher::new(store, keys, Qualified::core("pods"), cacher_options, &metrics);
-    // One over values that cannot be read is never filled, and refuses to list and watch.
+    // A cacher over unreadable values never becomes ready, and refuses lists and watches.
     let _ = tokio::time::timeout(Duration::from_secs(2), cacher.until_ready()).await;
     Arc::new(cacher)
 }
@@ -37,8 +37,8 @@ fn indexed() -> CacherOptions {
     CacherOptions { indexed_fields: &["spec.nodeName"], ..CacherOptions::default() }
 }
 
-/// With a window of a handful of events, so that readers who are a little late read storage's history.
-fn small_window() -> CacherOptions {
+/// With a history of a few events, so that watchers that lag a little read storage's history.
+fn short_history() -> CacherOptions {
     CacherOptions { history_bytes_max: 4000, ..indexed() }
 }
 
@@ -46,7 +46,7 @@ async fn in_memory(options: CacherOptions) -> Fixture {
     fixture(Arc::new(Embedded::memory(EmbeddedOptions::default())), options).await
 }
 
-/// Opens a store. The tasks of a cacher that had it before may still be about to let go of it.
+/// Opens a store. The tasks of an earlier cacher may not have released it yet.
 async fn open(directory: &Path) -> Arc<dyn Backend> {
     loop {
         match Embedded::open(directory, EmbeddedOptions::default()) {
@@ -64,7 +64,7 @@ async fn on_disk() -> Fixture {
         let path = path.clone();
         async move { open(&path).await }
     };
-    fixture(open(directory.path()).await, small_window()).await.reopening(reopen).guard(directory)
+    fixture(open(directory.path()).await, short_history()).await.reopening(reopen).guard(directory)
 }
 
 async fn on_etcd() -> Fixture {
@@ -72,7 +72,7 @@ async fn on_etcd() -> Fixture {
     let backend = EtcdBackend::connect(EtcdOptions::new([etcd.url()])).await.expect("connect to etcd");
     // etcd does not grant leases shorter than its election timeouts.
     let capabilities = Capabilities { shortest_ttl: Duration::from_secs(2), cached: true };
-    fixture(Arc::new(backend), small_window()).await.capabilities(capabilities).guard(etcd)
+    fixture(Arc::new(backend), short_history()).await.capabilities(capabilities).guard(etcd)
 }
 
 mod memory {
@@ -85,13 +85,13 @@ mod memory {
     }
 }
 
-mod memory_with_a_small_window {
+mod memory_with_a_short_history {
     use super::*;
-    keepwatch_storage::testing::conformance!(in_memory(small_window()).await);
+    keepwatch_storage::testing::conformance!(in_memory(short_history()).await);
 
     #[test]
-    fn model_of_the_cache_with_a_small_window() {
-        model::check_model(64, || in_memory(small_window()));
+    fn model_of_the_cache_with_a_short_history() {
+        model::check_model(64, || in_memory(short_history()));
     }
 }
 

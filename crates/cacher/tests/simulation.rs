@@ -1,7 +1,7 @@
-//! A cluster's life in virtual time, from a seed: writers, watchers that read, dawdle, stop, leave and come back, lists, and
-//! a storage that fails, is cut off and compacted, so that the cache falls behind and is filled anew. Whatever happens,
-//! every watcher's streams keep the five guarantees, and every list is the state at the revision that it names; and where
-//! nothing fails, a watcher gets 410 only if compaction has passed it.
+//! Simulates a cluster in virtual time, from a seed: writers; watchers that read, read slowly, pause, disconnect and
+//! resume; lists; and a storage that fails, cuts watches and is compacted, so that the cache lags and relists. In every
+//! run, every watcher's streams keep the five guarantees, and every list is the state at the revision that it names;
+//! and if storage never fails, a watcher gets 410 only after compaction has passed it.
 //!
 //! A failing run prints its seed; `KEEPWATCH_SEED=<seed> cargo test -p keepwatch-cacher --test simulation` repeats it,
 //! step by step. `./test` runs a few thousand seeds, `./test long` a hundred thousand.
@@ -40,10 +40,10 @@ use std::{
 };
 use tokio::time::{Instant, sleep, timeout};
 
-/// After how long a watcher that should be told something has been forgotten.
+/// A watcher that waits this long for an event has been forgotten.
 const FORGOTTEN_AFTER: Duration = Duration::from_secs(600);
 
-/// What happened in all runs together: a simulation in which nothing goes wrong proves nothing.
+/// What happened in all runs. A simulation in which nothing fails proves nothing.
 #[derive(Default)]
 struct Tally {
     events: AtomicUsize,
@@ -52,12 +52,12 @@ struct Tally {
     bookmarks: AtomicUsize,
     lists: AtomicUsize,
     faults: AtomicUsize,
-    refilled: AtomicUsize,
+    relists: AtomicUsize,
     history_reads: AtomicUsize,
 }
 
-struct World {
-    /// Never fails: writes go this way.
+struct Simulation {
+    /// The storage for writes, which never fails.
     healthy: Store,
     backend: Arc<Embedded>,
     faulty: Faulty,
@@ -68,29 +68,29 @@ struct World {
     /// Whether there are many objects.
     many: bool,
     /// Whether storage never fails.
-    is_calm: bool,
-    /// Set when nothing will be written any more.
+    never_fails: bool,
+    /// Set after the last write.
     written: AtomicBool,
     tally: Arc<Tally>,
 }
 
-/// A list, and what it had to hold at the least.
+/// A list, and the revision that it had to reach.
 struct Listed {
-    asked: ListAt,
+    position: ListAt,
     committed: ResourceVersion,
-    seen: Seer,
+    viewer: Viewer,
     list: List,
 }
 
-/// Who looks: a scope and selectors.
+/// The scope and the selectors of a reader.
 #[derive(Clone, Debug)]
-struct Seer {
+struct Viewer {
     key: &'static str,
     recursive: bool,
     predicate: Predicate,
 }
 
-impl Seer {
+impl Viewer {
     fn any(random: &mut SmallRng) -> Self {
         let (key, recursive) = *[("/pods", true), ("/pods", true), ("/pods/ns", true), ("/pods/ns/a", false)]
             .choose(random)
@@ -118,7 +118,7 @@ impl Seer {
     }
 }
 
-/// Reads what matters out of a [`Pod`] as it is written, without parsing it: that is done very often here.
+/// Reads the attributes of a [`Pod`] without parsing its JSON, because the simulation does this very often.
 struct QuickInspector;
 
 impl Inspector for QuickInspector {
@@ -143,7 +143,7 @@ fn attributes(key: &str, value: &[u8]) -> Attributes {
     }
 }
 
-/// One of few pods, or of more than fit into one part of a state that is told.
+/// One of few pods, or one of more pods than a batch of the initial state holds.
 fn some_pod(random: &mut SmallRng, many: bool) -> Pod {
     let name = if many { format!("pod-{}", random.random_range(0..300)) } else { String::new() };
     let name = if name.is_empty() { ["a", "b", "c", "d"].choose(random).unwrap() } else { name.as_str() };
@@ -157,18 +157,18 @@ fn some_pod(random: &mut SmallRng, many: bool) -> Pod {
     pod.node(["", "n1", "n2"].choose(random).unwrap())
 }
 
-impl World {
+impl Simulation {
     fn new(seed: u64, random: &mut SmallRng, tally: Arc<Tally>) -> Self {
         let backend = Arc::new(Embedded::memory(EmbeddedOptions::default()));
-        let trouble = *[0, 20, 100].choose(random).unwrap();
+        let fault_rate = *[0, 20, 100].choose(random).unwrap();
         let rates = Rates {
-            unreachable: trouble,
-            timeout: trouble,
-            delay: trouble,
+            unreachable: fault_rate,
+            timeout: fault_rate,
+            delay: fault_rate,
             delay_max: Duration::from_secs(5),
-            cut: trouble * 3,
-            cut_with_error: trouble * 2,
-            cut_expired: trouble / 4,
+            cut: fault_rate * 3,
+            cut_with_error: fault_rate * 2,
+            cut_expired: fault_rate / 4,
             cut_after_events_max: 40,
             ..Rates::default()
         };
@@ -176,7 +176,7 @@ impl World {
         let options = || StoreOptions::new(pods_prefix(), Arc::new(QuickInspector));
         let cacher_options = CacherOptions {
             indexed_fields: &["spec.nodeName"],
-            // From a handful of events to more than there are.
+            // From a few events to more than there are.
             history_bytes_max: *[2_000, 20_000, 10_000_000].choose(random).unwrap(),
             seed: Some(seed),
             ..CacherOptions::default()
@@ -193,7 +193,7 @@ impl World {
             changes: Mutex::default(),
             lists: Mutex::default(),
             many: random.random_bool(0.2),
-            is_calm: trouble == 0,
+            never_fails: fault_rate == 0,
             written: AtomicBool::new(false),
             tally,
         }
@@ -222,7 +222,7 @@ impl World {
     async fn writer(self: Arc<Self>, mut random: SmallRng) {
         for _ in 0..random.random_range(5..20) {
             sleep(Duration::from_millis(random.random_range(0..8000))).await;
-            // Now and then more at once than an inbox holds.
+            // Sometimes more events at once than a queue holds.
             let burst = if random.random_bool(0.08) {
                 random.random_range(100..300)
             } else {
@@ -256,35 +256,35 @@ impl World {
             let furthest = *[30, 1000].choose(&mut random).unwrap();
             let back =
                 ResourceVersion::new(committed.get().saturating_sub(random.random_range(0..furthest)).max(1));
-            let asked = match random.random_range(0..4) {
+            let position = match random.random_range(0..4) {
                 0 => ListAt::Any,
                 1 => ListAt::NotOlderThan(back.unwrap()),
                 2 => ListAt::Exact(back.unwrap()),
                 _ => ListAt::MostRecent,
             };
-            let seen = Seer::any(&mut random);
+            let viewer = Viewer::any(&mut random);
             let limit = *[None, Some(1), Some(3), Some(40)].choose(&mut random).unwrap();
-            match self.list_in_pages(&seen, asked.clone(), limit, &mut random).await {
-                Ok(list) => self.lists.lock().unwrap().push(Listed { asked, committed, seen, list }),
-                Err(error) => assert!(is_excused(&error), "{error:?}"),
+            match self.list_in_pages(&viewer, position.clone(), limit, &mut random).await {
+                Ok(list) => self.lists.lock().unwrap().push(Listed { position, committed, viewer, list }),
+                Err(error) => assert!(is_allowed_error(&error), "{error:?}"),
             }
         }
     }
 
-    /// A list, page by page, not always at once.
+    /// Reads a list page by page, with occasional pauses.
     async fn list_in_pages(
         &self,
-        seen: &Seer,
+        viewer: &Viewer,
         mut at: ListAt,
         limit: Option<usize>,
         random: &mut SmallRng,
     ) -> Result<List, StorageError> {
         let mut whole: Option<List> = None;
         loop {
-            let (recursive, predicate) = (seen.recursive, seen.predicate.clone());
+            let (recursive, predicate) = (viewer.recursive, viewer.predicate.clone());
             let request = ListRequest { recursive, at: at.clone(), limit, predicate };
-            let page = self.cacher.get_list(seen.key, request).await?;
-            // Without a cache that is ready, storage answers, and keeps to the limit.
+            let page = self.cacher.get_list(viewer.key, request).await?;
+            // Until the cache is ready, storage answers and applies the limit.
             assert!(limit.is_none_or(|limit| page.items.len() <= limit || at == ListAt::Any));
             let next = page.next.clone();
             match &mut whole {
@@ -306,23 +306,23 @@ impl World {
 
     async fn watcher(self: Arc<Self>, mut random: SmallRng) {
         let mut watcher = Watcher {
-            seer: Seer::any(&mut random),
-            manner: *[Manner::Reads, Manner::Dawdles, Manner::Stops, Manner::Leaves]
+            viewer: Viewer::any(&mut random),
+            behavior: *[Behavior::Reads, Behavior::ReadsSlowly, Behavior::Pauses, Behavior::Disconnects]
                 .choose(&mut random)
                 .unwrap(),
             random,
-            world: self.clone(),
+            simulation: self.clone(),
             last_due: None,
         };
         let mut streams: Vec<Recorded> = Vec::new();
         loop {
-            let told = streams.last().map(|_| whole_told(&streams));
-            let start = told.map_or(Start::State, Start::After);
+            let delivered = streams.last().map(|_| delivered_until(&streams));
+            let start = delivered.map_or(Start::State, Start::After);
             let Some(watch) = watcher.open(start).await else { continue };
             let (events, end) = watcher.read(watch, start).await;
             let stream = Recorded { start, events };
-            let is_whole = stream.told().is_some();
-            if is_whole {
+            let is_complete = stream.told().is_some();
+            if is_complete {
                 self.tally.resumed.fetch_add(usize::from(!streams.is_empty()), Ordering::Relaxed);
                 streams.push(stream);
             } else {
@@ -342,40 +342,40 @@ impl World {
 
     fn history(&self) -> History {
         let mut changes = self.changes.lock().unwrap().clone();
-        // A put that changes nothing returns what was put before.
+        // A put that changes nothing returns the previous object.
         changes.sort_by_key(|change| change.revision);
         changes.dedup_by_key(|change| change.revision);
         History::new(changes)
     }
 
-    /// Every list is the state at its revision, and that is what was asked for.
+    /// Checks that every list is the state at its revision, and that this is an allowed revision.
     fn check_lists(&self) {
         let history = self.history();
-        for Listed { asked, committed, seen, list } in self.lists.lock().unwrap().drain(..) {
+        for Listed { position, committed, viewer, list } in self.lists.lock().unwrap().drain(..) {
             self.tally.lists.fetch_add(1, Ordering::Relaxed);
             let revision = list.revision;
-            match asked {
+            match position {
                 ListAt::MostRecent => assert!(revision >= committed, "{revision} < {committed}"),
                 ListAt::NotOlderThan(wanted) => assert!(revision >= wanted, "{revision} < {wanted}"),
                 ListAt::Exact(wanted) => assert_eq!(revision, wanted),
                 ListAt::Any | ListAt::Continue(_) => {}
             }
             let state = history.state_at(revision.get());
-            let due = state.into_iter().filter(|(key, (_, value))| seen.sees(key, value));
+            let due = state.into_iter().filter(|(key, (_, value))| viewer.sees(key, value));
             let due: Vec<_> = due.map(|(key, (revision, value))| (key, revision, value)).collect();
             let found = list.items.iter().map(|item| (&*item.key, item.revision.get(), &item.value));
-            assert_eq!(found.collect::<Vec<_>>(), due, "{asked:?} at {revision} by {seen:?}");
+            assert_eq!(found.collect::<Vec<_>>(), due, "{position:?} at {revision} by {viewer:?}");
         }
     }
 }
 
-/// Up to where streams that followed one another have told everything.
-fn whole_told(streams: &[Recorded]) -> u64 {
-    streams.last().and_then(Recorded::told).expect("only whole streams are kept")
+/// The revision up to which a sequence of streams has delivered every event.
+fn delivered_until(streams: &[Recorded]) -> u64 {
+    streams.last().and_then(Recorded::told).expect("only complete streams are recorded")
 }
 
-/// What storage in trouble may answer.
-fn is_excused(error: &StorageError) -> bool {
+/// The errors that storage may return while it has faults.
+fn is_allowed_error(error: &StorageError) -> bool {
     matches!(
         error,
         StorageError::Unready { .. }
@@ -387,27 +387,27 @@ fn is_excused(error: &StorageError) -> bool {
 }
 
 #[derive(Clone, Copy, Debug)]
-enum Manner {
+enum Behavior {
     Reads,
-    Dawdles,
-    Stops,
-    Leaves,
+    ReadsSlowly,
+    Pauses,
+    Disconnects,
 }
 
 enum End {
-    /// Everything was told.
+    /// Every event was delivered.
     Done,
     Resume,
-    /// Nothing but the state helps.
+    /// The watcher has to start again with the state.
     Expired,
 }
 
 struct Watcher {
-    seer: Seer,
-    manner: Manner,
+    viewer: Viewer,
+    behavior: Behavior,
     random: SmallRng,
-    world: Arc<World>,
-    /// The revision of the last change that is for this watcher, once nothing is written any more.
+    simulation: Arc<Simulation>,
+    /// The revision of the last change for this watcher, once there are no more writes.
     last_due: Option<u64>,
 }
 
@@ -421,59 +421,62 @@ impl Watcher {
             Start::After(revision) => WatchStart::after(ResourceVersion::new(revision).unwrap()),
         };
         let request = WatchRequest {
-            recursive: self.seer.recursive,
+            recursive: self.viewer.recursive,
             start,
             progress: self.random.random(),
-            predicate: self.seer.predicate.clone(),
+            predicate: self.viewer.predicate.clone(),
             timeout: self
                 .random
                 .random_bool(0.5)
                 .then(|| Duration::from_secs(self.random.random_range(1..200))),
         };
-        match self.world.cacher.watch(self.seer.key, request).await {
+        match self.simulation.cacher.watch(self.viewer.key, request).await {
             Ok(watch) => Some(watch),
             Err(error) => {
-                assert!(is_excused(&error), "{error:?}");
+                assert!(is_allowed_error(&error), "{error:?}");
                 sleep(Duration::from_millis(500)).await;
                 None
             }
         }
     }
 
-    /// Reads until everything is told, or the stream ends.
+    /// Reads until every event is delivered, or the stream ends.
     async fn read(&mut self, mut watch: Watch, start: Start) -> (Vec<guarantees::Seen>, End) {
         let mut stream = Recorded { start, events: Vec::new() };
         let begun = Instant::now();
         loop {
-            if self.has_been_told_all(&stream) {
+            if self.has_received_all(&stream) {
                 return (stream.events, End::Done);
             }
-            match self.manner {
-                Manner::Reads => {}
-                Manner::Dawdles if self.random.random_bool(0.1) => {
+            match self.behavior {
+                Behavior::Reads => {}
+                Behavior::ReadsSlowly if self.random.random_bool(0.1) => {
                     sleep(Duration::from_millis(self.random.random_range(0..3000))).await;
                 }
-                Manner::Stops if self.random.random_bool(0.05) => {
+                Behavior::Pauses if self.random.random_bool(0.05) => {
                     sleep(Duration::from_secs(self.random.random_range(0..100))).await;
                 }
-                Manner::Leaves if self.random.random_bool(0.01) => {
+                Behavior::Disconnects if self.random.random_bool(0.01) => {
                     drop(watch);
                     sleep(Duration::from_secs(self.random.random_range(0..200))).await;
                     return (stream.events, End::Resume);
                 }
                 _ => {}
             }
-            // Comes back after a while if nothing is told, or the connection breaks.
+            // Goes on after a while without events, or if the connection breaks.
             match timeout(Duration::from_secs(30), watch.next()).await {
-                Err(_) if begun.elapsed() > FORGOTTEN_AFTER && self.world.written.load(Ordering::Acquire) => {
-                    panic!("{:?} {:?} was forgotten after {:?}", self.seer, self.manner, stream.told());
+                Err(_)
+                    if begun.elapsed() > FORGOTTEN_AFTER
+                        && self.simulation.written.load(Ordering::Acquire) =>
+                {
+                    panic!("{:?} {:?} was forgotten after {:?}", self.viewer, self.behavior, stream.told());
                 }
                 Err(_) => {}
                 Ok(None) => return (stream.events, End::Resume),
                 Ok(Some(Ok(event))) => {
-                    self.world.tally.events.fetch_add(1, Ordering::Relaxed);
+                    self.simulation.tally.events.fetch_add(1, Ordering::Relaxed);
                     if let WatchEvent::Bookmark { initial_state_end: false, .. } = event {
-                        self.world.tally.bookmarks.fetch_add(1, Ordering::Relaxed);
+                        self.simulation.tally.bookmarks.fetch_add(1, Ordering::Relaxed);
                     }
                     stream.events.push((&event).into());
                     if self.random.random_bool(0.002) {
@@ -481,12 +484,14 @@ impl Watcher {
                     }
                 }
                 Ok(Some(Err(error))) => {
-                    // Storage that fails for long on end cannot be read.
-                    let is_trouble = matches!(error, StorageError::WatchFailed(_)) && !self.world.is_calm;
-                    assert!(is_excused(&error) || is_trouble, "{error:?}");
+                    // A storage that keeps failing cannot be read.
+                    let is_storage_failure =
+                        matches!(error, StorageError::WatchFailed(_)) && !self.simulation.never_fails;
+                    assert!(is_allowed_error(&error) || is_storage_failure, "{error:?}");
                     assert!(watch.next().await.is_none(), "nothing follows an error");
-                    if self.world.is_calm && error.is_expired() {
-                        let compacted = self.world.backend.compacted_revision().map(ResourceVersion::get);
+                    if self.simulation.never_fails && error.is_expired() {
+                        let compacted =
+                            self.simulation.backend.compacted_revision().map(ResourceVersion::get);
                         assert!(compacted > stream.told(), "{error} though compacted to {compacted:?}");
                     }
                     let end = if error.is_expired() { End::Expired } else { End::Resume };
@@ -496,26 +501,26 @@ impl Watcher {
         }
     }
 
-    fn has_been_told_all(&mut self, stream: &Recorded) -> bool {
-        if !self.world.written.load(Ordering::Acquire) {
+    fn has_received_all(&mut self, stream: &Recorded) -> bool {
+        if !self.simulation.written.load(Ordering::Acquire) {
             return false;
         }
         let last_due = *self.last_due.get_or_insert_with(|| {
-            let sees = |key: &str, value: &[u8]| self.seer.sees(key, value);
-            let due = self.world.history().told(0, u64::MAX, &sees);
+            let sees = |key: &str, value: &[u8]| self.viewer.sees(key, value);
+            let due = self.simulation.history().told(0, u64::MAX, &sees);
             due.last().map_or(0, |last| last.revision)
         });
-        stream.told().is_some_and(|told| told >= last_due)
+        stream.told().is_some_and(|delivered| delivered >= last_due)
     }
 
-    /// The five guarantees.
+    /// Checks the five guarantees.
     fn check(&self, streams: &[Recorded]) {
-        // Values are shared and live until the end, so where one is tells which it is.
+        // Values are shared and live until the end of the run, so an address identifies a value.
         let known = RefCell::new(HashMap::new());
         let sees = |key: &str, value: &[u8]| {
-            *known.borrow_mut().entry(value.as_ptr()).or_insert_with(|| self.seer.sees(key, value))
+            *known.borrow_mut().entry(value.as_ptr()).or_insert_with(|| self.viewer.sees(key, value))
         };
-        let history = self.world.history();
+        let history = self.simulation.history();
         let check = || {
             for stream in streams {
                 guarantees::ordered(stream)?;
@@ -526,7 +531,7 @@ impl Watcher {
             guarantees::resumable(streams, &history, &sees)
         };
         if let Err(violation) = check() {
-            panic!("{violation}\nby {:?}, who {:?}", self.seer, self.manner);
+            panic!("{violation}\nby {:?}, behavior {:?}", self.viewer, self.behavior);
         }
         let ends = |stream: &Recorded| {
             stream.events.iter().filter(|seen| seen.kind == Kind::InitialStateEnd).count()
@@ -535,51 +540,51 @@ impl Watcher {
     }
 }
 
-async fn life(seed: u64, tally: Arc<Tally>) {
+async fn simulate(seed: u64, tally: Arc<Tally>) {
     let mut random = SmallRng::seed_from_u64(seed);
-    let world = Arc::new(World::new(seed, &mut random, tally));
+    let simulation = Arc::new(Simulation::new(seed, &mut random, tally));
     let mut fork = || SmallRng::seed_from_u64(random.random());
-    let writers: Vec<_> = (0..2).map(|_| tokio::spawn(world.clone().writer(fork()))).collect();
+    let writers: Vec<_> = (0..2).map(|_| tokio::spawn(simulation.clone().writer(fork()))).collect();
     let others = [
-        tokio::spawn(world.clone().compactor(fork())),
-        tokio::spawn(world.clone().lister(fork())),
-        tokio::spawn(world.clone().lister(fork())),
+        tokio::spawn(simulation.clone().compactor(fork())),
+        tokio::spawn(simulation.clone().lister(fork())),
+        tokio::spawn(simulation.clone().lister(fork())),
     ];
-    let watchers: Vec<_> = (0..6).map(|_| tokio::spawn(world.clone().watcher(fork()))).collect();
+    let watchers: Vec<_> = (0..6).map(|_| tokio::spawn(simulation.clone().watcher(fork()))).collect();
     for writer in writers {
         writer.await.unwrap();
     }
-    world.faulty.follow(Plan::none());
-    world.written.store(true, Ordering::Release);
+    simulation.faulty.follow(Plan::none());
+    simulation.written.store(true, Ordering::Release);
     for task in others.into_iter().chain(watchers) {
         task.await.unwrap();
     }
-    world.check_lists();
-    world.cacher.until_ready().await;
-    world.tally.faults.fetch_add(world.faulty.injected().len(), Ordering::Relaxed);
-    let initializations = world.registry.gather();
-    let filled =
+    simulation.check_lists();
+    simulation.cacher.until_ready().await;
+    simulation.tally.faults.fetch_add(simulation.faulty.injected().len(), Ordering::Relaxed);
+    let initializations = simulation.registry.gather();
+    let lists =
         initializations.iter().find(|family| family.name() == "apiserver_watch_cache_initializations_total");
-    let filled = filled.unwrap().get_metric()[0].get_counter().get_value() as usize;
-    world.tally.refilled.fetch_add(filled - 1, Ordering::Relaxed);
-    let families = world.registry.gather();
+    let lists = lists.unwrap().get_metric()[0].get_counter().get_value() as usize;
+    simulation.tally.relists.fetch_add(lists - 1, Ordering::Relaxed);
+    let families = simulation.registry.gather();
     let reads = families.iter().find(|family| family.name() == "keepwatch_watch_cache_history_reads_total");
     let reads = reads.unwrap().get_metric()[0].get_counter().get_value() as usize;
-    world.tally.history_reads.fetch_add(reads, Ordering::Relaxed);
+    simulation.tally.history_reads.fetch_add(reads, Ordering::Relaxed);
 }
 
-/// Runs one seed. What goes wrong is told with it.
+/// Runs one seed, and prints it if the run fails.
 fn run(seed: u64, tally: &Arc<Tally>) {
     let runtime =
         tokio::runtime::Builder::new_current_thread().enable_time().start_paused(true).build().unwrap();
-    let outcome = catch_unwind(AssertUnwindSafe(|| runtime.block_on(life(seed, tally.clone()))));
+    let outcome = catch_unwind(AssertUnwindSafe(|| runtime.block_on(simulate(seed, tally.clone()))));
     if let Err(panic) = outcome {
         eprintln!("simulation failed: KEEPWATCH_SEED={seed} repeats it");
         std::panic::resume_unwind(panic);
     }
 }
 
-/// A quarter of the seeds each, so that they run at the same time.
+/// Runs a quarter of the seeds, so that the quarters run at the same time.
 fn run_quarter(quarter: u64) {
     let tally = Arc::new(Tally::default());
     if let Ok(seed) = std::env::var("KEEPWATCH_SEED") {
@@ -597,7 +602,7 @@ fn run_quarter(quarter: u64) {
     }
     let count = |count: &AtomicUsize| count.load(Ordering::Relaxed);
     println!(
-        "{} events told, {} streams resumed, {} expired, {} bookmarks, {} lists, {} faults, {} times filled anew, {} \
+        "{} events delivered, {} streams resumed, {} expired, {} bookmarks, {} lists, {} faults, {} relists, {} \
          pages of old history",
         count(&tally.events),
         count(&tally.resumed),
@@ -605,7 +610,7 @@ fn run_quarter(quarter: u64) {
         count(&tally.bookmarks),
         count(&tally.lists),
         count(&tally.faults),
-        count(&tally.refilled),
+        count(&tally.relists),
         count(&tally.history_reads),
     );
     for (what, count) in [
@@ -614,10 +619,10 @@ fn run_quarter(quarter: u64) {
         ("expired", count(&tally.expired)),
         ("bookmarks", count(&tally.bookmarks)),
         ("lists", count(&tally.lists)),
-        ("filled anew", count(&tally.refilled)),
+        ("relists", count(&tally.relists)),
         ("old history", count(&tally.history_reads)),
     ] {
-        assert!(count > 0 || seeds < 100, "no {what}: the simulation does not try what it should");
+        assert!(count > 0 || seeds < 100, "no {what}: the simulation does not cover this");
     }
 }
 

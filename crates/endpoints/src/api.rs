@@ -24,7 +24,7 @@ use crate::{
     request_info::RequestInfo,
     respond::{RETRY_AFTER_SECONDS, add_warnings, page_not_found, plain, plain_text, too_many, typed},
     shutdown::Shutdown,
-    watch::websocket,
+    watch::{Encodings, websocket},
 };
 use bytes::Bytes;
 use futures::FutureExt;
@@ -32,7 +32,6 @@ use http::{HeaderMap, HeaderName, HeaderValue, Method, Request, Response, Status
 use http_body_util::BodyExt;
 use hyper::body::Incoming;
 use keepwatch_apimachinery::{meta::Qualified, status::Status};
-use keepwatch_cacher::Encodings;
 use keepwatch_registry::{Registry, codec::Media, kinds, subresource::TokenIssuer};
 use std::{
     panic::AssertUnwindSafe,

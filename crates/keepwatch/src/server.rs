@@ -11,7 +11,7 @@ use crate::{
     tokens::{ServiceAccountTokens, SigningKey},
 };
 use keepwatch_apimachinery::meta::Qualified;
-use keepwatch_cacher::{CacheMetrics, Cacher, CacherOptions, Encodings, Metered, StorageMetrics};
+use keepwatch_cacher::{CacheMetrics, Cacher, CacherOptions};
 use keepwatch_endpoints::{
     Api, ApiOptions,
     api::Parts,
@@ -21,9 +21,13 @@ use keepwatch_endpoints::{
     serve::Listening,
     shutdown::Shutdown,
     shutdown_signal::ShutdownSignal,
+    watch::Encodings,
 };
 use keepwatch_registry::{Registry, kinds::Resource, namespaces};
-use keepwatch_storage::{Backend, ResourcePrefix, Storage, Store, StoreOptions};
+use keepwatch_storage::{
+    Backend, ResourcePrefix, Storage, Store, StoreOptions,
+    metrics::{MeteredStorage, StorageMetrics},
+};
 use keepwatch_storage_embedded::Embedded;
 #[cfg(feature = "etcd")]
 use keepwatch_storage_etcd::EtcdBackend;
@@ -310,7 +314,7 @@ fn registry(
             ResourcePrefix::new("", resource.plural).expect("the names of resources can be keys")
         });
         let store = Store::new(Arc::clone(&backend), StoreOptions::new(prefix.clone(), inspector));
-        let store: Arc<dyn Storage> = Arc::new(Metered::new(Arc::new(store), what, &storage_metrics));
+        let store: Arc<dyn Storage> = Arc::new(MeteredStorage::new(Arc::new(store), what, &storage_metrics));
         // Events are many, short-lived and hardly read: a copy of them would cost more than it saves. Kubernetes
         // keeps none either, nor of the records that servers run.
         if !builder.watch_cache || matches!(resource.plural, "events" | "masterleases") {

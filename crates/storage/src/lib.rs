@@ -22,6 +22,7 @@ mod interface;
 mod history;
 mod backend;
 mod store;
+pub mod metrics;
 #[cfg(feature = "testing")]
 pub mod testing;
 

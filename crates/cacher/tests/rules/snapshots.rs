@@ -1,136 +1,136 @@
-//! Earlier states: how long the cache has them, and when it does not trust itself with them.
+//! How long the cache can restore earlier states, and when it does not trust them.
 
 use super::{
-    gate::{Call, Gate},
-    world::{World, list_at, named, pass, refused, until, version},
+    controlled_backend::{Call, ControlledBackend},
+    test_cache::{TestCache, describe_object, list_at, sleep_for, unreachable, version, wait_until},
 };
 use keepwatch_apimachinery::list_options::ListAt;
 use keepwatch_cacher::CacherOptions;
 use keepwatch_storage::{ExpiredRead, ListRequest, Storage, StorageError, testing::pod};
 
-fn checks(world: &World) -> [f64; 3] {
+fn checks(cache: &TestCache) -> [f64; 3] {
     ["success", "failure", "error"]
-        .map(|status| world.metric("apiserver_storage_consistency_checks_total", &[("status", status)]))
+        .map(|status| cache.metric("apiserver_storage_consistency_checks_total", &[("status", status)]))
 }
 
 /// Whether an earlier state comes from the cache or from storage.
-async fn earlier_state_comes_from(world: &World) -> &'static str {
-    let (list, asked) = world.asked_by(world.lists(list_at(ListAt::Exact(version(3))))).await;
+async fn source_of_earlier_state(cache: &TestCache) -> &'static str {
+    let (list, calls) = cache.calls_during(cache.list_names(list_at(ListAt::Exact(version(3))))).await;
     assert_eq!(list, "a b @3");
-    if asked.is_empty() { "cache" } else { "storage" }
+    if calls.is_empty() { "cache" } else { "storage" }
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_state_between_two_changes_is_that_after_the_first_and_called_what_was_asked_for() {
-    for world in [World::abc().await, World::far_abc().await] {
+async fn a_list_between_two_changes_shows_the_earlier_state_at_the_requested_revision() {
+    for cache in [TestCache::abc().await, TestCache::abc_without_frontier().await] {
         for _ in 5..=8 {
-            world.write_elsewhere().await;
+            cache.write_elsewhere().await;
         }
-        world.create(&pod("d")).await;
-        world.caught_up().await;
+        cache.create(&pod("d")).await;
+        cache.caught_up().await;
         for (revision, list) in [(4, "a b c @4"), (6, "a b c @6"), (8, "a b c @8"), (9, "a b c d @9")] {
             let exact = list_at(ListAt::Exact(version(revision)));
-            let (found, asked) = world.asked_by(world.lists(exact)).await;
-            assert_eq!((found.as_str(), asked.as_str()), (list, ""));
+            let (found, calls) = cache.calls_during(cache.list_names(exact)).await;
+            assert_eq!((found.as_str(), calls.as_str()), (list, ""));
         }
     }
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_earlier_state_has_the_values_of_then() {
-    let world = World::abc().await;
-    world.put(&pod("a").data(1)).await;
-    world.delete(&pod("b")).await;
-    world.create(&pod("b").data(2)).await;
-    world.caught_up().await;
+async fn an_earlier_state_has_its_own_values() {
+    let cache = TestCache::abc().await;
+    cache.put(&pod("a").data(1)).await;
+    cache.delete(&pod("b")).await;
+    cache.create(&pod("b").data(2)).await;
+    cache.caught_up().await;
     for (revision, state) in
         [(4, "a@2 b@3 c@4"), (5, "a=1@5 b@3 c@4"), (6, "a=1@5 c@4"), (7, "a=1@5 b=2@7 c@4")]
     {
         let exact = list_at(ListAt::Exact(version(revision)));
-        let list = world.cacher.get_list("/pods", exact).await.unwrap();
+        let list = cache.cacher.get_list("/pods", exact).await.unwrap();
         let found: Vec<_> = list.items.iter().map(named).collect();
         assert_eq!(found.join(" "), state, "at {revision}");
     }
-    assert_eq!(world.gate.calls(Call::Range), 1);
+    assert_eq!(cache.backend.calls(Call::Range), 1);
 }
 
 #[tokio::test(start_paused = true)]
 async fn states_older_than_the_history_come_from_storage() {
     let options = CacherOptions { history_bytes_max: 10 * 384, ..CacherOptions::default() };
-    let world = World::over(Gate::near(), options).await.with_abc().await;
-    assert_eq!(earlier_state_comes_from(&world).await, "cache");
+    let cache = TestCache::ready(ControlledBackend::in_memory(), options).await.create_abc().await;
+    assert_eq!(source_of_earlier_state(&cache).await, "cache");
     for data in 1..=50 {
-        world.put(&pod("a").data(data)).await;
+        cache.put(&pod("a").data(data)).await;
     }
-    world.caught_up().await;
-    assert_eq!(earlier_state_comes_from(&world).await, "storage");
+    cache.caught_up().await;
+    assert_eq!(source_of_earlier_state(&cache).await, "storage");
 }
 
 #[tokio::test(start_paused = true)]
-async fn states_before_the_cache_was_filled_anew_come_from_storage() {
-    let world = World::abc().await;
-    world.gate.end_watch(Some(StorageError::Expired(ExpiredRead::Watch)));
-    until("the cache is filled anew", || world.fillings() == 2.0 && world.cacher.is_ready()).await;
-    assert_eq!(earlier_state_comes_from(&world).await, "storage");
+async fn states_before_a_relist_come_from_storage() {
+    let cache = TestCache::abc().await;
+    cache.backend.end_watch(Some(StorageError::Expired(ExpiredRead::Watch)));
+    wait_until("the cache relists", || cache.initializations() == 2.0 && cache.cacher.is_ready()).await;
+    assert_eq!(source_of_earlier_state(&cache).await, "storage");
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_check_that_finds_the_cache_right_is_a_success() {
-    for world in [World::abc().await, World::far_abc().await] {
-        world.cacher.check().await;
-        assert_eq!(checks(&world), [1.0, 0.0, 0.0]);
-        assert_eq!(earlier_state_comes_from(&world).await, "cache");
+async fn a_check_that_finds_no_difference_succeeds() {
+    for cache in [TestCache::abc().await, TestCache::abc_without_frontier().await] {
+        cache.cacher.check_consistency().await;
+        assert_eq!(checks(&cache), [1.0, 0.0, 0.0]);
+        assert_eq!(source_of_earlier_state(&cache).await, "cache");
     }
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_check_of_a_cache_that_is_behind_compares_what_it_has() {
-    let world = World::abc().await;
-    world.gate.hold();
-    world.create(&pod("d")).await;
-    world.cacher.check().await;
-    assert_eq!(checks(&world), [1.0, 0.0, 0.0]);
+async fn a_check_of_a_lagging_cache_compares_its_own_revision() {
+    let cache = TestCache::abc().await;
+    cache.backend.pause_watches();
+    cache.create(&pod("d")).await;
+    cache.cacher.check_consistency().await;
+    assert_eq!(checks(&cache), [1.0, 0.0, 0.0]);
 }
 
 #[tokio::test(start_paused = true)]
-async fn after_a_check_that_finds_a_difference_storage_tells_the_past_until_one_finds_none() {
-    let world = World::abc().await;
-    world.gate.lie(true);
-    world.cacher.check().await;
-    world.gate.lie(false);
-    assert_eq!(checks(&world), [0.0, 1.0, 0.0]);
-    assert_eq!(earlier_state_comes_from(&world).await, "storage");
+async fn after_a_failed_check_earlier_states_come_from_storage_until_a_check_succeeds() {
+    let cache = TestCache::abc().await;
+    cache.backend.omit_last_object(true);
+    cache.cacher.check_consistency().await;
+    cache.backend.omit_last_object(false);
+    assert_eq!(checks(&cache), [0.0, 1.0, 0.0]);
+    assert_eq!(source_of_earlier_state(&cache).await, "storage");
     let page = ListRequest { limit: Some(1), ..ListRequest::all() };
-    let token = world.cacher.get_list("/pods", page).await.unwrap().next.unwrap();
-    let (rest, asked) = world.asked_by(world.lists(list_at(ListAt::Continue(token)))).await;
-    assert_eq!((rest.as_str(), asked.as_str()), ("b c @4", "Range 1"));
-    // The present is still the cache's.
-    let (list, asked) = world.asked_by(world.lists(ListRequest::all())).await;
-    assert_eq!((list.as_str(), asked.as_str()), ("a b c @4", ""));
+    let token = cache.cacher.get_list("/pods", page).await.unwrap().next.unwrap();
+    let (rest, calls) = cache.calls_during(cache.list_names(list_at(ListAt::Continue(token)))).await;
+    assert_eq!((rest.as_str(), calls.as_str()), ("b c @4", "Range 1"));
+    // The current state still comes from the cache.
+    let (list, calls) = cache.calls_during(cache.list_names(ListRequest::all())).await;
+    assert_eq!((list.as_str(), calls.as_str()), ("a b c @4", ""));
 
-    world.cacher.check().await;
-    assert_eq!(checks(&world), [1.0, 1.0, 0.0]);
-    assert_eq!(earlier_state_comes_from(&world).await, "cache");
+    cache.cacher.check_consistency().await;
+    assert_eq!(checks(&cache), [1.0, 1.0, 0.0]);
+    assert_eq!(source_of_earlier_state(&cache).await, "cache");
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_check_that_cannot_be_made_changes_nothing() {
-    let world = World::abc().await;
-    world.gate.fail(Call::Range, refused);
-    world.cacher.check().await;
-    world.gate.heal(Call::Range);
-    assert_eq!(checks(&world), [0.0, 0.0, 1.0]);
-    assert_eq!(earlier_state_comes_from(&world).await, "cache");
+async fn a_check_that_cannot_read_storage_changes_nothing() {
+    let cache = TestCache::abc().await;
+    cache.backend.fail(Call::Range, unreachable);
+    cache.cacher.check_consistency().await;
+    cache.backend.recover(Call::Range);
+    assert_eq!(checks(&cache), [0.0, 0.0, 1.0]);
+    assert_eq!(source_of_earlier_state(&cache).await, "cache");
 }
 
 #[tokio::test(start_paused = true)]
 async fn the_cache_checks_itself_every_five_to_seven_and_a_half_minutes() {
-    let world = World::abc().await;
-    pass(299.0).await;
-    assert_eq!(checks(&world), [0.0, 0.0, 0.0]);
+    let cache = TestCache::abc().await;
+    sleep_for(299.0).await;
+    assert_eq!(checks(&cache), [0.0, 0.0, 0.0]);
     for checked in 1..=10 {
-        pass(if checked == 1 { 152.0 } else { 451.0 }).await;
-        let [success, failure, error] = checks(&world);
+        sleep_for(if checked == 1 { 152.0 } else { 451.0 }).await;
+        let [success, failure, error] = checks(&cache);
         assert!(
             success >= f64::from(checked) && success <= f64::from(checked) * 1.6,
             "{success} of {checked}"

@@ -2,7 +2,10 @@
 //!
 //! Kept true: after an error, which is told as an event, nothing more comes; a watch that is dropped frees all it held.
 
+mod encode;
 pub mod websocket;
+
+pub use encode::{Encodings, Format};
 
 use crate::{
     metrics::WatchMetrics,
@@ -18,7 +21,6 @@ use keepwatch_apimachinery::{
     status::Status,
     watch::{EventType, INITIAL_EVENTS_END, frame},
 };
-use keepwatch_cacher::{Encodings, Format};
 use keepwatch_registry::{Shown, codec::Media, kinds::RESOURCES, protobuf, rest};
 use keepwatch_storage::{Object, StorageError, Watch, WatchEvent};
 use serde_json::json;

@@ -1,17 +1,16 @@
-//! Counts what reaches storage, under the names that kube-apiserver has for it, whatever the store is.
+//! Metrics of the requests to any [`Storage`], under the names that kube-apiserver uses for them.
 //!
-//! Stands between a cache and its storage, or between a server without caches and its storage.
+//! A [`MeteredStorage`] wraps the storage that a watch cache, or a server without caches, reads and writes.
 
-use crate::metrics::{RESOURCE, register_counter, register_histogram};
+use crate::{
+    DeleteOptions, Frontier, HistoryReader, List, ListRequest, Object, PastChanges, Storage, StorageError,
+    TryUpdate, Unchanged, UpdateOptions, Validate, Watch, WatchEvent, WatchRequest,
+};
 use async_trait::async_trait;
 use bytes::Bytes;
 use futures::StreamExt;
 use keepwatch_apimachinery::{ResourceVersion, list_options::Position, meta::Qualified};
-use keepwatch_storage::{
-    DeleteOptions, Frontier, HistoryReader, List, ListRequest, Object, PastChanges, Storage, StorageError,
-    TryUpdate, Unchanged, UpdateOptions, Validate, Watch, WatchEvent, WatchRequest,
-};
-use prometheus::{Histogram, HistogramVec, IntCounter, IntCounterVec, Registry};
+use prometheus::{Histogram, HistogramOpts, HistogramVec, IntCounter, IntCounterVec, Opts, Registry};
 use std::{
     future::Future,
     sync::{Arc, Weak},
@@ -19,13 +18,13 @@ use std::{
 };
 use tokio::time::Instant;
 
-/// Upper bounds for how long a request to storage takes, in seconds.
+/// The upper bounds of the buckets for the duration of a request, in seconds.
 const REQUEST_SECONDS: [f64; 21] = [
     0.005, 0.025, 0.05, 0.1, 0.2, 0.4, 0.6, 0.8, 1.0, 1.25, 1.5, 2.0, 3.0, 4.0, 5.0, 6.0, 8.0, 10.0, 15.0,
     20.0, 30.0,
 ];
 
-/// The metrics of all storage of a server.
+/// The storage metrics of a server. Each storage counts under its own resource.
 #[derive(Clone)]
 pub struct StorageMetrics {
     durations: HistogramVec,
@@ -41,17 +40,19 @@ pub struct StorageMetrics {
 }
 
 impl StorageMetrics {
-    /// Registers them. Fails if the registry has some of these names already.
+    /// Registers the metrics. Fails if the registry has some of these names already.
     pub fn register(registry: &Registry) -> prometheus::Result<Self> {
+        const RESOURCE: [&str; 2] = ["group", "resource"];
         const OPERATION: [&str; 3] = ["operation", "group", "resource"];
-        let counter = |name, help, labels: &[&str]| register_counter(registry, name, help, labels);
-        let durations = register_histogram(
-            registry,
-            "etcd_request_duration_seconds",
-            "How long requests to storage took.",
-            &REQUEST_SECONDS,
-            &OPERATION,
-        )?;
+        let counter = |name: &str, help: &str, labels: &[&str]| {
+            let counter = IntCounterVec::new(Opts::new(name, help), labels)?;
+            registry.register(Box::new(counter.clone()))?;
+            Ok::<_, prometheus::Error>(counter)
+        };
+        let durations =
+            HistogramOpts::new("etcd_request_duration_seconds", "How long requests to storage took.");
+        let durations = HistogramVec::new(durations.buckets(REQUEST_SECONDS.to_vec()), &OPERATION)?;
+        registry.register(Box::new(durations.clone()))?;
         Ok(Self {
             durations,
             requests: counter("etcd_requests_total", "Requests to storage.", &OPERATION)?,
@@ -83,8 +84,8 @@ impl StorageMetrics {
     }
 }
 
-/// The storage of one resource, with what is asked of it counted.
-pub struct Metered {
+/// The storage of one resource that counts and times the requests to it.
+pub struct MeteredStorage {
     inner: Arc<dyn Storage>,
     create: Operation,
     get: Operation,
@@ -106,8 +107,8 @@ struct Operation {
     errors: IntCounter,
 }
 
-impl Metered {
-    /// Counts what is asked of `inner` under a resource's name.
+impl MeteredStorage {
+    /// Counts the requests to `inner` under a resource's name.
     pub fn new(inner: Arc<dyn Storage>, resource: Qualified<'_>, metrics: &StorageMetrics) -> Self {
         let labels = [resource.group, resource.kind];
         let operation = |name| {
@@ -146,15 +147,15 @@ impl Metered {
         operation.durations.observe(begun.elapsed().as_secs_f64());
         match &answer {
             Err(StorageError::Corrupt { .. }) => self.decode_errors.inc(),
-            Err(error) if is_trouble(error) => operation.errors.inc(),
+            Err(error) if is_storage_failure(error) => operation.errors.inc(),
             _ => {}
         }
         answer
     }
 }
 
-/// Whether storage failed, and did not just say no.
-fn is_trouble(error: &StorageError) -> bool {
+/// Whether storage failed. A refusal, such as a conflict, is an answer.
+fn is_storage_failure(error: &StorageError) -> bool {
     matches!(
         error,
         StorageError::Unreachable { .. }
@@ -165,7 +166,7 @@ fn is_trouble(error: &StorageError) -> bool {
 }
 
 #[async_trait]
-impl Storage for Metered {
+impl Storage for MeteredStorage {
     async fn create_while(
         &self,
         key: &str,

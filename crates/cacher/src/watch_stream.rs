@@ -1,12 +1,13 @@
-//! A watch, as its client reads it: what the cache holds, and before that what only storage still holds.
+//! The stream of a watch: events of the cache, and before them events that only storage still holds.
 //!
-//! Kept true: a watch waits for storage only while the cache does not hold what comes next for it, and is woken then if
-//! it is ended; what storage may answer later is asked for again; the watcher is removed from the cache with the watch.
+//! Kept true: a watch waits for storage only while the cache does not hold its next event, and is woken then when it is
+//! ended; a request to storage is repeated after an error that may pass; the watcher is removed from the cache when the
+//! stream is dropped.
 
 use crate::{
-    history_pages::{Lagging, Page, View},
+    history_pages::{Page, PageReader, View},
     shared::Shared,
-    watcher::{Reader, StorageRead},
+    watcher::{Reader, StorageRequest},
 };
 use futures::Stream;
 use keepwatch_apimachinery::{
@@ -26,38 +27,39 @@ use tokio::{
     time::{Instant, Sleep, sleep, sleep_until},
 };
 
-/// How many objects of an earlier state are read from storage at a time, and how many bytes that should come to.
-const STATE_OBJECTS_MAX: usize = 100;
-const STATE_BYTES: usize = 64 << 10;
-/// How long to wait before storage is asked again for something old, at first and at last.
-const RETRY_AFTER_MIN: Duration = Duration::from_millis(100);
-const RETRY_AFTER_MAX: Duration = Duration::from_secs(2);
-/// How long storage is asked again that answers, but with a failure.
-const FAILING_MAX: Duration = Duration::from_secs(30);
+/// How many objects of an earlier state are read from storage at a time, and how many bytes these should have.
+const STATE_PAGE_OBJECTS_MAX: usize = 100;
+const STATE_PAGE_BYTES: usize = 64 << 10;
+/// The shortest and the longest delay before a request to storage is repeated.
+const RETRY_WAIT_MIN: Duration = Duration::from_millis(100);
+const RETRY_WAIT_MAX: Duration = Duration::from_secs(2);
+/// How long a request is repeated when storage is reachable but fails.
+const RETRY_FAILURES_FOR: Duration = Duration::from_secs(30);
 
 /// The stream of one watch.
-pub(crate) struct Watching {
+pub(crate) struct WatchStream {
     shared: Arc<Shared>,
     reader: Reader,
     deadline: Option<Pin<Box<Sleep>>>,
-    /// There while the watcher needs more than the cache holds.
-    lagging: Option<Arc<Lagging>>,
-    /// A task of its own, so that it does not hold up other watchers while this one is not read.
+    /// Present while the watcher needs events that the cache does not hold.
+    page_reader: Option<Arc<PageReader>>,
+    /// The request runs in its own task, so that it finishes, and does not block other watchers, even if this stream is
+    /// not polled.
     loading: Option<JoinHandle<Result<Loaded, StorageError>>>,
     /// How many objects of an earlier state to read next, if some were read before.
-    state_objects: Option<usize>,
+    state_page_objects: Option<usize>,
 }
 
-/// What storage answered.
+/// The answer of storage.
 enum Loaded {
     Page(Arc<Page>),
     State(List),
 }
 
-impl Watching {
+impl WatchStream {
     pub(crate) fn new(shared: Arc<Shared>, reader: Reader, deadline: Option<Instant>) -> Self {
         let deadline = deadline.map(|deadline| Box::pin(sleep_until(deadline)));
-        Self { shared, reader, deadline, lagging: None, loading: None, state_objects: None }
+        Self { shared, reader, deadline, page_reader: None, loading: None, state_page_objects: None }
     }
 
     fn poll_read(&mut self, context: &mut Context<'_>) -> Poll<Option<Result<WatchEvent, StorageError>>> {
@@ -74,24 +76,24 @@ impl Watching {
             }
             let next = self.reader.poll_next(&self.shared.state, context);
             if let Poll::Pending = next
-                && let Some(wanted) = self.reader.take_wanted()
+                && let Some(request) = self.reader.take_storage_request()
             {
-                self.load(*wanted);
-                if self.loading.is_none() && !self.reader.has_events() {
-                    // There was nothing for this watcher in a page that others have read. They have their turn.
+                self.begin_load(*request);
+                if self.loading.is_none() && !self.reader.has_buffered_events() {
+                    // A page that other watchers have read had no event for this one. Other tasks have their turn.
                     context.waker().wake_by_ref();
                     return Poll::Pending;
                 }
                 continue;
             }
-            if self.lagging.is_some() && !self.reader.reads_storage() {
-                self.lagging = None;
+            if self.page_reader.is_some() && !self.reader.reads_storage() {
+                self.page_reader = None;
             }
             return next.map(|event| event.map(Ok));
         }
     }
 
-    /// Takes in what storage answered; whether the watch goes on.
+    /// Takes the answer of storage. Returns whether the watch goes on.
     #[inline(never)]
     fn poll_loading(&mut self, context: &mut Context<'_>) -> Poll<Result<bool, StorageError>> {
         let Some(loading) = &mut self.loading else { return Poll::Ready(Ok(true)) };
@@ -104,115 +106,116 @@ impl Watching {
             Loaded::Page(page) => self.reader.take_page(&page),
             Loaded::State(list) => {
                 let bytes = list.items.iter().map(|object| object.value.len()).sum();
-                self.state_objects = Some(state_objects(list.items.len(), bytes));
+                self.state_page_objects = Some(state_page_objects(list.items.len(), bytes));
                 self.reader.take_state(list);
             }
         }
         Poll::Ready(Ok(true))
     }
 
-    /// Begins to read something from storage, unless others have just read it.
+    /// Takes a page from the cached ones, or starts a request to storage.
     #[inline(never)]
-    fn load(&mut self, wanted: StorageRead) {
-        let (scope, predicate) = self.reader.view();
-        let lagging = self.lagging.get_or_insert_with(|| {
+    fn begin_load(&mut self, request: StorageRequest) {
+        let (scope, predicate) = self.reader.scope_and_predicate();
+        let page_reader = self.page_reader.get_or_insert_with(|| {
             let view = View { scope: scope.clone(), with_old: !predicate.is_everything() };
-            Arc::new(Lagging::new(&self.shared.pages, view))
+            Arc::new(PageReader::new(&self.shared.pages, view))
         });
-        if let StorageRead::Changes { after, .. } = wanted
-            && let Some(page) = lagging.cached(after)
+        if let StorageRequest::Changes { after, .. } = request
+            && let Some(page) = page_reader.cached(after)
         {
             return self.reader.take_page(&page);
         }
-        let state_objects = self.state_objects.unwrap_or_else(|| {
+        let state_page_objects = self.state_page_objects.unwrap_or_else(|| {
             let store = &self.shared.state.read().store;
-            state_objects(store.len(), store.bytes())
+            state_page_objects(store.len(), store.bytes())
         });
         let load = Load {
-            state_objects,
+            state_page_objects,
             shared: self.shared.clone(),
-            lagging: lagging.clone(),
+            page_reader: page_reader.clone(),
             scope: scope.clone(),
             predicate: predicate.clone(),
-            wanted,
+            request,
         };
-        self.loading = Some(tokio::spawn(load.until_loaded()));
+        self.loading = Some(tokio::spawn(load.run_with_retries()));
     }
 }
 
-/// Something that a watcher needs of storage.
+/// A request of a watcher to storage.
 struct Load {
     shared: Arc<Shared>,
-    lagging: Arc<Lagging>,
+    page_reader: Arc<PageReader>,
     scope: Scope,
     predicate: Predicate,
-    wanted: StorageRead,
-    state_objects: usize,
+    request: StorageRequest,
+    state_page_objects: usize,
 }
 
-/// How many objects to read so that they have about as many bytes as they should, if they are like these.
-fn state_objects(objects: usize, bytes: usize) -> usize {
-    (STATE_BYTES * objects.max(1) / bytes.max(1)).clamp(1, STATE_OBJECTS_MAX)
+/// How many objects to read so that they have the intended size, if they are like these.
+fn state_page_objects(objects: usize, bytes: usize) -> usize {
+    (STATE_PAGE_BYTES * objects.max(1) / bytes.max(1)).clamp(1, STATE_PAGE_OBJECTS_MAX)
 }
 
 impl Load {
-    /// Tries again for ever if storage cannot be reached, as the cache's feed does, and for a while if it fails otherwise.
-    async fn until_loaded(self) -> Result<Loaded, StorageError> {
-        let (mut wait, mut failing_since) = (RETRY_AFTER_MIN, None);
+    /// Repeats the request for ever while storage is unreachable, as the feed does, and for a limited time after other
+    /// errors.
+    async fn run_with_retries(self) -> Result<Loaded, StorageError> {
+        let (mut wait, mut failing_since) = (RETRY_WAIT_MIN, None);
         loop {
-            let error = match self.load().await {
+            let error = match self.run().await {
                 Ok(loaded) => return Ok(loaded),
-                Err(error) if error.is_expired() => return Err(self.too_old()),
+                Err(error) if error.is_expired() => return Err(self.expired_error()),
                 Err(error) => error,
             };
-            let can_be_reached = match &error {
+            let is_reachable = match &error {
                 StorageError::Unready { .. } | StorageError::Unreachable { .. } => false,
                 StorageError::Timeout { .. }
                 | StorageError::WatchFailed(_)
                 | StorageError::Backend { .. } => true,
                 _ => return Err(error),
             };
-            if wait == RETRY_AFTER_MIN {
+            if wait == RETRY_WAIT_MIN {
                 tracing::warn!(resource = %self.shared.name, %error, "old history cannot be read for a watch");
             }
             let since = *failing_since.get_or_insert_with(Instant::now);
-            if can_be_reached && since.elapsed() >= FAILING_MAX {
+            if is_reachable && since.elapsed() >= RETRY_FAILURES_FOR {
                 return Err(error);
             }
             sleep(wait).await;
-            wait = (wait * 2).min(RETRY_AFTER_MAX);
+            wait = (wait * 2).min(RETRY_WAIT_MAX);
         }
     }
 
-    async fn load(&self) -> Result<Loaded, StorageError> {
-        match &self.wanted {
-            // Without progress notifications nothing says when the end of storage's history is reached.
-            StorageRead::Changes { .. } if !self.shared.storage.tells_progress() => {
+    async fn run(&self) -> Result<Loaded, StorageError> {
+        match &self.request {
+            // Without progress notifications a watch cannot know when it has read all of storage's history.
+            StorageRequest::Changes { .. } if !self.shared.storage.tells_progress() => {
                 Err(StorageError::Expired(ExpiredRead::Watch))
             }
-            StorageRead::Changes { after, until } => {
-                self.lagging.page(*after, *until).await.map(Loaded::Page)
+            StorageRequest::Changes { after, until } => {
+                self.page_reader.page(*after, *until).await.map(Loaded::Page)
             }
-            StorageRead::State { revision, after } => {
-                let _permit = self.lagging.permit().await;
+            StorageRequest::State { revision, after } => {
+                let _permit = self.page_reader.permit().await;
                 let prefix = self.scope.key();
-                let request = ListRequest {
+                let list_request = ListRequest {
                     recursive: matches!(self.scope, Scope::Children(_)),
-                    at: state_at(*revision, after.as_ref(), prefix),
-                    limit: Some(self.state_objects),
+                    at: list_position(*revision, after.as_ref(), prefix),
+                    limit: Some(self.state_page_objects),
                     predicate: self.predicate.clone(),
                 };
                 let key = self.shared.keys.relative(prefix);
-                self.shared.storage.get_list(key, request).await.map(Loaded::State)
+                self.shared.storage.get_list(key, list_request).await.map(Loaded::State)
             }
         }
     }
 
-    /// Storage has compacted what the watcher has yet to read.
-    fn too_old(&self) -> StorageError {
-        let (requested, oldest_cached) = match self.wanted {
-            StorageRead::Changes { after, until } => (after, until),
-            StorageRead::State { revision, .. } => {
+    /// The error for a watcher whose next events have been compacted.
+    fn expired_error(&self) -> StorageError {
+        let (requested, oldest_cached) = match self.request {
+            StorageRequest::Changes { after, until } => (after, until),
+            StorageRequest::State { revision, .. } => {
                 (revision, self.shared.state.read().history.begins_after())
             }
         };
@@ -222,14 +225,14 @@ impl Load {
     }
 }
 
-/// The part of a state after a key.
-fn state_at(revision: ResourceVersion, after: Option<&Key>, prefix: &Key) -> ListAt {
+/// The position of a list that continues after a key.
+fn list_position(revision: ResourceVersion, after: Option<&Key>, prefix: &Key) -> ListAt {
     after
         .and_then(|after| ContinueToken::after(after, prefix, ContinueAt::Exact(revision)))
         .map_or(ListAt::Exact(revision), ListAt::Continue)
 }
 
-impl Stream for Watching {
+impl Stream for WatchStream {
     type Item = Result<WatchEvent, StorageError>;
 
     fn poll_next(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Self::Item>> {
@@ -239,11 +242,11 @@ impl Stream for Watching {
         {
             return Poll::Ready(None);
         }
-        // However much there is to tell, others have their turn.
-        let turn = ready!(poll_proceed(context));
+        // After many events, other tasks have their turn.
+        let budget = ready!(poll_proceed(context));
         let next = this.poll_read(context);
         if next.is_ready() {
-            turn.made_progress();
+            budget.made_progress();
         }
         let initial = this.reader.take_initial_count();
         if initial > 0 {
@@ -256,7 +259,7 @@ impl Stream for Watching {
     }
 }
 
-impl Drop for Watching {
+impl Drop for WatchStream {
     fn drop(&mut self) {
         if let Some(loading) = &self.loading {
             loading.abort();

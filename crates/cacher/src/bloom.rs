@@ -1,41 +1,42 @@
-//! Tells most objects that a selector does not want without looking at them.
+//! Bloom filters that skip most of the objects that a selector does not match.
 //!
-//! Each object has marks: a few bits for each of its labels and fields. An exact value that a selector asks for has the
-//! same bits, so an object that lacks one of them cannot match. Looking at the object, and at where its labels are,
-//! would have to fetch both into the processor's caches, which is most of what a list that finds little costs.
+//! Each object has a few bits for each of its labels and fields. An exact value in a selector has the same bits, so an
+//! object that lacks one of them cannot match. Evaluating a selector would have to fetch the object and its labels into
+//! the processor's caches, and those cache misses are most of the cost of a list that returns little.
 //!
-//! Kept true: what the predicate lets pass, the sieve lets pass. Not the reverse: the predicate is asked afterwards.
+//! Kept true: the filter matches every object that the predicate matches. A false positive costs time only, because the
+//! predicate is evaluated afterwards.
 
 use keepwatch_apimachinery::selector::Comparison;
 use keepwatch_storage::{Attributes, Object, Predicate};
 
 /// The bits of an object's labels and of its fields.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Marks {
+pub(crate) struct BloomBits {
     labels: u64,
     fields: u64,
 }
 
-impl Marks {
+impl BloomBits {
     pub(crate) fn of(attributes: &Attributes) -> Self {
-        let all = |marks, (name, value)| marks | mark(name, value);
+        let all = |bits, (name, value)| bits | bits_of(name, value);
         Self { labels: attributes.labels.iter().fold(0, all), fields: attributes.fields.iter().fold(0, all) }
     }
 }
 
-/// What a predicate asks for, prepared for many objects.
-pub(crate) struct Sieve<'a> {
+/// A predicate, prepared for many objects.
+pub(crate) struct PredicateFilter<'a> {
     predicate: &'a Predicate,
     is_everything: bool,
     fields: u64,
     labels: u64,
-    /// For each label that may have one of several values.
+    /// One entry for each label that may have one of several values.
     labels_any: Vec<Vec<u64>>,
 }
 
-impl<'a> Sieve<'a> {
+impl<'a> PredicateFilter<'a> {
     pub(crate) fn new(predicate: &'a Predicate) -> Self {
-        let mut sieve = Self {
+        let mut filter = Self {
             predicate,
             is_everything: predicate.is_everything(),
             fields: 0,
@@ -43,39 +44,39 @@ impl<'a> Sieve<'a> {
             labels_any: Vec::new(),
         };
         for term in predicate.fields.terms() {
-            // A field with the value "" may as well be absent.
+            // A field that is absent has the value "", so this value needs no bits.
             if term.comparison == Comparison::Equal && !term.value.is_empty() {
-                sieve.fields |= mark(&term.field, &term.value);
+                filter.fields |= bits_of(&term.field, &term.value);
             }
         }
         for requirement in predicate.labels.requirements() {
             match requirement.accepted() {
-                Some([only]) => sieve.labels |= mark(requirement.key(), only),
+                Some([only]) => filter.labels |= bits_of(requirement.key(), only),
                 Some(several) => {
-                    let marks = several.iter().map(|value| mark(requirement.key(), value));
-                    sieve.labels_any.push(marks.collect());
+                    let bits = several.iter().map(|value| bits_of(requirement.key(), value));
+                    filter.labels_any.push(bits.collect());
                 }
                 None => {}
             }
         }
-        sieve
+        filter
     }
 
-    /// Whether the predicate lets an object pass, whose marks are these.
-    pub(crate) fn passes(&self, marks: Marks, object: &Object) -> bool {
-        self.is_everything || (self.may_pass(marks) && self.predicate.matches(&object.attributes))
+    /// Whether the predicate matches an object with these bits.
+    pub(crate) fn matches(&self, bits: BloomBits, object: &Object) -> bool {
+        self.is_everything || (self.may_match(bits) && self.predicate.matches(&object.attributes))
     }
 
-    fn may_pass(&self, marks: Marks) -> bool {
-        let has = |mark: &u64| marks.labels & mark == *mark;
-        marks.fields & self.fields == self.fields
+    fn may_match(&self, bits: BloomBits) -> bool {
+        let has = |wanted: &u64| bits.labels & wanted == *wanted;
+        bits.fields & self.fields == self.fields
             && has(&self.labels)
             && self.labels_any.iter().all(|values| values.iter().any(has))
     }
 }
 
-/// Three bits for a name with a value. Collisions cost a look at an object, and nothing else.
-fn mark(name: &str, value: &str) -> u64 {
+/// Sets three bits for a name with a value. A collision costs one evaluation of the predicate.
+fn bits_of(name: &str, value: &str) -> u64 {
     let hash = mix(mix(0, name.as_bytes()), value.as_bytes());
     (1 << (hash & 63)) | (1 << ((hash >> 6) & 63)) | (1 << ((hash >> 12) & 63))
 }
@@ -126,29 +127,29 @@ mod tests {
         {
             for fields in ["", "spec.nodeName=n1", "spec.nodeName=", "spec.nodeName!=n1"] {
                 let predicate = predicate(labels, fields);
-                let sieve = Sieve::new(&predicate);
+                let filter = PredicateFilter::new(&predicate);
                 for (app, node) in apps.iter().flat_map(|app| nodes.iter().map(move |node| (app, node))) {
                     let labels: Vec<_> = app.map(|app| ("app", app)).into_iter().collect();
                     let fields: Vec<_> = node.map(|node| ("spec.nodeName", node)).into_iter().collect();
                     let object = object(&labels, &fields);
-                    let passes = sieve.passes(Marks::of(&object.attributes), &object);
-                    assert_eq!(passes, predicate.matches(&object.attributes), "{predicate:?} {object:?}");
+                    let matches = filter.matches(BloomBits::of(&object.attributes), &object);
+                    assert_eq!(matches, predicate.matches(&object.attributes), "{predicate:?} {object:?}");
                 }
             }
         }
     }
 
     #[test]
-    fn few_objects_are_looked_at_in_vain() {
+    fn false_positives_are_rare() {
         let predicate = predicate("app=nothing", "");
-        let sieve = Sieve::new(&predicate);
-        let in_vain = (0..10_000).filter(|number| {
+        let filter = PredicateFilter::new(&predicate);
+        let false_positives = (0..10_000).filter(|number| {
             let app = format!("app-{}", number % 500);
             let pod = format!("pod-{number}");
             let object = object(&[("app", &app), ("tier", "backend"), ("pod", &pod), ("zone", "a")], &[]);
-            sieve.may_pass(Marks::of(&object.attributes))
+            filter.may_match(BloomBits::of(&object.attributes))
         });
-        let in_vain = in_vain.count();
-        assert!(in_vain < 300, "{in_vain} of 10,000");
+        let false_positives = false_positives.count();
+        assert!(false_positives < 300, "{false_positives} of 10,000");
     }
 }

@@ -1,6 +1,6 @@
-//! A cache over a [`Gate`], and short words for what its clients do and hear.
+//! A cache over a [`ControlledBackend`], with short methods for its clients and texts for their events.
 
-use super::gate::{Call, Gate};
+use super::controlled_backend::{Call, ControlledBackend};
 use futures::StreamExt;
 use keepwatch_apimachinery::{
     ResourceVersion,
@@ -15,63 +15,62 @@ use keepwatch_storage::{
 use std::{future::Future, ops::Deref, sync::Arc, time::Duration};
 use tokio::time::{Instant, sleep, timeout};
 
-/// How long a client waits for what must come, which is longer than anything here takes. The time is not real.
-const PATIENCE: Duration = Duration::from_secs(600);
+/// How long a client waits for an expected event. It is longer than any test takes; the time is virtual.
+const TIMEOUT: Duration = Duration::from_secs(600);
 
 /// A cache of pods. It is also the [`Fixture`] of the storage suite, with the cache as its storage.
-pub(crate) struct World {
-    pub(crate) gate: Gate,
+pub(crate) struct TestCache {
+    pub(crate) backend: ControlledBackend,
     pub(crate) cacher: Arc<Cacher>,
     registry: prometheus::Registry,
     fixture: Fixture,
 }
 
-impl Deref for World {
+impl Deref for TestCache {
     type Target = Fixture;
     fn deref(&self) -> &Fixture {
         &self.fixture
     }
 }
 
-impl World {
-    /// A cache that begins to follow a store.
-    pub(crate) fn begin(gate: Gate, options: CacherOptions) -> Self {
+impl TestCache {
+    /// A cache that starts to follow a backend.
+    pub(crate) fn start(backend: ControlledBackend, options: CacherOptions) -> Self {
         let registry = prometheus::Registry::new();
         let metrics = CacheMetrics::register(&registry).unwrap();
-        let backend: Arc<dyn Backend> = Arc::new(gate.clone());
-        let mut fixture = Fixture::new(backend);
+        let mut fixture = Fixture::new(Arc::new(backend.clone()) as Arc<dyn Backend>);
         let options = CacherOptions { seed: Some(7), ..options };
         let cacher =
             Cacher::new(fixture.storage.clone(), pods_prefix(), Qualified::core("pods"), options, &metrics);
         let cacher = Arc::new(cacher);
         fixture.storage = cacher.clone();
         fixture.capabilities.cached = true;
-        Self { gate, cacher, registry, fixture }
+        Self { backend, cacher, registry, fixture }
     }
 
-    /// A cache that has caught up with a store.
-    pub(crate) async fn over(gate: Gate, options: CacherOptions) -> Self {
-        let world = Self::begin(gate, options);
-        timeout(PATIENCE, world.cacher.until_ready()).await.expect("the cache is filled");
-        world
+    /// A cache that has caught up with a backend.
+    pub(crate) async fn ready(backend: ControlledBackend, options: CacherOptions) -> Self {
+        let cache = Self::start(backend, options);
+        timeout(TIMEOUT, cache.cacher.until_ready()).await.expect("the cache becomes ready");
+        cache
     }
 
-    /// A cache over an empty store that is near.
+    /// A cache over an empty backend that knows its revision.
     pub(crate) async fn empty() -> Self {
-        Self::over(Gate::near(), CacherOptions::default()).await
+        Self::ready(ControlledBackend::in_memory(), CacherOptions::default()).await
     }
 
-    /// One that has seen pods `a`, `b` and `c` being created, at 2, 3 and 4.
+    /// A cache that has seen pods `a`, `b` and `c` being created, at 2, 3 and 4.
     pub(crate) async fn abc() -> Self {
-        Self::empty().await.with_abc().await
+        Self::empty().await.create_abc().await
     }
 
-    /// The same over a store that is far.
-    pub(crate) async fn far_abc() -> Self {
-        Self::over(Gate::far(), CacherOptions::default()).await.with_abc().await
+    /// The same over a backend whose revision has to be requested.
+    pub(crate) async fn abc_without_frontier() -> Self {
+        Self::ready(ControlledBackend::without_frontier(), CacherOptions::default()).await.create_abc().await
     }
 
-    pub(crate) async fn with_abc(self) -> Self {
+    pub(crate) async fn create_abc(self) -> Self {
         for name in ["a", "b", "c"] {
             self.create(&pod(name)).await;
         }
@@ -79,20 +78,20 @@ impl World {
         self
     }
 
-    /// Waits until the cache has seen everything.
+    /// Waits until the cache has seen every change.
     pub(crate) async fn caught_up(&self) {
-        let revision = self.gate.inner.current_revision().await.unwrap();
+        let revision = self.backend.inner.current_revision().await.unwrap();
         self.cacher.get_list("/pods", list_at(ListAt::NotOlderThan(revision))).await.unwrap();
     }
 
-    /// What is done to this is done behind the cache's back.
-    pub(crate) fn behind(&self) -> Fixture {
-        Fixture::new(self.gate.inner.clone())
+    /// A fixture whose requests bypass the cache.
+    pub(crate) fn bypass(&self) -> Fixture {
+        Fixture::new(self.backend.inner.clone())
     }
 
     /// Writes to another resource.
     pub(crate) async fn write_elsewhere(&self) -> ResourceVersion {
-        self.behind().put_raw(&Key::from_backend("/registry/other/x"), "x").await
+        self.bypass().put_raw(&Key::from_backend("/registry/other/x"), "x").await
     }
 
     /// Opens a watch of all pods.
@@ -106,24 +105,25 @@ impl World {
     }
 
     /// The names in a list, and its revision: `a b c @4`.
-    pub(crate) async fn lists(&self, request: ListRequest) -> String {
+    pub(crate) async fn list_names(&self, request: ListRequest) -> String {
         match self.cacher.get_list("/pods", request).await {
-            Ok(list) => listed(&list),
+            Ok(list) => describe_list(&list),
             Err(error) => error.to_string(),
         }
     }
 
-    /// Does something, and tells what it asked of the store besides how far it is: `Get 1, Range 1`.
-    pub(crate) async fn asked_by<T>(&self, what: impl Future<Output = T>) -> (T, String) {
-        let before = self.gate.all_calls();
+    /// Awaits a future, and returns the calls to the backend that it caused, other than requests for progress: `Get 1,
+    /// Range 1`.
+    pub(crate) async fn calls_during<T>(&self, what: impl Future<Output = T>) -> (T, String) {
+        let before = self.backend.all_calls();
         let done = what.await;
-        let after = self.gate.all_calls();
+        let after = self.backend.all_calls();
         let new = after.into_iter().map(|(call, count)| (call, count - before.get(&call).unwrap_or(&0)));
-        let asked = new.filter(|(call, count)| *count > 0 && *call != Call::Progress);
-        (done, asked.map(|(call, count)| format!("{call:?} {count}")).collect::<Vec<_>>().join(", "))
+        let calls = new.filter(|(call, count)| *count > 0 && *call != Call::Progress);
+        (done, calls.map(|(call, count)| format!("{call:?} {count}")).collect::<Vec<_>>().join(", "))
     }
 
-    /// The value of a metric with these labels beside those of the resource; zero if it was never counted.
+    /// The value of a metric that has these labels, besides those of the resource; zero if it was never counted.
     pub(crate) fn metric(&self, name: &str, labels: &[(&str, &str)]) -> f64 {
         let families = self.registry.gather();
         let family = families.iter().find(|family| family.name() == name);
@@ -149,8 +149,8 @@ impl World {
         self.registry.gather().iter().map(name).collect()
     }
 
-    /// How often the cache was filled.
-    pub(crate) fn fillings(&self) -> f64 {
+    /// How many times the cache has listed storage.
+    pub(crate) fn initializations(&self) -> f64 {
         self.metric("apiserver_watch_cache_initializations_total", &[])
     }
 }
@@ -166,58 +166,58 @@ impl Client {
         Self { watch, opened: Instant::now() }
     }
 
-    /// The next thing it hears, in words.
+    /// The next event as text.
     pub(crate) async fn next(&mut self) -> String {
-        match timeout(PATIENCE, self.watch.next()).await.expect("the watch tells something") {
+        match timeout(TIMEOUT, self.watch.next()).await.expect("the watch delivers something") {
             None => "END".to_owned(),
             Some(Err(error)) => format!("ERROR {error}"),
-            Some(Ok(event)) => in_words(&event),
+            Some(Ok(event)) => describe(&event),
         }
     }
 
-    /// Reads as many things as are written here, and compares.
-    pub(crate) async fn hears(&mut self, expected: &str) {
-        let mut heard = Vec::new();
+    /// Reads as many events as `expected` has, and compares them.
+    pub(crate) async fn receives(&mut self, expected: &str) {
+        let mut received = Vec::new();
         for _ in expected.split("; ") {
-            heard.push(self.next().await);
+            received.push(self.next().await);
         }
-        assert_eq!(heard.join("; "), expected);
+        assert_eq!(received.join("; "), expected);
     }
 
-    /// Shows that nothing comes for so many seconds.
-    pub(crate) async fn hears_nothing_for(&mut self, seconds: u64) {
+    /// Asserts that nothing is delivered for this many seconds.
+    pub(crate) async fn receives_nothing_for(&mut self, seconds: u64) {
         if let Ok(item) = timeout(Duration::from_secs(seconds), self.watch.next()).await {
-            panic!("nothing was due, not {item:?}");
+            panic!("unexpected: {item:?}");
         }
     }
 
-    /// Everything until its end or until so many seconds after it was opened, each with the second it comes at:
+    /// The events until the end of the watch, or until this many seconds after it was opened, each with its second:
     /// `61s BOOKMARK @5`.
-    pub(crate) async fn hears_within(&mut self, seconds: u64) -> String {
+    pub(crate) async fn receives_within(&mut self, seconds: u64) -> String {
         let end = self.opened + Duration::from_secs(seconds);
-        let mut heard = Vec::new();
+        let mut received = Vec::new();
         while let Ok(item) = tokio::time::timeout_at(end, self.next()).await {
-            heard.push(format!("{}s {item}", self.opened.elapsed().as_secs_f64().round()));
+            received.push(format!("{}s {item}", self.opened.elapsed().as_secs_f64().round()));
             if item == "END" {
                 break;
             }
         }
-        heard.join("; ")
+        received.join("; ")
     }
 }
 
-fn in_words(event: &WatchEvent) -> String {
+fn describe(event: &WatchEvent) -> String {
     match event {
-        WatchEvent::Added(object) => format!("ADDED {}", named(object)),
-        WatchEvent::Modified(object) => format!("MODIFIED {}", named(object)),
-        WatchEvent::Deleted(object) => format!("DELETED {}", named(object)),
+        WatchEvent::Added(object) => format!("ADDED {}", describe_object(object)),
+        WatchEvent::Modified(object) => format!("MODIFIED {}", describe_object(object)),
+        WatchEvent::Deleted(object) => format!("DELETED {}", describe_object(object)),
         WatchEvent::Bookmark { revision, initial_state_end: false } => format!("BOOKMARK @{revision}"),
         WatchEvent::Bookmark { revision, initial_state_end: true } => format!("STATE END @{revision}"),
     }
 }
 
 /// An object's name, data and revision: `a=7@3`.
-pub(crate) fn named(object: &Object) -> String {
+pub(crate) fn describe_object(object: &Object) -> String {
     let name = object.key.rsplit('/').next().unwrap_or_default();
     match Pod::data_of(&object.value) {
         0 => format!("{name}@{}", object.revision),
@@ -226,17 +226,17 @@ pub(crate) fn named(object: &Object) -> String {
 }
 
 /// A list's names and revision: `a b c @4`.
-pub(crate) fn listed(list: &List) -> String {
+pub(crate) fn describe_list(list: &List) -> String {
     format!("{} @{}", names(list), list.revision)
 }
 
-/// Everything, as it is at some point.
+/// A list of all objects at a position.
 pub(crate) fn list_at(at: ListAt) -> ListRequest {
     ListRequest { at, ..ListRequest::all() }
 }
 
-/// A watch that begins with the state, wherever that is, its end marked.
-pub(crate) fn from_state(position: Position) -> WatchStart {
+/// A watch that starts with the state and marks its end.
+pub(crate) fn initial_events(position: Position) -> WatchStart {
     WatchStart::InitialEvents { position, end_bookmark: true }
 }
 
@@ -249,34 +249,34 @@ pub(crate) fn version(revision: u64) -> ResourceVersion {
     ResourceVersion::new(revision).unwrap()
 }
 
-/// How many whole seconds something takes, rounded, and what it gives.
+/// Awaits a future, and returns how many seconds that took.
 pub(crate) async fn timed<T>(what: impl Future<Output = T>) -> (T, f64) {
     let begun = Instant::now();
     let done = what.await;
     (done, begun.elapsed().as_secs_f64())
 }
 
-/// Waits until something is so.
-pub(crate) async fn until(what: &str, is_so: impl Fn() -> bool) {
-    let looking = async {
-        while !is_so() {
+/// Waits until a condition holds.
+pub(crate) async fn wait_until(what: &str, condition: impl Fn() -> bool) {
+    let polling = async {
+        while !condition() {
             sleep(Duration::from_millis(1)).await;
         }
     };
-    timeout(PATIENCE, looking).await.unwrap_or_else(|_| panic!("in vain: {what}"));
+    timeout(TIMEOUT, polling).await.unwrap_or_else(|_| panic!("timed out: {what}"));
 }
 
-/// Lets so many seconds pass.
-pub(crate) async fn pass(seconds: f64) {
+/// Sleeps for this many seconds.
+pub(crate) async fn sleep_for(seconds: f64) {
     sleep(Duration::from_secs_f64(seconds)).await;
 }
 
-/// What storage says when its leader is lost.
+/// The error of storage that has lost its leader.
 pub(crate) fn no_leader() -> StorageError {
     StorageError::WatchFailed("etcdserver: no leader".to_owned())
 }
 
-/// What storage says when nobody answers.
-pub(crate) fn refused() -> StorageError {
+/// The error of storage that does not answer.
+pub(crate) fn unreachable() -> StorageError {
     StorageError::Unreachable { doing: "asking storage", source: "connection refused".into() }
 }

@@ -1,10 +1,11 @@
-//! An event is encoded once, however many watch it and however they came by it.
+//! An event is encoded once, for any number of watchers and for every way in which they receive it.
 
 #![allow(clippy::unwrap_used, reason = "this is test code: a panic is how it says that something is wrong")]
 
 use futures::StreamExt;
 use keepwatch_apimachinery::{list_options::WatchStart, meta::Qualified, watch::EventType};
-use keepwatch_cacher::{CacheMetrics, Cacher, CacherOptions, Encodings, Format, write_json};
+use keepwatch_cacher::{CacheMetrics, Cacher, CacherOptions};
+use keepwatch_endpoints::watch::{Encodings, Format};
 use keepwatch_storage::{
     Object, Storage, Store, StoreOptions, Update, UpdateOptions, Watch, WatchEvent, WatchRequest,
     testing::{PodInspector, labels, pod, pods_prefix},
@@ -48,7 +49,7 @@ fn parts(event: WatchEvent) -> (EventType, Object) {
 }
 
 #[tokio::test]
-async fn a_thousand_watchers_of_one_event_see_one_encoding() {
+async fn a_thousand_watchers_of_one_event_share_one_encoding() {
     let cacher = cacher().await;
     let encodings = Encodings::new(1 << 20);
     let before = cacher.current_revision().await.unwrap();
@@ -61,7 +62,7 @@ async fn a_thousand_watchers_of_one_event_see_one_encoding() {
         let (event, object) = parts(watch.next().await.unwrap().unwrap());
         lines.push(encodings.json(&object, event));
     }
-    assert_eq!((lines.len(), encodings.made()), (1000, 1));
+    assert_eq!((lines.len(), encodings.encoded()), (1000, 1));
     assert!(lines.iter().all(|line| line.as_ptr() == lines[0].as_ptr()), "the same bytes, not equal ones");
     let version = format!(r#""uid":"uid-a","resourceVersion":"{}""#, created.revision);
     let line = std::str::from_utf8(&lines[0]).unwrap();
@@ -70,7 +71,7 @@ async fn a_thousand_watchers_of_one_event_see_one_encoding() {
 }
 
 #[tokio::test]
-async fn leaving_a_selector_and_being_deleted_are_encoded_once_each() {
+async fn a_deleted_event_of_a_selector_is_encoded_once() {
     let cacher = cacher().await;
     let encodings = Encodings::new(1 << 20);
     let web = pod("a").label("app", "web");
@@ -82,18 +83,18 @@ async fn leaving_a_selector_and_being_deleted_are_encoded_once_each() {
         watch.next().await.unwrap().unwrap();
         watches.push(watch);
     }
-    let mut leave = |_: Option<&Object>| Ok(Update::new(pod("a").label("app", "db").value()));
-    let left = cacher.guaranteed_update("/pods/ns/a", UpdateOptions::default(), &mut leave).await.unwrap();
+    let mut relabel = |_: Option<&Object>| Ok(Update::new(pod("a").label("app", "db").value()));
+    let left = cacher.guaranteed_update("/pods/ns/a", UpdateOptions::default(), &mut relabel).await.unwrap();
     for watch in &mut watches {
         let (event, object) = parts(watch.next().await.unwrap().unwrap());
         assert_eq!((event, object.revision), (EventType::Deleted, left.revision));
         encodings.json(&object, event);
     }
-    assert_eq!(encodings.made(), 1);
+    assert_eq!(encodings.encoded(), 1);
 }
 
 #[tokio::test]
-async fn each_form_and_each_kind_of_event_has_its_own_encoding() {
+async fn each_format_and_each_type_of_event_has_its_own_encoding() {
     let cacher = cacher().await;
     let encodings = Encodings::new(1 << 20);
     let object = cacher.create("/pods/ns/a", pod("a").value(), None).await.unwrap();
@@ -107,35 +108,33 @@ async fn each_form_and_each_kind_of_event_has_its_own_encoding() {
             assert_ne!(encodings.json(&object, event), "a table");
         }
     }
-    assert_eq!(encodings.made(), 4);
+    assert_eq!(encodings.encoded(), 4);
 }
 
 #[tokio::test]
-async fn many_who_ask_at_the_same_time_share_one_encoding() {
+async fn concurrent_watchers_share_one_encoding() {
     let cacher = cacher().await;
     let encodings = Encodings::new(1 << 20);
     let object = cacher.create("/pods/ns/a", pod("a").value(), None).await.unwrap();
-    let (made, all_here) = (AtomicUsize::new(0), Barrier::new(8));
+    let (encoded, all_started) = (AtomicUsize::new(0), Barrier::new(8));
     std::thread::scope(|scope| {
         for _ in 0..8 {
             scope.spawn(|| {
-                all_here.wait();
+                all_started.wait();
                 let line = encodings.get(&object, EventType::Added, Format::JSON, |object| {
-                    made.fetch_add(1, Ordering::Relaxed);
+                    encoded.fetch_add(1, Ordering::Relaxed);
                     std::thread::sleep(std::time::Duration::from_millis(20));
-                    let mut json = Vec::new();
-                    write_json(&mut json, object);
-                    Ok::<_, ()>(json.into())
+                    Ok::<_, ()>(object.value.clone())
                 });
                 line.unwrap();
             });
         }
     });
-    assert_eq!(made.into_inner(), 1);
+    assert_eq!(encoded.into_inner(), 1);
 }
 
 #[tokio::test]
-async fn what_is_kept_of_encodings_is_bounded() {
+async fn the_cached_encodings_have_a_byte_limit() {
     let cacher = cacher().await;
     let encodings = Encodings::new(64 << 10);
     let mut lines = Vec::new();
@@ -144,14 +143,14 @@ async fn what_is_kept_of_encodings_is_bounded() {
         let object = cacher.create(&pod.key(), pod.value(), None).await.unwrap();
         lines.push(encodings.json(&object, EventType::Added));
     }
-    // What nobody but the list of lines holds was forgotten.
-    let forgotten = lines.into_iter().filter(|line| line.is_unique()).count();
-    assert!(forgotten > 800, "{forgotten} of 1000 were forgotten");
+    // A line that only this list holds was removed from the cache.
+    let removed = lines.into_iter().filter(|line| line.is_unique()).count();
+    assert!(removed > 800, "{removed} of 1000 were removed");
 }
 
-/// A cache in parts that were too small for it took in no large event, so that each watcher had it made.
+/// A cache whose shards were too small did not hold a large event, so that it was encoded again for each watcher.
 #[tokio::test]
-async fn the_largest_objects_are_encoded_once_too() {
+async fn an_event_of_the_largest_object_is_encoded_once() {
     let cacher = cacher().await;
     let encodings = Encodings::new(16 << 20);
     let mut large = pod("a");
@@ -163,5 +162,5 @@ async fn the_largest_objects_are_encoded_once_too() {
     for _ in 0..10 {
         encodings.json(&object, EventType::Added);
     }
-    assert_eq!(encodings.made(), 1);
+    assert_eq!(encodings.encoded(), 1);
 }

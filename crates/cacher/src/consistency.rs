@@ -1,4 +1,4 @@
-//! Compares the cache with storage from time to time: what is kept twice can come to differ.
+//! Compares the cache with storage from time to time, because a bug could make the two differ.
 
 use crate::shared::Shared;
 use keepwatch_apimachinery::list_options::ListAt;
@@ -9,32 +9,32 @@ use std::{
 };
 use tokio::time::sleep;
 
-/// How often, at the least; half as long again at the most.
-const CHECK_INTERVAL: Duration = Duration::from_secs(5 * 60);
+/// The shortest time between two checks. The longest is half as long again.
+const CHECK_INTERVAL_MIN: Duration = Duration::from_secs(5 * 60);
 
 /// How many objects are read from storage at a time.
 const PAGE_OBJECTS: usize = 5000;
 
-/// Compares until the task is dropped.
-pub(crate) async fn check_regularly(shared: Arc<Shared>) {
+/// Checks until the task is dropped.
+pub(crate) async fn check_periodically(shared: Arc<Shared>) {
     loop {
-        sleep(shared.jittered(CHECK_INTERVAL)).await;
+        sleep(shared.jittered(CHECK_INTERVAL_MIN)).await;
         if shared.state.read().ready.is_ready() {
-            check(&shared).await;
+            check_once(&shared).await;
         }
     }
 }
 
-/// Compares once. After a difference the past is read from storage alone, until a later comparison finds none.
-pub(crate) async fn check(shared: &Shared) {
-    let (revision, ours) = {
+/// Checks once. After a difference, earlier states are read from storage until a later check finds no difference.
+pub(crate) async fn check_once(shared: &Shared) {
+    let (revision, cached) = {
         let state = shared.state.read();
         (state.revision, state.store.clone())
     };
-    let status = match digest_of_storage(shared, ListAt::Exact(revision)).await {
-        Ok(theirs) => {
-            let same = digest_more(DIGEST_OF_NOTHING, ours.iter()) == theirs;
-            shared.past_is_trusted.store(same, Ordering::Release);
+    let status = match storage_digest(shared, ListAt::Exact(revision)).await {
+        Ok(stored) => {
+            let same = extend_digest(EMPTY_DIGEST, cached.iter()) == stored;
+            shared.snapshots_trusted.store(same, Ordering::Release);
             if same { "success" } else { "failure" }
         }
         Err(_) => "error",
@@ -42,15 +42,15 @@ pub(crate) async fn check(shared: &Shared) {
     if status == "failure" {
         tracing::error!(resource = %shared.name, %revision, "the watch cache differs from storage");
     }
-    shared.metrics.checked(status);
+    shared.metrics.count_consistency_check(status);
 }
 
-async fn digest_of_storage(shared: &Shared, mut at: ListAt) -> Result<u64, StorageError> {
-    let mut digest = DIGEST_OF_NOTHING;
+async fn storage_digest(shared: &Shared, mut at: ListAt) -> Result<u64, StorageError> {
+    let mut digest = EMPTY_DIGEST;
     loop {
         let request = ListRequest { at, limit: Some(PAGE_OBJECTS), ..ListRequest::all() };
         let page = shared.storage.get_list(&shared.prefix, request).await?;
-        digest = digest_more(digest, page.items.iter());
+        digest = extend_digest(digest, page.items.iter());
         match page.next {
             Some(next) => at = ListAt::Continue(next),
             None => return Ok(digest),
@@ -58,10 +58,10 @@ async fn digest_of_storage(shared: &Shared, mut at: ListAt) -> Result<u64, Stora
     }
 }
 
-const DIGEST_OF_NOTHING: u64 = 0xcbf2_9ce4_8422_2325;
+const EMPTY_DIGEST: u64 = 0xcbf2_9ce4_8422_2325;
 
-/// FNV-1a with 64 bits over each object's key and revision, in order.
-fn digest_more<'a>(digest: u64, objects: impl Iterator<Item = &'a Object>) -> u64 {
+/// Extends a 64-bit FNV-1a digest by each object's key and revision, in order.
+fn extend_digest<'a>(digest: u64, objects: impl Iterator<Item = &'a Object>) -> u64 {
     const PRIME: u64 = 0x0000_0100_0000_01b3;
     objects.fold(digest, |digest, object| {
         let revision = object.revision.get().to_be_bytes();

@@ -1,4 +1,4 @@
-//! What reaches storage is counted, under the names that kube-apiserver has for it, and answered as before.
+//! A metered storage counts its requests under the names that kube-apiserver uses, and passes the answers through.
 
 #![allow(clippy::unwrap_used, reason = "this is test code: a panic is how it says that something is wrong")]
 
@@ -7,9 +7,9 @@ use keepwatch_apimachinery::{
     list_options::{Position, WatchStart},
     meta::Qualified,
 };
-use keepwatch_cacher::{Metered, StorageMetrics};
 use keepwatch_storage::{
     ListRequest, Storage, Store, StoreOptions, Update, UpdateOptions, WatchRequest,
+    metrics::{MeteredStorage, StorageMetrics},
     testing::{
         Fixture, PodInspector,
         faulty::{Fault, Faulty, Plan},
@@ -22,17 +22,17 @@ use std::sync::Arc;
 
 const DEPLOYMENTS: Qualified<'static> = Qualified::new("apps", "deployments");
 
-/// A storage that is counted, over a backend that can be made to fail.
-fn metered() -> (Metered, Faulty, Registry) {
+/// A metered storage over a backend that can be made to fail.
+fn metered() -> (MeteredStorage, Faulty, Registry) {
     let backend = Faulty::new(Arc::new(Reference::default()), Plan::none());
     let options = StoreOptions::new(pods_prefix(), Arc::new(PodInspector));
     let store = Store::new(Arc::new(backend.clone()), options);
     let registry = Registry::new();
     let metrics = StorageMetrics::register(&registry).unwrap();
-    (Metered::new(Arc::new(store), DEPLOYMENTS, &metrics), backend, registry)
+    (MeteredStorage::new(Arc::new(store), DEPLOYMENTS, &metrics), backend, registry)
 }
 
-/// What a counter stands at, or how often a histogram was told something. All are of the one resource.
+/// The value of a counter, or the number of observations of a histogram. All are of the one resource.
 fn count(registry: &Registry, name: &str, operation: Option<&str>) -> u64 {
     let families = registry.gather();
     let family = families.iter().find(|family| family.name() == name).unwrap_or_else(|| panic!("no {name}"));
@@ -64,13 +64,13 @@ async fn every_request_is_counted_and_timed() {
     for (operation, due) in [("create", 2), ("get", 1), ("update", 1), ("list", 1), ("delete", 1)] {
         assert_eq!(count(&registry, "etcd_requests_total", Some(operation)), due, "{operation}");
         assert_eq!(count(&registry, "etcd_request_duration_seconds", Some(operation)), due, "{operation}");
-        // That an object exists already is an answer.
+        // AlreadyExists is an answer, not a failure.
         assert_eq!(count(&registry, "etcd_request_errors_total", Some(operation)), 0, "{operation}");
     }
 }
 
 #[tokio::test]
-async fn failures_of_storage_are_counted_and_told() {
+async fn failures_of_storage_are_counted_and_returned() {
     let (storage, backend, registry) = metered();
     backend.follow(Plan::none().calls([Some(Fault::Unreachable), Some(Fault::Timeout)]));
     storage.get(&pod("a").key(), Position::MostRecent).await.unwrap_err();
@@ -81,7 +81,7 @@ async fn failures_of_storage_are_counted_and_told() {
 }
 
 #[tokio::test]
-async fn lists_count_what_they_looked_at_and_what_they_returned() {
+async fn lists_count_the_objects_they_fetched_and_returned() {
     let (storage, _, registry) = metered();
     for name in ["a", "b", "c"] {
         let pod = pod(name).label("app", if name == "b" { "web" } else { "db" });
@@ -96,7 +96,7 @@ async fn lists_count_what_they_looked_at_and_what_they_returned() {
 }
 
 #[tokio::test]
-async fn events_bookmarks_and_values_that_cannot_be_read_are_counted() {
+async fn events_bookmarks_and_decode_errors_are_counted() {
     let (storage, backend, registry) = metered();
     let request = WatchRequest { progress: true, ..WatchRequest::from(WatchStart::now()) };
     let mut watch = storage.watch("/pods", request).await.unwrap();
