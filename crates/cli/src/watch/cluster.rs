@@ -1,8 +1,8 @@
 //! Which cluster is meant, and a client of it.
 
 use super::text::one_line;
-use crate::kubeconfig;
 use crate::flags::{Failure, Watch};
+use crate::kubeconfig;
 use kube_client::Client;
 use std::error::Error;
 
