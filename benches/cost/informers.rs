@@ -8,7 +8,7 @@ use futures::{SinkExt, StreamExt, channel::mpsc};
 use http::{Request, Response};
 use http_body::Frame;
 use http_body_util::StreamBody;
-use keepwatch_informer::{Builder, Event, Informer, Object};
+use keepwatch_informer::{Event, Informer, Object, informer::Builder};
 use kube_client::{
     Client,
     client::Body,

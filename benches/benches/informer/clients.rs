@@ -10,8 +10,10 @@ use crate::objects;
 use futures::{Stream, StreamExt, TryStreamExt, future::ready};
 use k8s_openapi::api::core::v1::Pod;
 use keepwatch_informer::{
-    ApiSource, Builder, Event, Fetch, HandlerOptions, Index, Informer, Lean, ListWatch, Object, ObjectKey,
-    Store, WatchEvent, WatchFrom,
+    Event, HandlerOptions, Index, Informer, Lean, Object, ObjectKey, Store,
+    informer::Builder,
+    object::Fetch,
+    source::{ApiSource, ListWatch, WatchEvent, WatchFrom},
 };
 use kube::{
     Api, Client, Config, Resource, ResourceExt,

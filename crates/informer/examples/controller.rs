@@ -1,4 +1,4 @@
-//! A controller: a work queue, some workers, and what is tried again. It notes on each pod how often it was seen.
+//! A controller with a work queue, several workers and retries. It records on each pod how often it was seen.
 //!
 //! ```sh
 //! cargo run -p keepwatch-informer --example controller
@@ -20,14 +20,14 @@ use tokio_util::sync::CancellationToken;
 
 const SEEN: &str = "example.com/seen";
 
-/// Makes one pod as it should be. What is there is read from the store; only changes are requests.
+/// Reconciles one pod. It reads from the store and sends a request only for a change.
 async fn reconcile(key: ObjectKey, store: Store<Pod>, client: Client) -> Result<Action, kube::Error> {
     let Some(pod) = store.get(key.clone()).filter(|pod| !pod.annotations().contains_key(SEEN)) else {
         return Ok(Action::Done);
     };
     let version = pod.resource_version();
     let patch = json!({"metadata": {"annotations": {SEEN: "true"}, "resourceVersion": version}});
-    // If the pod is another by now this fails, and is tried again with what is there then.
+    // If the pod has changed meanwhile, this fails and is retried with its new state.
     let pods: Api<Pod> = Api::namespaced(client, key.namespace());
     pods.patch(&key.name, &PatchParams::default(), &Patch::Merge(patch)).await?;
     println!("noted {key}");

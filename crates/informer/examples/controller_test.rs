@@ -1,12 +1,12 @@
-//! Testing a controller with a real API server that runs inside the test.
+//! Tests a controller with a real API server that runs inside the test.
 //!
 //! ```sh
-//! cargo run -p keepwatch-informer --example controller_test     # watch it happen
+//! cargo run -p keepwatch-informer --example controller_test     # run it
 //! cargo test -p keepwatch-informer --example controller_test    # or as a test
 //! ```
 //!
 //! The controller keeps a copy of every ConfigMap that is labelled `copy=yes` in the namespace `copies`. Nothing in it
-//! knows of Keepwatch. The test waits for states, never for a time.
+//! depends on Keepwatch. The test waits for states, never for a time.
 
 use k8s_openapi::api::core::v1::{ConfigMap, Namespace};
 use keepwatch::Server;
@@ -24,7 +24,7 @@ const COPIES: &str = "copies";
 
 // The controller.
 
-/// Copies what is there, and removes the copy of what is not.
+/// Copies an existing ConfigMap, and deletes the copy of a deleted one.
 async fn reconcile(
     key: ObjectKey,
     originals: Store<ConfigMap>,
@@ -55,7 +55,7 @@ async fn run_controller(client: Client, stop: CancellationToken) -> Outcome {
     Ok(worked?)
 }
 
-// Its test.
+// The test of the controller.
 
 async fn test() -> Outcome {
     let server = Server::builder().memory().start().await?;

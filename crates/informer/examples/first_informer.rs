@@ -1,4 +1,4 @@
-//! The first informer: a copy of all pods, kept up to date, and what changes.
+//! A first informer: it keeps a copy of all pods and prints changes.
 //!
 //! ```sh
 //! cargo run -p keepwatch-informer --example first_informer
@@ -26,7 +26,7 @@ async fn main() -> Outcome {
     let stop = CancellationToken::new();
     let running = pods.start(stop.clone());
 
-    // From here on reading costs no request.
+    // From here on, reads need no request.
     pods.synced().await?;
     let store = pods.store();
     println!("{} pods are known, web-0 is on {:?}", store.len(), node(&store.get(("default", "web-0"))));
@@ -34,7 +34,7 @@ async fn main() -> Outcome {
     cluster.pods.create(&PostParams::default(), &pod(6)?).await?;
     cluster.pods.delete("web-0", &DeleteParams::default().grace_period(0)).await?;
 
-    // Everything that is there comes first, then what happens.
+    // The stream starts with the existing objects; changes follow.
     while let Some(event) = events.next().await {
         match event {
             Event::Added { obj, initial } => {

@@ -1,4 +1,4 @@
-//! The same informer with a fraction of the memory: objects are kept as JSON and decoded when somebody looks.
+//! An informer that keeps objects as JSON, in a fraction of the memory, and decodes them on demand.
 //!
 //! ```sh
 //! cargo run -p keepwatch-informer --example lean_store
@@ -14,7 +14,7 @@ use kube::core::Expression;
 use serde::Deserialize;
 use tokio_util::sync::CancellationToken;
 
-/// As much of a pod as is wanted.
+/// The fields of a pod that this program reads.
 #[derive(Deserialize)]
 struct Image<'a> {
     #[serde(borrow)]
@@ -40,7 +40,7 @@ async fn main() -> Outcome {
         .transform(|pod: &mut Lean<Pod>| _ = pod.remove(&["metadata", "managedFields"]))
         .build();
 
-    // Looks only as far as it has to; the pod is not decoded.
+    // This scans the JSON only up to the field; the pod is not decoded.
     let by_node =
         pods.index(|pod: &Lean<Pod>| pod.field(&["spec", "nodeName"]).map(|node| node.into_owned()));
 
@@ -55,7 +55,7 @@ async fn main() -> Outcome {
         println!("{} runs {image}", pod.key());
     }
 
-    // Labels are read from where they stand, and a whole pod when it is asked for.
+    // Label selectors read only the labels. `read` decodes the whole pod.
     for pod in pods.store().list(Expression::Equal("track".into(), "canary".into())) {
         let whole: Pod = pod.read()?;
         println!("{} has {} containers", pod.key(), whole.spec.map_or(0, |spec| spec.containers.len()));

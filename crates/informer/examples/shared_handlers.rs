@@ -1,4 +1,4 @@
-//! Many who want to know, and one watch: handlers come and go, early and late, fast and slow.
+//! Many handlers share one watch. They can be added early or late, and removed.
 //!
 //! ```sh
 //! cargo run -p keepwatch-informer --example shared_handlers
@@ -9,7 +9,7 @@ mod cluster;
 
 use cluster::{Cluster, Outcome, pod};
 use k8s_openapi::api::core::v1::Pod;
-use keepwatch_informer::{Event, Filtering, Handler, HandlerOptions, InformerFactory};
+use keepwatch_informer::{Event, Handler, HandlerOptions, InformerFactory, informer::FilteringHandler};
 use kube::{ResourceExt, api::PostParams};
 use std::{
     sync::{
@@ -19,7 +19,7 @@ use std::{
     time::Duration,
 };
 
-/// Counts; a closure would do as well.
+/// Counts added pods. A closure would work too.
 struct Counter(Arc<AtomicUsize>);
 
 impl Handler<Pod> for Counter {
@@ -33,14 +33,14 @@ async fn main() -> Outcome {
     let cluster = Cluster::start().await?;
     let factory = InformerFactory::builder(cluster.client.clone()).namespace("default").build();
 
-    // Whoever asks for the same objects gets the same informer: there is one watch, however many listen.
+    // Equal requests return the same informer, so there is one watch for any number of handlers.
     let count = Arc::new(AtomicUsize::new(0));
     factory.informer::<Pod>().add_handler(Counter(Arc::clone(&count)), HandlerOptions::default())?;
 
-    // One that wants to know only of some; what stops being among them is told as deleted.
+    // A filtering handler: a pod that stops matching is delivered as deleted.
     let is_canary = |pod: &Pod| pod.labels().get("track").is_some_and(|track| track == "canary");
-    let tell = |event: Event<Pod>| println!("canary: {event:?}");
-    let canaries = Filtering { wanted: is_canary, handler: tell };
+    let print = |event: Event<Pod>| println!("canary: {event:?}");
+    let canaries = FilteringHandler { filter: is_canary, handler: print };
     let canaries =
         factory.informer::<Pod>().add_handler(canaries, HandlerOptions::default().name("canaries"))?;
 
@@ -48,14 +48,14 @@ async fn main() -> Outcome {
     factory.synced(Duration::from_secs(10)).await.into_result()?;
     canaries.synced().await?;
 
-    // One that comes late is told of everything that is there.
+    // A handler added late first receives every existing object.
     let late = Arc::new(AtomicUsize::new(0));
     let registration =
         factory.informer::<Pod>().add_handler(Counter(Arc::clone(&late)), HandlerOptions::default())?;
     registration.synced().await?;
     println!("early: {}, late: {}", count.load(Ordering::SeqCst), late.load(Ordering::SeqCst));
 
-    // One that leaves is not told any more; the others are.
+    // A removed handler receives no more events; the others do.
     registration.remove();
     cluster.pods.create(&PostParams::default(), &pod(6)?).await?;
     while count.load(Ordering::SeqCst) < 7 {

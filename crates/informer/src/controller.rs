@@ -1,11 +1,11 @@
-//! A small controller: what happens puts keys into a queue, and workers make it so.
+//! A small controller: events add keys to a queue, and workers reconcile them.
 //!
-//! Kept true: nothing is worked on before the informers know the state there is; one key is worked on by one worker at a
-//! time; what fails is tried again, later and later; when it is stopped, what is queued and being worked on is finished.
+//! Invariants: no key is reconciled before the informers are synced; no key is reconciled by two workers at a time;
+//! failures are retried with growing waits; when the controller stops, it finishes the queue first.
 
 use crate::{
-    Cause, Event, HandlerOptions, Informer, Object, ObjectKey, Registration, Stopped,
-    object::is_cluster_scoped,
+    informer::{Cause, Event, HandlerOptions, Informer, Registration, Stopped},
+    object::{Object, ObjectKey, is_cluster_scoped},
     workqueue::{Aged, Item, WorkQueue},
 };
 use futures::{
@@ -17,16 +17,16 @@ use kube_core::Resource;
 use std::{fmt, panic::AssertUnwindSafe, time::Duration};
 use tokio_util::sync::CancellationToken;
 
-/// What is to be done with a key after it was worked on.
+/// What to do with a key after its reconciliation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Action {
-    /// Nothing before something happens.
+    /// Wait for the next event.
     Done,
-    /// It is to be worked on again after this time.
+    /// Reconcile the key again after this time.
     Requeue(Duration),
 }
 
-/// Works on keys as things happen.
+/// Reconciles keys when their objects change.
 ///
 /// ```no_run
 /// # use keepwatch_informer::{Action, Controller, Informer, ObjectKey};
@@ -55,7 +55,7 @@ pub struct Controller<T: Item = ObjectKey> {
     handlers: Handlers,
 }
 
-/// What is to be done so that nobody feeds the queue any more, when this is dropped.
+/// Removes the handlers of the controller when it is dropped.
 #[derive(Default)]
 struct Handlers(Vec<Box<dyn Fn() + Send + Sync>>);
 
@@ -65,10 +65,10 @@ impl Drop for Handlers {
     }
 }
 
-/// What is as old as the controller, or told once more, gives way to what just happened.
+/// The priority of initial and resync events, below that of changes.
 const LOW_PRIORITY: i32 = -100;
-/// How long something has to wait to be worth one degree of priority: nothing waits for more than some seconds longer.
-const PATIENCE: Duration = Duration::from_millis(100);
+/// How long an item has to wait to gain one degree of priority, so that no item waits more than some seconds longer.
+const AGING_STEP: Duration = Duration::from_millis(100);
 
 impl<T: Item> fmt::Debug for Controller<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -80,30 +80,30 @@ impl<T: Item> fmt::Debug for Controller<T> {
 }
 
 impl<T: Item> Controller<T> {
-    /// A controller with a queue of that name, and one worker.
+    /// A controller with a queue of this name and one worker.
     pub fn new(name: &str) -> Self {
-        Self::with_queue(WorkQueue::builder().name(name).order(Aged::new(PATIENCE)).build())
+        Self::with_queue(WorkQueue::builder().name(name).order(Aged::new(AGING_STEP)).build())
     }
 
-    /// A controller with a queue of one's own.
+    /// A controller with this queue.
     pub fn with_queue(queue: WorkQueue<T>) -> Self {
         Controller { queue, workers: 1, synced: Vec::new(), handlers: Handlers::default() }
     }
 
-    /// How many keys are worked on at once. They take turns in one task: what keeps a thread busy is for
+    /// How many keys are reconciled concurrently. All workers run in one task: blocking work belongs in
     /// `tokio::task::spawn_blocking`.
     pub fn workers(mut self, count: usize) -> Self {
         self.workers = count.max(1);
         self
     }
 
-    /// The queue, for whoever wants to put something into it.
+    /// The queue, for adding keys from elsewhere.
     pub fn queue(&self) -> WorkQueue<T> {
         self.queue.clone()
     }
 
-    /// Works on what an event of this informer is about, as `items` sees it. Has to be called inside a Tokio runtime, and
-    /// fails if the informer was stopped.
+    /// Adds the items that `items` returns for an event of this informer. Must be called inside a Tokio runtime.
+    /// Fails if the informer was stopped.
     pub fn watches<O: Object, I: IntoIterator<Item = T>>(
         mut self,
         informer: &Informer<O>,
@@ -111,11 +111,11 @@ impl<T: Item> Controller<T> {
     ) -> Result<Self, Stopped> {
         let queue = self.queue.clone();
         let handler = move |event: Event<O>| {
-            let is_news = !matches!(
+            let is_change = !matches!(
                 event,
                 Event::Added { initial: true, .. } | Event::Updated { cause: Cause::Resync, .. }
             );
-            let priority = if is_news { 0 } else { LOW_PRIORITY };
+            let priority = if is_change { 0 } else { LOW_PRIORITY };
             items(&event).into_iter().for_each(|item| queue.add_with_priority(item, priority));
         };
         let registration = std::sync::Arc::new(informer.add_handler(handler, HandlerOptions::default())?);
@@ -125,10 +125,10 @@ impl<T: Item> Controller<T> {
         Ok(self)
     }
 
-    /// Runs until the token is cancelled and what is queued is finished. Fails if an informer is stopped before
-    /// it knows the state there is. The informers are run by whoever made them.
+    /// Runs until the token is cancelled and the queue is empty. Fails if an informer stops before it is synced. The
+    /// caller runs the informers.
     ///
-    /// Whatever `reconcile` fails at, or panics in, is logged and tried again, as the queue's limiter has it.
+    /// A key for which `reconcile` fails or panics is logged, and retried after the wait of the queue's rate limiter.
     pub async fn run<F, E>(self, stop: CancellationToken, reconcile: impl Fn(T) -> F) -> Result<(), Stopped>
     where
         F: Future<Output = Result<Action, E>>,
@@ -137,7 +137,7 @@ impl<T: Item> Controller<T> {
         let Controller { queue, workers, synced, handlers: _handlers } = self;
         let result = match stop.run_until_cancelled(try_join_all(synced)).await {
             Some(Ok(_)) => {
-                let working = join_all((0..workers).map(|_| work(&queue, &reconcile)));
+                let working = join_all((0..workers).map(|_| run_worker(&queue, &reconcile)));
                 let stopping = async {
                     stop.cancelled().await;
                     queue.shut_down();
@@ -154,12 +154,12 @@ impl<T: Item> Controller<T> {
 }
 
 impl Controller<ObjectKey> {
-    /// Works on every object of this informer to which something happens.
+    /// Reconciles every object of this informer when it changes.
     pub fn reconciles<O: Object>(self, informer: &Informer<O>) -> Result<Self, Stopped> {
         self.watches(informer, |event| [event.key()])
     }
 
-    /// Works on whatever controls an object of this informer to which something happens, if it is an `Owner`.
+    /// Reconciles the controller of every object of this informer when the object changes, if its kind is `Owner`.
     pub fn owns<Owner, K>(self, informer: &Informer<K>) -> Result<Self, Stopped>
     where
         Owner: Resource<DynamicType: Default, Scope: 'static>,
@@ -169,7 +169,7 @@ impl Controller<ObjectKey> {
     }
 }
 
-/// What controls an object, and what controlled it before.
+/// The controller of an object, and its previous controller.
 fn controllers_of<Owner, K>(event: &Event<K>) -> Vec<ObjectKey>
 where
     Owner: Resource<DynamicType: Default, Scope: 'static>,
@@ -200,7 +200,7 @@ where
     Some(ObjectKey::new(namespace.unwrap_or_default(), &owner.name))
 }
 
-async fn work<T, F, E>(queue: &WorkQueue<T>, reconcile: &impl Fn(T) -> F)
+async fn run_worker<T, F, E>(queue: &WorkQueue<T>, reconcile: &impl Fn(T) -> F)
 where
     T: Item,
     F: Future<Output = Result<Action, E>>,
@@ -216,11 +216,11 @@ where
                 queue.add_after(item, after);
             }
             Ok(Err(error)) => {
-                tracing::warn!(%error, "a reconciliation failed and is tried again");
+                tracing::warn!(%error, "a reconciliation failed and is retried");
                 queue.add_rate_limited(item);
             }
             Err(_) => {
-                tracing::error!("a reconciliation panicked and is tried again");
+                tracing::error!("a reconciliation panicked and is retried");
                 queue.add_rate_limited(item);
             }
         }
@@ -230,7 +230,7 @@ where
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::informer::script::{World, world};
+    use crate::informer::script::{Scripted, scripted};
     use k8s_openapi::api::{
         apps::v1::ReplicaSet,
         core::v1::{Node, Pod},
@@ -241,16 +241,16 @@ mod tests {
 
     const SECOND: Duration = Duration::from_secs(1);
 
-    /// A controller of a world, and what it worked on.
-    fn controller(world: &World) -> (Controller, Arc<Mutex<Vec<String>>>) {
-        (Controller::new("things").reconciles(&world.informer).unwrap(), Arc::default())
+    /// A controller of a scripted informer, and the keys that it reconciled.
+    fn controller(scripted: &Scripted) -> (Controller, Arc<Mutex<Vec<String>>>) {
+        (Controller::new("things").reconciles(&scripted.informer).unwrap(), Arc::default())
     }
 
     #[tokio::test(start_paused = true)]
-    async fn everything_that_is_there_and_everything_that_happens_is_worked_on() {
-        let world = world(&["10 a@1 b@2", "watch: 5s; ~a@11; +c@12; -b@13"]);
-        let (controller, done) = controller(&world);
-        let stop = world.stop.clone();
+    async fn existing_and_changed_objects_are_reconciled() {
+        let scripted = scripted(&["10 a@1 b@2", "watch: 5s; ~a@11; +c@12; -b@13"]);
+        let (controller, done) = controller(&scripted);
+        let stop = scripted.stop.clone();
         let working = tokio::spawn(controller.run(stop.clone(), {
             let done = Arc::clone(&done);
             move |key: ObjectKey| {
@@ -260,7 +260,7 @@ mod tests {
         }));
         sleep(SECOND).await;
         assert!(done.lock().is_empty(), "the informer does not run yet");
-        let _world = world.runs(1).await;
+        let _scripted = scripted.run_for(1).await;
         assert_eq!(done.lock().join(" "), "a b");
         sleep(10 * SECOND).await;
         assert_eq!(done.lock().join(" "), "a b a c b");
@@ -269,10 +269,10 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn what_fails_or_panics_is_tried_again_and_what_asks_for_it_too() {
-        let world = world(&["10 a@1", "watch:"]);
-        let (controller, times) = controller(&world);
-        let stop = world.stop.clone();
+    async fn failures_panics_and_requeues_are_retried() {
+        let scripted = scripted(&["10 a@1", "watch:"]);
+        let (controller, times) = controller(&scripted);
+        let stop = scripted.stop.clone();
         let started = Instant::now();
         let reconcile = |_: ObjectKey| {
             let attempt = times.lock().len();
@@ -288,7 +288,7 @@ mod tests {
             }
         };
         let running = async {
-            let _world = world.runs(60).await;
+            let _scripted = scripted.run_for(60).await;
             stop.cancel();
         };
         let (result, ()) = futures::join!(controller.run(stop.clone(), reconcile), running);
@@ -296,13 +296,13 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn an_informer_that_is_stopped_before_it_knows_anything_is_an_error() {
-        let world = world(&[]);
-        let (controller, _) = controller(&world);
+    async fn an_informer_that_stops_before_it_is_synced_is_an_error() {
+        let scripted = scripted(&[]);
+        let (controller, _) = controller(&scripted);
         let reconcile = |_: ObjectKey| async { Ok::<_, String>(Action::Done) };
-        let stop = world.stop.clone();
+        let stop = scripted.stop.clone();
         let running = async {
-            let _world = world.runs(1).await;
+            let _scripted = scripted.run_for(1).await;
             stop.cancel();
         };
         let (result, ()) = futures::join!(controller.run(CancellationToken::new(), reconcile), running);
@@ -310,10 +310,10 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn workers_share_the_work_and_finish_it() {
-        let world = world(&["10 a@1 b@2 c@3 d@4", "watch:"]);
-        let (controller, done) = controller(&world);
-        let stop = world.stop.clone();
+    async fn workers_share_the_queue_and_finish_it() {
+        let scripted = scripted(&["10 a@1 b@2 c@3 d@4", "watch:"]);
+        let (controller, done) = controller(&scripted);
+        let stop = scripted.stop.clone();
         let reconcile = |key: ObjectKey| {
             let done = Arc::clone(&done);
             async move {
@@ -323,7 +323,7 @@ mod tests {
             }
         };
         let running = async {
-            let _world = world.runs(5).await;
+            let _scripted = scripted.run_for(5).await;
             stop.cancel();
         };
         let started = Instant::now();
@@ -332,7 +332,7 @@ mod tests {
     }
 
     #[test]
-    fn what_controls_an_object_is_found_by_group_and_kind() {
+    fn the_controller_of_an_object_is_found_by_group_and_kind() {
         let owner = |api_version: &str, kind: &str, controller: bool| OwnerReference {
             api_version: api_version.to_owned(),
             controller: Some(controller),
@@ -356,7 +356,7 @@ mod tests {
     }
 
     #[test]
-    fn who_loses_an_object_is_told_as_well_as_who_gets_it() {
+    fn the_old_and_the_new_controller_of_an_object_are_reconciled() {
         let pod = |owner: &str| {
             let owner = (!owner.is_empty()).then(|| OwnerReference {
                 api_version: "apps/v1".to_owned(),
@@ -375,18 +375,18 @@ mod tests {
             [("a", "b", "a b"), ("a", "", "a"), ("a", "a", "a"), ("", "b", "b"), ("", "", "")]
         {
             let event = Event::Updated { old: pod(old), new: pod(new), cause: Cause::Watch };
-            let told = controllers_of::<ReplicaSet, Pod>(&event);
-            assert_eq!(told.iter().map(ToString::to_string).collect::<Vec<_>>().join(" "), expected);
+            let reconciled = controllers_of::<ReplicaSet, Pod>(&event);
+            assert_eq!(reconciled.iter().map(ToString::to_string).collect::<Vec<_>>().join(" "), expected);
         }
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_controller_that_is_dropped_is_not_told_any_more() {
-        let world = world(&["10 a@1", "watch:"]);
-        let (controller, _) = controller(&world);
+    async fn a_dropped_controller_receives_no_events() {
+        let scripted = scripted(&["10 a@1", "watch:"]);
+        let (controller, _) = controller(&scripted);
         let queue = controller.queue();
         drop(controller);
-        let _world = world.runs(1).await;
+        let _scripted = scripted.run_for(1).await;
         assert!(queue.is_empty());
     }
 }

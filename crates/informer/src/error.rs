@@ -1,60 +1,60 @@
-//! What can go wrong between an informer and its server, sorted by what is to be done about it.
+//! Errors between an informer and its server, classified by how to handle them.
 
-use crate::ObjectKey;
+use crate::object::ObjectKey;
 use kube_core::Status;
 use std::{error::Error, fmt, sync::Arc, time::Duration};
 
-/// Why a request failed, or a watch ended.
+/// Why a request failed or a watch ended.
 #[derive(Clone)]
 pub struct ApiError {
-    /// What kind of failure it is.
+    /// The class of the failure.
     pub class: Class,
-    /// What the server said, if it said anything.
+    /// The `Status` that the server sent, if it sent one.
     pub status: Option<Box<Status>>,
-    /// How long the server asks to be left alone.
+    /// The wait that the server asks for.
     pub retry_after: Option<Duration>,
     message: String,
     source: Option<Arc<dyn Error + Send + Sync>>,
 }
 
-/// Kinds of failure.
+/// Classes of failures.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Class {
-    /// The version asked for is too old.
+    /// The requested version is too old (reason `Expired`).
     Expired,
-    /// The same, as some servers say it.
+    /// The requested version is too old (reason `Gone` or status 410).
     Gone,
-    /// The version asked for is too new.
+    /// The requested version is newer than the server's.
     TooLarge,
-    /// The server is asked too much.
+    /// The server is overloaded: status 429.
     TooManyRequests,
-    /// Nobody listens.
+    /// The connection was refused.
     Refused,
-    /// The server failed.
+    /// The server failed: status 500.
     Internal,
-    /// It does not know who asks.
+    /// The client is not authenticated: status 401.
     Unauthorized,
-    /// Whoever asks may not.
+    /// The client is not authorized: status 403.
     Forbidden,
-    /// There is no such resource.
+    /// The resource does not exist: status 404.
     NotFound,
-    /// The server does not take the question: 400 or 422.
+    /// The server rejects the request: status 400 or 422.
     Rejected,
-    /// Any other answer that is no success.
+    /// Any other unsuccessful response.
     Other,
     /// The connection broke.
     Interrupted,
-    /// The answer cannot be read.
+    /// The response could not be decoded.
     Unreadable,
-    /// A watch ended within a second without saying anything.
+    /// A watch ended within a second without any event.
     VeryShort,
-    /// The request could not be made at all.
+    /// The request could not be sent.
     Client,
 }
 
 impl Class {
-    /// The name of the class, as metrics have it.
+    /// The name of the class, as a metric label.
     pub fn as_str(self) -> &'static str {
         match self {
             Class::Expired => "expired",
@@ -75,29 +75,29 @@ impl Class {
         }
     }
 
-    /// Whether another version has to be asked for.
+    /// Whether another version has to be requested.
     pub(crate) fn is_version_unavailable(self) -> bool {
         matches!(self, Class::Expired | Class::Gone | Class::TooLarge)
     }
 
-    /// Whether one may not ask at all.
+    /// Whether access is denied.
     pub(crate) fn is_denied(self) -> bool {
         matches!(self, Class::Unauthorized | Class::Forbidden)
     }
 
-    /// Whether the same question can be asked again a little later.
+    /// Whether the same request can be retried after a wait.
     pub(crate) fn is_busy(self) -> bool {
         matches!(self, Class::TooManyRequests | Class::Refused)
     }
 }
 
 impl ApiError {
-    /// A failure that no server told of.
+    /// An error without a `Status`.
     pub fn new(class: Class, message: impl Into<String>) -> Self {
         ApiError { class, status: None, retry_after: None, message: message.into(), source: None }
     }
 
-    /// The same, and what caused it.
+    /// An error with a cause.
     pub fn caused(
         class: Class,
         message: impl Into<String>,
@@ -106,7 +106,7 @@ impl ApiError {
         ApiError { source: Some(Arc::from(source.into())), ..ApiError::new(class, message) }
     }
 
-    /// What a server said.
+    /// An error from the `Status` of a server.
     pub fn from_status(status: Status) -> Self {
         let seconds = status.details.as_ref().map_or(0, |details| details.retry_after_seconds);
         let retry_after = (seconds > 0).then(|| retry_after(seconds.into()));
@@ -125,14 +125,14 @@ impl ApiError {
     }
 }
 
-/// However long a server asks to be left alone, it is asked again after this.
+/// The longest wait that a server can ask for.
 const RETRY_AFTER_MAX: Duration = Duration::from_secs(3600);
 
 pub(crate) fn retry_after(seconds: u64) -> Duration {
     Duration::from_secs(seconds).min(RETRY_AFTER_MAX)
 }
 
-/// What Kubernetes calls the reason of a failure; others are as good as none.
+/// The reasons that Kubernetes defines. Other reasons are ignored.
 const KNOWN_REASONS: [&str; 19] = [
     "Unauthorized",
     "Forbidden",
@@ -180,7 +180,7 @@ fn classify(status: &Status) -> Class {
     }
 }
 
-/// New servers say it in a cause, old ones in words.
+/// New servers report it as a cause, old ones in the message.
 fn is_too_large(status: &Status, is_timeout: bool) -> bool {
     const WORDS: &str = "Too large resource version";
     let causes = status.details.as_ref().map_or(&[][..], |details| &details.causes);
@@ -206,26 +206,26 @@ impl Error for ApiError {
     }
 }
 
-/// What an informer was doing when something went wrong.
+/// What an informer was doing when an error occurred.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Phase {
-    /// Asking for a list.
+    /// Listing.
     List,
     /// Opening a watch.
     Open,
-    /// Reading from a watch.
+    /// Reading a watch.
     Stream,
-    /// Reading one object.
+    /// Decoding an object.
     Decode,
-    /// Changing an object before it is kept.
+    /// Transforming an object.
     Transform,
-    /// Telling a handler.
+    /// Calling a handler.
     Handler,
 }
 
 impl Phase {
-    /// The name of the phase, as metrics have it.
+    /// The name of the phase, as a metric label.
     pub fn as_str(self) -> &'static str {
         match self {
             Phase::List => "list",
@@ -238,19 +238,19 @@ impl Phase {
     }
 }
 
-/// Something went wrong in an informer, and what it does about it. It always goes on.
+/// An error of an informer. The informer continues after every error.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct InformerError {
-    /// What it was doing.
+    /// What the informer was doing.
     pub phase: Phase,
-    /// What went wrong.
+    /// The error.
     pub error: ApiError,
-    /// Of which object, if it is about one.
+    /// The object, if the error is about one.
     pub key: Option<ObjectKey>,
-    /// How many failures there were in a row, with this one.
+    /// How many consecutive failures there were, including this one.
     pub attempt: u32,
-    /// How long it waits before it tries again.
+    /// The wait before the next attempt.
     pub next_delay: Option<Duration>,
 }
 
@@ -275,7 +275,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn failures_are_sorted_by_reason_then_by_code() {
+    fn failures_are_classified_by_reason_then_by_code() {
         for (json, expected) in [
             (r#"{"code":410,"reason":"Expired"}"#, Class::Expired),
             (r#"{"code":410,"reason":"Gone"}"#, Class::Gone),

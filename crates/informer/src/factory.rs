@@ -1,9 +1,12 @@
-//! One informer for each kind of object, however many ask for it.
+//! Shares one informer per kind and selection.
 //!
-//! Kept true: who asks for the same objects in the same form gets the same informer; objects that are in no namespace are
-//! the same whichever namespaces were named. Every informer runs at most once, and none is started after the end.
+//! Invariants: requests for the same objects in the same form return the same informer; for cluster-scoped kinds the
+//! namespaces do not matter. An informer runs at most once, and none is started after the shutdown.
 
-use crate::{Builder, Fetch, Informer, Lean, Object, ObjectKey, Status, informer::Selection};
+use crate::{
+    informer::{Builder, Informer, Selection, Status},
+    object::{Fetch, Lean, Object, ObjectKey},
+};
 use futures::future::{BoxFuture, join_all};
 use kube_client::Client;
 use kube_core::{ApiResource, DynamicObject, Resource, metadata::PartialObjectMeta};
@@ -17,7 +20,7 @@ use std::{
 };
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
-/// Makes informers and runs them together. Cloning shares it.
+/// Creates informers, and runs them together. Clones share it.
 ///
 /// ```no_run
 /// # use keepwatch_informer::InformerFactory;
@@ -43,25 +46,25 @@ pub struct InformerFactory {
 struct Shared {
     client: Client,
     resync: Duration,
-    /// For a type of object, what its informers are to be; a [`Setting`] of it.
-    settings: HashMap<TypeId, Box<dyn Any + Send + Sync>>,
+    /// The configuration of informers by object type; each value is a [`Configure`].
+    configure: HashMap<TypeId, Box<dyn Any + Send + Sync>>,
     state: Mutex<State>,
     stop: CancellationToken,
     tasks: TaskTracker,
 }
 
-type Setting<O> = Box<dyn Fn(Builder<O>) -> Builder<O> + Send + Sync>;
+type Configure<O> = Box<dyn Fn(Builder<O>) -> Builder<O> + Send + Sync>;
 
 #[derive(Default)]
 struct State {
-    informers: HashMap<Identity, Arc<dyn Managed>>,
-    /// In the order in which they were asked for.
+    informers: HashMap<Identity, Arc<dyn AnyInformer>>,
+    /// In the order of the requests.
     order: Vec<Identity>,
-    started: Vec<Arc<dyn Managed>>,
-    is_over: bool,
+    started: Vec<Arc<dyn AnyInformer>>,
+    is_shut_down: bool,
 }
 
-/// What makes two requests the same.
+/// Identifies an informer of the factory.
 #[derive(Clone, PartialEq, Eq, Hash)]
 struct Identity {
     form: TypeId,
@@ -71,7 +74,7 @@ struct Identity {
 }
 
 impl Identity {
-    /// Of kinds that are in no namespace it does not matter which were named.
+    /// The namespaces do not matter for cluster-scoped kinds.
     fn new(form: TypeId, path: String, is_cluster_scoped: bool, mut selection: Selection) -> Self {
         if is_cluster_scoped {
             selection.namespaces.clear();
@@ -79,19 +82,19 @@ impl Identity {
         Identity { form, path, is_cluster_scoped, selection }
     }
 
-    /// Whether it is what would be asked for with this path and selection, in whatever form.
+    /// Whether it has this path and selection, in any form.
     fn is_of(&self, path: &str, selection: &Selection) -> bool {
         let asked = Identity::new(self.form, path.to_owned(), self.is_cluster_scoped, selection.clone());
         *self == asked
     }
 }
 
-/// What a factory will be.
+/// Configures a factory.
 pub struct FactoryBuilder {
     client: Client,
     selection: Selection,
     resync: Duration,
-    settings: HashMap<TypeId, Box<dyn Any + Send + Sync>>,
+    configure: HashMap<TypeId, Box<dyn Any + Send + Sync>>,
 }
 
 impl fmt::Debug for FactoryBuilder {
@@ -101,7 +104,7 @@ impl fmt::Debug for FactoryBuilder {
 }
 
 impl FactoryBuilder {
-    /// Only the objects of these namespaces.
+    /// Only objects of these namespaces.
     pub fn namespaces<N: Into<String>>(mut self, namespaces: impl IntoIterator<Item = N>) -> Self {
         self.selection = self.selection.namespaces(namespaces);
         self
@@ -112,46 +115,46 @@ impl FactoryBuilder {
         self.namespaces([namespace])
     }
 
-    /// Only objects with such labels.
+    /// Only objects that match this label selector.
     pub fn labels(mut self, selector: impl fmt::Display) -> Self {
         self.selection.labels = selector.to_string();
         self
     }
 
-    /// Only objects with such fields.
+    /// Only objects that match this field selector.
     pub fn fields(mut self, selector: impl fmt::Display) -> Self {
         self.selection.fields = selector.to_string();
         self
     }
 
-    /// How often the informers tell of all objects once more.
+    /// The resync period of the informers.
     pub fn resync(mut self, period: Duration) -> Self {
         self.resync = period;
         self
     }
 
-    /// How often those of one kind do.
+    /// The resync period of the informers of one kind.
     pub fn resync_for<O: Object>(self, period: Duration) -> Self {
         self.configure::<O>(move |builder| builder.resync(period))
     }
 
-    /// What else informers of one kind are to be: transforms, waits, what they do with errors. Which objects they have is
-    /// for the factory to say. The last call for a kind counts, [`FactoryBuilder::resync_for`] included.
+    /// Configures the informers of one kind: transforms, backoff, error handlers. The factory sets the selection. The
+    /// last call for a kind replaces earlier ones, including [`FactoryBuilder::resync_for`].
     pub fn configure<O: Object>(
         mut self,
         how: impl Fn(Builder<O>) -> Builder<O> + Send + Sync + 'static,
     ) -> Self {
-        let setting: Setting<O> = Box::new(how);
-        self.settings.insert(TypeId::of::<O>(), Box::new(setting));
+        let configure: Configure<O> = Box::new(how);
+        self.configure.insert(TypeId::of::<O>(), Box::new(configure));
         self
     }
 
-    /// The factory.
+    /// Creates the factory.
     pub fn build(self) -> InformerFactory {
         let shared = Shared {
             client: self.client,
             resync: self.resync,
-            settings: self.settings,
+            configure: self.configure,
             state: Mutex::default(),
             stop: CancellationToken::new(),
             tasks: TaskTracker::new(),
@@ -167,13 +170,13 @@ impl fmt::Debug for InformerFactory {
 }
 
 impl InformerFactory {
-    /// A factory of informers of what this client can see.
+    /// A factory with this client.
     pub fn builder(client: Client) -> FactoryBuilder {
-        let (selection, settings) = Default::default();
-        FactoryBuilder { client, selection, resync: Duration::ZERO, settings }
+        let (selection, configure) = Default::default();
+        FactoryBuilder { client, selection, resync: Duration::ZERO, configure }
     }
 
-    /// The same factory, for the objects of other namespaces.
+    /// The same factory with other namespaces.
     pub fn namespaces<N: Into<String>>(&self, namespaces: impl IntoIterator<Item = N>) -> Self {
         InformerFactory {
             shared: Arc::clone(&self.shared),
@@ -181,19 +184,19 @@ impl InformerFactory {
         }
     }
 
-    /// The same factory, for objects with other labels.
+    /// The same factory with another label selector.
     pub fn labels(&self, selector: impl fmt::Display) -> Self {
         let selection = Selection { labels: selector.to_string(), ..self.selection.clone() };
         InformerFactory { shared: Arc::clone(&self.shared), selection }
     }
 
-    /// The same factory, for objects with other fields.
+    /// The same factory with another field selector.
     pub fn fields(&self, selector: impl fmt::Display) -> Self {
         let selection = Selection { fields: selector.to_string(), ..self.selection.clone() };
         InformerFactory { shared: Arc::clone(&self.shared), selection }
     }
 
-    /// The informer of a kind that the compiler knows.
+    /// The informer of a typed kind.
     pub fn informer<K>(&self) -> Informer<K>
     where
         K: Fetch<Resource = K> + Resource<DynamicType: Clone + Default + Send + Sync, Scope: 'static>,
@@ -202,7 +205,7 @@ impl InformerFactory {
         self.get(K::url_path(&kind, None), Informer::builder(self.shared.client.clone()))
     }
 
-    /// The same, with objects kept as JSON.
+    /// The informer of a typed kind, with objects kept as JSON.
     pub fn lean<K>(&self) -> Informer<Lean<K>>
     where
         K: Fetch<Resource = K> + Resource<DynamicType: Clone + Default + Send + Sync, Scope: 'static>,
@@ -211,13 +214,13 @@ impl InformerFactory {
         self.get(K::url_path(&kind, None), Informer::<K>::builder(self.shared.client.clone()).lean())
     }
 
-    /// The informer of a kind that is known only when the program runs.
+    /// The informer of a kind that is known only at runtime.
     pub fn dynamic(&self, kind: &ApiResource) -> Informer<DynamicObject> {
         let path = DynamicObject::url_path(kind, None);
         self.get(path, Informer::dynamic(self.shared.client.clone(), kind))
     }
 
-    /// The informer of the metadata of such objects.
+    /// The informer of the metadata of a kind.
     pub fn metadata(&self, kind: &ApiResource) -> Informer<PartialObjectMeta<DynamicObject>> {
         let path = DynamicObject::url_path(kind, None);
         self.get(path, Informer::metadata(self.shared.client.clone(), kind))
@@ -233,9 +236,9 @@ impl InformerFactory {
             return informer.clone();
         }
         let builder = builder.resync(self.shared.resync);
-        let setting = self.shared.settings.get(&TypeId::of::<O>());
-        let builder = match setting.and_then(|setting| setting.downcast_ref::<Setting<O>>()) {
-            Some(setting) => setting(builder),
+        let configure = self.shared.configure.get(&TypeId::of::<O>());
+        let builder = match configure.and_then(|configure| configure.downcast_ref::<Configure<O>>()) {
+            Some(configure) => configure(builder),
             None => builder,
         };
         let informer = builder.select(identity.selection.clone()).build();
@@ -244,13 +247,13 @@ impl InformerFactory {
         informer
     }
 
-    /// An informer that somebody asked for, by what it is of. Without the type of its objects only so much can be said.
+    /// An informer that was requested before, by its resource, without the type of its objects.
     pub fn find(
         &self,
         group: &str,
         version: &str,
         plural: &str,
-    ) -> Result<Arc<dyn Managed>, UnknownResource> {
+    ) -> Result<Arc<dyn AnyInformer>, UnknownResource> {
         let path = match group {
             "" => format!("/api/{version}/{plural}"),
             group => format!("/apis/{group}/{version}/{plural}"),
@@ -260,10 +263,10 @@ impl InformerFactory {
         found.map(|identity| Arc::clone(&state.informers[identity])).ok_or(UnknownResource { path })
     }
 
-    /// Starts every informer that was asked for and does not run yet. Does nothing after [`InformerFactory::shutdown`].
+    /// Starts every requested informer that does not run yet. Does nothing after [`InformerFactory::shutdown`].
     pub fn start(&self) {
         let mut state = self.shared.state.lock();
-        if state.is_over {
+        if state.is_shut_down {
             return;
         }
         let new = state.order[state.started.len()..].to_vec();
@@ -274,35 +277,35 @@ impl InformerFactory {
         }
     }
 
-    /// Waits until all informers that were started know the state there was, or the time is over.
-    pub async fn synced(&self, timeout: Duration) -> FactorySync {
+    /// Waits until all informers that were started are synced, or until the timeout.
+    pub async fn synced(&self, timeout: Duration) -> SyncResult {
         let started = self.shared.state.lock().started.clone();
         let waits = started.iter().map(async |informer| {
             let is_synced = matches!(tokio::time::timeout(timeout, informer.synced()).await, Ok(true));
             (informer.resource(), is_synced, informer.status())
         });
-        FactorySync { informers: join_all(waits).await }
+        SyncResult { informers: join_all(waits).await }
     }
 
-    /// Stops all informers, and waits until they and their handlers have. None is started after that. May be called more
-    /// than once.
+    /// Stops all informers, and waits until they and their handlers have stopped. None is started after that. Further
+    /// calls do nothing.
     pub async fn shutdown(&self) {
-        self.shared.state.lock().is_over = true;
+        self.shared.state.lock().is_shut_down = true;
         self.shared.stop.cancel();
         self.shared.tasks.close();
         self.shared.tasks.wait().await;
     }
 }
 
-/// Whether the informers of a factory know the state there was.
+/// Whether the informers of a factory are synced.
 #[derive(Clone, Debug)]
-pub struct FactorySync {
-    /// For each resource whether it is so, and how its informer fares.
+pub struct SyncResult {
+    /// The resource of each informer, whether it is synced, and its status.
     pub informers: Vec<(String, bool, Status)>,
 }
 
-impl FactorySync {
-    /// Those that do not are an error.
+impl SyncResult {
+    /// An error if an informer is not synced.
     pub fn into_result(self) -> Result<(), NotSynced> {
         let late = self.informers.into_iter().filter(|(_, is_synced, _)| !is_synced);
         let late: Vec<_> = late.map(|(resource, _, status)| (resource, status)).collect();
@@ -310,10 +313,10 @@ impl FactorySync {
     }
 }
 
-/// Some informers do not know the state there is yet.
+/// Some informers are not synced.
 #[derive(Clone, Debug)]
 pub struct NotSynced {
-    /// Which, and how they fare.
+    /// Their resources and statuses.
     pub late: Vec<(String, Status)>,
 }
 
@@ -333,43 +336,43 @@ impl fmt::Display for NotSynced {
 
 impl std::error::Error for NotSynced {}
 
-/// Nobody asked the factory for such an informer.
+/// The factory has no such informer.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct UnknownResource {
-    /// As `/apis/apps/v1/deployments`.
+    /// The path, such as `/apis/apps/v1/deployments`.
     pub path: String,
 }
 
 impl fmt::Display for UnknownResource {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "no informer for {} was asked for", self.path)
+        write!(f, "the factory has no informer for {}", self.path)
     }
 }
 
 impl std::error::Error for UnknownResource {}
 
 /// An informer without the type of its objects.
-pub trait Managed: Send + Sync {
-    /// Of what it is, as `deployments.apps`.
+pub trait AnyInformer: Send + Sync {
+    /// The resource, such as `deployments.apps`.
     fn resource(&self) -> String;
 
-    /// The keys of all objects that it knows.
+    /// The keys of all objects in the store.
     fn keys(&self) -> Vec<ObjectKey>;
 
-    /// How it fares.
+    /// The current status.
     fn status(&self) -> Status;
 
-    /// Waits until it knows the state there was; false if it was stopped before.
+    /// Waits until the first list is in the store; false if the informer stopped before.
     fn synced(&self) -> BoxFuture<'_, bool>;
 
-    /// Runs it.
+    /// Runs the informer.
     fn run(self: Arc<Self>, stop: CancellationToken) -> BoxFuture<'static, ()>;
 
     /// The [`Informer`] itself.
     fn as_any(&self) -> &dyn Any;
 }
 
-impl<O: Object> Managed for Informer<O> {
+impl<O: Object> AnyInformer for Informer<O> {
     fn resource(&self) -> String {
         self.store().resource().to_owned()
     }
@@ -402,7 +405,7 @@ mod tests {
     use k8s_openapi::api::core::v1::{ConfigMap, Node, Secret};
     use kube_client::client::Body;
 
-    /// A server that has nothing, and sends nothing on watches.
+    /// A server without objects and without watch events.
     fn factory() -> FactoryBuilder {
         let service = tower::service_fn(async |request: Request<Body>| {
             let is_watch = request.uri().query().is_some_and(|query| query.contains("watch=true"));
@@ -425,7 +428,7 @@ mod tests {
 
     /// Case 52.
     #[tokio::test(start_paused = true)]
-    async fn who_asks_for_the_same_gets_the_same() {
+    async fn equal_requests_return_the_same_informer() {
         let factory = factory().namespace("x").build();
         let first = factory.informer::<ConfigMap>();
         assert!(is_same(&first, &factory.informer::<ConfigMap>()));
@@ -442,7 +445,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn what_is_in_no_namespace_is_the_same_whichever_is_named() {
+    async fn cluster_scoped_kinds_ignore_namespaces() {
         let factory = factory().build();
         let of = |namespace: &str| factory.namespaces([namespace]);
         assert!(is_same(&factory.informer::<Node>(), &of("x").informer::<Node>()));
@@ -455,7 +458,7 @@ mod tests {
 
     /// Case 52.
     #[tokio::test(start_paused = true)]
-    async fn what_is_asked_for_after_the_start_needs_another_start() {
+    async fn an_informer_that_is_requested_after_the_start_needs_another_start() {
         let factory = factory().build();
         let first = factory.informer::<ConfigMap>();
         factory.start();
@@ -477,24 +480,24 @@ mod tests {
 
     /// Case 52.
     #[tokio::test(start_paused = true)]
-    async fn it_is_told_for_each_kind_whether_it_is_known() {
+    async fn the_sync_result_names_every_informer() {
         let factory = factory().build();
         factory.informer::<ConfigMap>();
         factory.informer::<Secret>();
         factory.start();
         let synced = factory.synced(Duration::from_secs(5)).await;
-        let told: Vec<_> =
+        let synced: Vec<_> =
             synced.informers.iter().map(|(name, is_synced, _)| (name.as_str(), *is_synced)).collect();
-        assert_eq!(told, [("configmaps", true), ("secrets", false)]);
+        assert_eq!(synced, [("configmaps", true), ("secrets", false)]);
         let error = synced.into_result().unwrap_err();
         assert_eq!(error.to_string(), "not synced in time: secrets (Listing)");
         assert_eq!(factory.find("", "v1", "secrets").map(|found| found.resource()), Ok("secrets".to_owned()));
         let unknown = factory.find("apps", "v1", "deployments").err().unwrap();
-        assert_eq!(unknown.to_string(), "no informer for /apis/apps/v1/deployments was asked for");
+        assert_eq!(unknown.to_string(), "the factory has no informer for /apis/apps/v1/deployments");
     }
 
     #[tokio::test(start_paused = true)]
-    async fn kinds_can_be_told_apart_in_how_they_are_kept() {
+    async fn each_kind_can_be_configured_separately() {
         let factory =
             factory().resync(Duration::from_secs(60)).resync_for::<Secret>(Duration::from_secs(5)).build();
         assert_eq!(factory.informer::<ConfigMap>().resync_period(), Duration::from_secs(60));

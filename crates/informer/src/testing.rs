@@ -1,53 +1,13 @@
-//! What the tests of several modules need.
+//! Helpers for the tests of several modules.
 
-use crate::{Delta, Event, Gone, Known, Object, ObjectKey};
+use crate::{
+    informer::Event,
+    object::{Object, ObjectKey},
+};
 use k8s_openapi::{api::core::v1::ConfigMap, apimachinery::pkg::apis::meta::v1::ObjectMeta};
 use std::{collections::BTreeMap, sync::Arc};
 
-/// Texts by key.
-#[derive(Default)]
-pub(crate) struct Cache(BTreeMap<ObjectKey, Arc<String>>);
-
-impl Cache {
-    pub(crate) fn of(entries: &[(&str, &str)]) -> Self {
-        Cache(entries.iter().map(|(key, text)| ((*key).into(), thing(text))).collect())
-    }
-}
-
-impl Known<String> for Cache {
-    fn keys(&self) -> Vec<ObjectKey> {
-        self.0.keys().cloned().collect()
-    }
-
-    fn get(&self, key: &ObjectKey) -> Option<Arc<String>> {
-        self.0.get(key).cloned()
-    }
-}
-
-/// An object.
-pub(crate) fn thing(text: &str) -> Arc<String> {
-    Arc::new(text.to_owned())
-}
-
-pub(crate) fn seen(text: &str) -> Gone<String> {
-    Gone::Seen(thing(text))
-}
-
-/// As `added a1, deleted a2`.
-pub(crate) fn words(deltas: &[Delta<String>]) -> String {
-    let word = |delta: &Delta<String>| match delta {
-        Delta::Added(text) => format!("added {text}"),
-        Delta::Updated(text) => format!("updated {text}"),
-        Delta::Replaced(text) => format!("replaced {text}"),
-        Delta::Sync(text) => format!("sync {text}"),
-        Delta::Deleted(Gone::Seen(text)) => format!("deleted {text}"),
-        Delta::Deleted(Gone::Missed(_, Some(text))) => format!("missed {text}"),
-        Delta::Deleted(Gone::Missed(_, None)) => "missed".to_owned(),
-    };
-    deltas.iter().map(word).collect::<Vec<_>>().join(", ")
-}
-
-/// An object as a server has it.
+/// The object type of the tests.
 pub(crate) type Thing = ConfigMap;
 
 /// As `a@1`, `namespace/a@1`, or `a@1:x` with a label `l` of that value.
@@ -71,7 +31,7 @@ pub(crate) fn name(object: &Thing) -> String {
 }
 
 /// As `initial a@1, updated a@1 a@2, deleted a@2, missed b@3`.
-pub(crate) fn told(events: &[Event<Thing>]) -> String {
+pub(crate) fn describe(events: &[Event<Thing>]) -> String {
     let word = |event: &Event<Thing>| match event {
         Event::Added { obj, initial: true } => format!("initial {}", name(obj)),
         Event::Added { obj, initial: false } => format!("added {}", name(obj)),
@@ -82,7 +42,7 @@ pub(crate) fn told(events: &[Event<Thing>]) -> String {
     events.iter().map(word).collect::<Vec<_>>().join(", ")
 }
 
-/// What Prometheus gets to see, without the comments.
+/// The metrics in the text format of Prometheus, without comments.
 #[cfg(feature = "metrics")]
 pub(crate) fn scraped(metrics: &crate::metrics::InformerMetrics) -> String {
     let registry = prometheus::Registry::new();

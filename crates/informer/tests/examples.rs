@@ -1,14 +1,14 @@
-//! The examples do what they say. They are built with the tests; `controller_test` is a test itself.
+//! Runs the examples and checks what they print. `controller_test` is a test itself.
 
 use std::{env, path::PathBuf, process::Command};
 
 /// Runs an example and returns what it prints.
 fn run(name: &str) -> String {
-    let tests = env::current_exe().expect("a test knows where it is");
+    let tests = env::current_exe().expect("the path of the test");
     let path: PathBuf = tests
         .parent()
         .and_then(|deps| deps.parent())
-        .expect("it lies among others")
+        .expect("the directory of the examples")
         .join("examples")
         .join(name);
     let output = Command::new(&path).output().unwrap_or_else(|error| panic!("{}: {error}", path.display()));
@@ -17,20 +17,20 @@ fn run(name: &str) -> String {
 }
 
 #[test]
-fn the_first_informer_tells_what_is_there_and_what_happens() {
-    let told = run("first_informer");
+fn the_first_informer_prints_existing_objects_and_changes() {
+    let output = run("first_informer");
     assert!(
-        told.starts_with("6 pods are known, web-0 is on Some(\"n0\")\nadded web-0 (was there)\n"),
-        "{told}"
+        output.starts_with("6 pods are known, web-0 is on Some(\"n0\")\nadded web-0 (was there)\n"),
+        "{output}"
     );
-    assert!(told.ends_with("deleted web-0\n"), "{told}");
+    assert!(output.ends_with("deleted web-0\n"), "{output}");
 }
 
 #[test]
 fn handlers_share_an_informer() {
-    let told = run("shared_handlers");
-    assert_eq!(told.matches("canary: Initial").count(), 3, "{told}");
-    assert!(told.ends_with("early: 6, late: 6\nearly: 7, late: 6\n"), "{told}");
+    let output = run("shared_handlers");
+    assert_eq!(output.matches("canary: Initial").count(), 3, "{output}");
+    assert!(output.ends_with("early: 6, late: 6\nearly: 7, late: 6\n"), "{output}");
 }
 
 #[test]
@@ -40,13 +40,13 @@ fn an_index_answers_by_node() {
 }
 
 #[test]
-fn a_controller_works_on_every_pod() {
+fn a_controller_reconciles_every_pod() {
     assert_eq!(run("controller").matches("noted default/web-").count(), 6);
 }
 
 #[test]
 fn a_lean_store_finds_without_decoding() {
-    let told = run("lean_store");
-    assert_eq!(told.matches("runs nginx").count(), 3, "{told}");
-    assert_eq!(told.matches("has 1 containers").count(), 3, "{told}");
+    let output = run("lean_store");
+    assert_eq!(output.matches("runs nginx").count(), 3, "{output}");
+    assert_eq!(output.matches("has 1 containers").count(), 3, "{output}");
 }

@@ -10,8 +10,10 @@ use crate::{
 use futures::{StreamExt, future::BoxFuture, future::join_all};
 use k8s_openapi::api::core::v1::ConfigMap;
 use keepwatch_informer::{
-    BackoffPolicy, Builder, Counts, Event, HandlerOptions, Index, Informer, Object, ObjectKey, Overflow,
-    Store,
+    Event, HandlerOptions, Index, Informer, Object, ObjectKey, Store,
+    backoff::BackoffPolicy,
+    informer::{Builder, Overflow},
+    stats::Counts,
 };
 use kube::{
     Api, Client,
@@ -356,8 +358,9 @@ impl<O: Object> Member for Watching<O> {
                 return Ok(false);
             }
             let found = store.get(key.clone()).map(|object| object.revision().to_owned());
-            let order =
-                found.as_deref().and_then(|found| keepwatch_informer::compare_versions(found, version));
+            let order = found
+                .as_deref()
+                .and_then(|found| keepwatch_informer::object::compare_versions(found, version));
             match order {
                 Some(order) if order.is_ge() => Ok(true),
                 _ => Err(format!(

@@ -8,7 +8,7 @@ use crate::{
     load::{make_namespaces, mark},
 };
 use k8s_openapi::api::core::v1::Namespace;
-use keepwatch_informer::{Counts, ObjectKey};
+use keepwatch_informer::{ObjectKey, stats::Counts};
 use kube::{Api, Client, api::DeleteParams};
 use rand::{Rng, SeedableRng, rngs::StdRng};
 use std::{fmt, sync::Arc, time::Duration};

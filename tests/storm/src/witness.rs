@@ -6,7 +6,7 @@
 //! older. And whoever looks into the store finds nothing older than what it was just told.
 
 use crate::Report;
-use keepwatch_informer::{Cause, Event, Object, ObjectKey, Store, compare_versions};
+use keepwatch_informer::{Cause, Event, Object, ObjectKey, Store, object::compare_versions};
 use parking_lot::Mutex;
 use std::{
     cmp::Ordering,
@@ -123,16 +123,22 @@ fn is_stale<O: Object>(told: &Told, stored: Option<&O>) -> Option<String> {
 mod tests {
     use super::*;
     use k8s_openapi::api::core::v1::ConfigMap;
-    use keepwatch_informer::{Informer, ListPage, ListWatch, Page, WatchFrom, WatchStream};
+    use keepwatch_informer::{
+        Informer,
+        source::{ListPage, ListWatch, Page, WatchFrom, WatchStream},
+    };
 
     struct Nowhere;
 
     impl ListWatch<ConfigMap> for Nowhere {
-        async fn list(&self, _: ListPage) -> Result<Page<ConfigMap>, keepwatch_informer::ApiError> {
+        async fn list(&self, _: ListPage) -> Result<Page<ConfigMap>, keepwatch_informer::error::ApiError> {
             std::future::pending().await
         }
 
-        async fn watch(&self, _: WatchFrom) -> Result<WatchStream<ConfigMap>, keepwatch_informer::ApiError> {
+        async fn watch(
+            &self,
+            _: WatchFrom,
+        ) -> Result<WatchStream<ConfigMap>, keepwatch_informer::error::ApiError> {
             std::future::pending().await
         }
     }

@@ -1,7 +1,9 @@
 //! What there is to say about the watch itself: that it is up to date, has broken, goes on, or had to begin anew.
 
 use super::text::one_line;
-use keepwatch_informer::{Class, InformerError, Status, Watched, oldest_version};
+use keepwatch_informer::{
+    InformerError, Status, error::Class, informer::WatchStatus, object::oldest_version,
+};
 use std::{sync::Arc, time::Duration};
 use tokio::time::Instant;
 
@@ -37,8 +39,8 @@ impl News {
 }
 
 /// What happened between two looks. What came and went between them is not told.
-pub(super) fn between(before: &[Watched], now: &[Watched]) -> Vec<News> {
-    let name = |watched: &Watched| watched.namespace.clone().filter(|_| now.len() > 1);
+pub(super) fn between(before: &[WatchStatus], now: &[WatchStatus]) -> Vec<News> {
+    let name = |watched: &WatchStatus| watched.namespace.clone().filter(|_| now.len() > 1);
     let mut news = Vec::new();
     for (before, now) in before.iter().zip(now) {
         let namespace = name(now);
@@ -59,15 +61,15 @@ pub(super) fn between(before: &[Watched], now: &[Watched]) -> Vec<News> {
 }
 
 /// What it went on from is known only as long as it does.
-fn resumed_from(now: &Watched) -> Option<String> {
+fn resumed_from(now: &WatchStatus) -> Option<String> {
     match &now.status {
         Status::Synced { version } => Some(version.clone()),
         _ => None,
     }
 }
 
-fn new_failure(before: &Watched, now: &Watched) -> Option<Arc<InformerError>> {
-    let failure = |watched: &Watched| match &watched.status {
+fn new_failure(before: &WatchStatus, now: &WatchStatus) -> Option<Arc<InformerError>> {
+    let failure = |watched: &WatchStatus| match &watched.status {
         Status::Retrying { error, .. } => Some(Arc::clone(error)),
         _ => None,
     };
@@ -77,7 +79,7 @@ fn new_failure(before: &Watched, now: &Watched) -> Option<Arc<InformerError>> {
 }
 
 /// In a few words how the watch fares, and whether all is well. What is worst speaks for all.
-pub(super) fn state(watched: &[Watched], now: Instant) -> (String, bool) {
+pub(super) fn state(watched: &[WatchStatus], now: Instant) -> (String, bool) {
     let failing = watched.iter().find_map(|watched| match &watched.status {
         Status::Retrying { error, at, attempt, .. } => Some((error, *at, *attempt)),
         _ => None,

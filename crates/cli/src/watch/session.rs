@@ -10,7 +10,10 @@ use super::{
 use crate::flags::Failure;
 use futures::{StreamExt, future::BoxFuture};
 use keepwatch_informer::{
-    Class, Event, Events, Informer, InformerError, Lean, Phase, Status, Stopped, Watched, oldest_version,
+    Event, Events, Informer, InformerError, Lean, Status, Stopped,
+    error::{Class, Phase},
+    informer::WatchStatus,
+    object::oldest_version,
 };
 use kube_client::{Client, core::DynamicObject};
 use std::{collections::VecDeque, time::Duration};
@@ -41,7 +44,7 @@ pub(super) struct Session {
     is_synced: bool,
     /// How many objects there were at the start, as far as they were told.
     initial: usize,
-    seen: Vec<Watched>,
+    seen: Vec<WatchStatus>,
     /// What is told once there is no event left.
     held: VecDeque<News>,
     title: String,
@@ -65,7 +68,7 @@ impl Session {
                 object.remove(&["metadata", "managedFields"]);
             })
             .build();
-        let (events, status, seen) = (informer.subscribe(), informer.status(), informer.watched());
+        let (events, status, seen) = (informer.subscribe(), informer.status(), informer.watch_statuses());
         let synced = Box::pin(events.synced());
         informer.start(CancellationToken::new());
         let title = subject.title();
@@ -104,7 +107,7 @@ impl Session {
 
     fn look(&mut self) {
         self.status.mark_unchanged();
-        let now = self.informer.watched();
+        let now = self.informer.watch_statuses();
         self.held.extend(news::between(&self.seen, &now));
         self.seen = now;
     }
@@ -117,7 +120,7 @@ impl Session {
     }
 
     fn first_state(&self) -> News {
-        let watched = self.informer.watched();
+        let watched = self.informer.watch_statuses();
         let version = oldest_version(watched.iter().map(|own| own.state_version.as_str()));
         News::Synced { count: self.initial, version: version.to_owned() }
     }
@@ -128,7 +131,7 @@ impl Session {
     }
 
     /// How each of the watches fares.
-    pub(super) fn watched(&self) -> &[Watched] {
+    pub(super) fn watched(&self) -> &[WatchStatus] {
         &self.seen
     }
 }

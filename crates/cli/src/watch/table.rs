@@ -8,7 +8,7 @@ use super::{
     text::{age, clipped, columns, padded, plain},
 };
 use jiff::Timestamp;
-use keepwatch_informer::{Event, Object, ObjectKey, compare_versions};
+use keepwatch_informer::{Event, Object, ObjectKey, object::compare_versions};
 use std::{cmp::Ordering, collections::BTreeMap};
 
 /// How long a change stands out, and what is deleted is still shown.

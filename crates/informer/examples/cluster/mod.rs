@@ -1,4 +1,4 @@
-//! Where the examples run: on a server inside the program, with some pods, so that nothing has to be there.
+//! The cluster of the examples: a server inside the program, with some pods.
 //!
 //! Your own program takes its client from `kube::Client::try_default()`, or, better for informers, from
 //! `keepwatch_informer::client(kube::Config::infer().await?)`.
@@ -10,7 +10,7 @@ use serde_json::json;
 
 pub(crate) type Outcome = Result<(), Box<dyn std::error::Error + Send + Sync>>;
 
-/// A server, and a client of it.
+/// A server and a client.
 pub(crate) struct Cluster {
     pub(crate) client: Client,
     pub(crate) pods: Api<Pod>,
@@ -34,7 +34,7 @@ impl Cluster {
     }
 }
 
-/// A pod named `web-0` and so on; every other one is of the track `canary`.
+/// A pod named `web-0` and so on; every second one has the label `track=canary`.
 pub(crate) fn pod(number: usize) -> Result<Pod, serde_json::Error> {
     let track = if number.is_multiple_of(2) { "stable" } else { "canary" };
     serde_json::from_value(json!({

@@ -1,12 +1,15 @@
-//! How an informer is made.
+//! Configures informers.
 
 use super::{Informer, OnError, Scope, Shared, StatusBoard, Transform};
 use crate::{
-    ApiSource, BackoffPolicy, Fetch, InformerError, Lean, ListWatch, Object, Random, ReflectorOptions, Store,
-    object::is_cluster_scoped,
-    processor::{Processor, Telling},
-    source::Source,
+    backoff::{BackoffPolicy, Random},
+    error::InformerError,
+    informer::processor::{NotifyOptions, Processor},
+    object::{Fetch, Lean, Object, is_cluster_scoped},
+    reflector::ReflectorOptions,
+    source::{ApiSource, ListWatch, Source},
     stats::Stats,
+    store::Store,
 };
 use kube_client::Client;
 use kube_core::{ApiResource, DynamicObject, Resource, metadata::PartialObjectMeta};
@@ -14,19 +17,19 @@ use parking_lot::Mutex;
 use std::{fmt, sync::Arc, time::Duration};
 use tokio_util::task::TaskTracker;
 
-/// What an informer shall be. Nothing is asked for before it runs.
+/// Configures an informer. No request is sent before it runs.
 pub struct Builder<O> {
     origin: Origin<O>,
-    /// The same objects as bytes, where they can be had.
+    /// The same source with objects kept as JSON, if there is one.
     lean: Option<Origin<Lean<O>>>,
-    /// As `deployments.apps`.
+    /// The resource, such as `deployments.apps`.
     resource: String,
-    /// As `v1`; empty if that is not known.
+    /// The API version, such as `v1`; empty if unknown.
     api_version: String,
     selection: Selection,
     is_cluster_scoped: bool,
     resync: Duration,
-    telling: Telling,
+    notify: NotifyOptions,
     reflector: ReflectorOptions,
     random: Option<fn() -> Random>,
     transform: Option<Transform<O>>,
@@ -34,7 +37,7 @@ pub struct Builder<O> {
     on_error: Option<OnError>,
 }
 
-/// Which objects are asked for.
+/// Which objects are requested.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub(crate) struct Selection {
     pub(crate) namespaces: Vec<String>,
@@ -43,7 +46,7 @@ pub(crate) struct Selection {
 }
 
 impl Selection {
-    /// In order and each once, so that the same selection is equal. The empty namespace means all.
+    /// Sorted and without duplicates, so that equal selections compare as equal. The empty namespace means all.
     pub(crate) fn namespaces<N: Into<String>>(self, namespaces: impl IntoIterator<Item = N>) -> Self {
         let mut namespaces: Vec<String> = namespaces.into_iter().map(Into::into).collect();
         if namespaces.iter().any(String::is_empty) {
@@ -55,17 +58,17 @@ impl Selection {
     }
 }
 
-/// Makes the source of the objects of a namespace, or of all.
+/// Creates the source of the objects of one namespace, or of all.
 type Origin<O> = Box<dyn Fn(Option<&str>, &Selection) -> Arc<dyn Source<O>> + Send>;
 
-/// What listeners are told of objects that a relist shows to be as they were.
+/// Whether listeners receive objects that a relist did not change.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum UnchangedOnRelist {
-    /// Nothing.
+    /// They receive no event.
     #[default]
     Drop,
-    /// An update with the same object twice, as client-go does it: to all who were due for a resync when that was last
-    /// looked at, and to those for whom it was not looked at yet.
+    /// They receive an update with the same object twice, as in client-go: every listener that was due for a resync
+    /// at the last check, and every listener that was added since.
     Deliver,
 }
 
@@ -82,7 +85,7 @@ impl<K> Informer<K>
 where
     K: Fetch<Resource = K> + Resource<DynamicType: Clone + Send + Sync, Scope: 'static>,
 {
-    /// An informer of all objects of a kind that the compiler knows.
+    /// An informer of all objects of a typed kind.
     pub fn builder(client: Client) -> Builder<K>
     where
         K::DynamicType: Default,
@@ -90,7 +93,7 @@ where
         Self::builder_with(client, Default::default())
     }
 
-    /// An informer of all objects of a kind that is described.
+    /// An informer of all objects of a kind that is described at runtime.
     pub fn builder_with(client: Client, kind: K::DynamicType) -> Builder<K> {
         let resource = resource_name::<K>(&kind);
         let lean = origin::<Lean<K>>(client.clone(), kind.clone());
@@ -102,22 +105,22 @@ where
 }
 
 impl Informer<DynamicObject> {
-    /// An informer of all objects of a kind that is known only when the program runs.
+    /// An informer of all objects of a kind that is known only at runtime.
     pub fn dynamic(client: Client, kind: &ApiResource) -> Builder<DynamicObject> {
         Self::builder_with(client, kind.clone())
     }
 }
 
 impl Informer<PartialObjectMeta<DynamicObject>> {
-    /// The same, of their metadata only: the server sends nothing else.
+    /// An informer of the metadata of all objects of a kind. The server sends nothing else.
     pub fn metadata(client: Client, kind: &ApiResource) -> Builder<PartialObjectMeta<DynamicObject>> {
         Self::builder_with(client, kind.clone())
     }
 }
 
 impl<O: Object> Informer<O> {
-    /// An informer of whatever comes from there: which namespaces, labels and fields that has is for the source to say.
-    /// `resource` is how errors name it, as `deployments.apps`.
+    /// An informer of the objects of a source. The source selects namespaces, labels and fields. `resource` names the
+    /// resource in errors, such as `deployments.apps`.
     pub fn from_source(resource: &str, source: impl ListWatch<O>) -> Builder<O> {
         let source: Arc<dyn Source<O>> = Arc::new(source);
         Builder::new(Box::new(move |_, _| Arc::clone(&source)), resource.to_owned())
@@ -157,7 +160,7 @@ impl<O> Builder<O> {
             selection: Selection::default(),
             is_cluster_scoped: false,
             resync: Duration::ZERO,
-            telling: Telling::default(),
+            notify: NotifyOptions::default(),
             reflector: ReflectorOptions::default(),
             random: None,
             transform: None,
@@ -166,8 +169,8 @@ impl<O> Builder<O> {
         }
     }
 
-    /// Only the objects of these namespaces, each watched on its own; all if there are none, or one of them is empty.
-    /// Kinds that are in no namespace do not mind.
+    /// Only objects of these namespaces, each with a watch of its own. All namespaces if the list is empty or
+    /// contains the empty name. Cluster-scoped kinds ignore this.
     pub fn namespaces<N: Into<String>>(mut self, namespaces: impl IntoIterator<Item = N>) -> Self {
         self.selection = self.selection.namespaces(namespaces);
         self
@@ -178,95 +181,96 @@ impl<O> Builder<O> {
         self.namespaces([namespace])
     }
 
-    /// Only objects with such labels, as `tier=web,track!=canary`.
+    /// Only objects that match this label selector, such as `tier=web,track!=canary`.
     pub fn labels(mut self, selector: impl fmt::Display) -> Self {
         self.selection.labels = selector.to_string();
         self
     }
 
-    /// Only objects with such fields, as `status.phase=Running`.
+    /// Only objects that match this field selector, such as `status.phase=Running`.
     pub fn fields(mut self, selector: impl fmt::Display) -> Self {
         self.selection.fields = selector.to_string();
         self
     }
 
-    /// How often listeners are told of all objects once more; never if zero, as it is unless this is called. Nothing is
-    /// asked of the server for that.
+    /// The resync period: how often listeners receive all objects again. Zero, the default, disables resyncs. A
+    /// resync sends no request to the server.
     pub fn resync(mut self, period: Duration) -> Self {
         self.resync = period;
         self
     }
 
-    /// Changes every object once when it comes, before anything else sees it; to keep less of it, for example. Its name
-    /// and version must stay.
+    /// Changes every object once when it arrives, for example to keep less of it. Its name and version must not
+    /// change.
     pub fn transform(mut self, transform: impl Fn(&mut O) + Send + Sync + 'static) -> Self {
         self.transform = Some(Arc::new(transform));
         self
     }
 
-    /// Is told of everything that goes wrong, instead of a log. It should return quickly.
+    /// Sets a function that is called with every error, instead of logging it. It must not block.
     pub fn on_error(mut self, on_error: impl Fn(&InformerError) + Send + Sync + 'static) -> Self {
         self.on_error = Some(Arc::new(on_error));
         self
     }
 
-    /// How many objects are asked for at once where a list is needed.
+    /// How many objects a page of a list has.
     pub fn page_size(mut self, page_size: u32) -> Self {
         self.reflector.page_size = Some(page_size);
         self
     }
 
-    /// Whether the first state is asked for as events, which costs server and client less; it is, where the server can.
+    /// Whether the first list is streamed as watch events (`sendInitialEvents`), which costs server and client less.
+    /// By default it is, if the server supports it.
     pub fn watch_list(mut self, is_tried: bool) -> Self {
         self.reflector.watch_list = is_tried;
         self
     }
 
-    /// Watches last so long, or up to twice as long; at least five minutes.
+    /// The minimum duration of a watch; the actual one is random, up to twice as long. At least five minutes.
     pub fn watch_timeout(mut self, shortest: Duration) -> Self {
         self.reflector.watch_timeout = shortest;
         self
     }
 
-    /// After so long without a word from the server a watch is opened anew. Without this call that is when the server
-    /// should have ended it. Servers send something about once a minute.
+    /// Reopens a watch after this time without any event. The default is the time at which the server should have
+    /// ended the watch. Servers send a bookmark about once a minute.
     pub fn idle_timeout(mut self, longest: Duration) -> Self {
         self.reflector.idle_timeout = Some(longest);
         self
     }
 
-    /// For how long failures of the server inside a watch are answered by watching again at once.
+    /// For how long internal errors inside a watch are retried at once, without backoff.
     pub fn internal_retry(mut self, budget: Duration) -> Self {
         self.reflector.internal_retry = budget;
         self
     }
 
-    /// How long it waits after failures.
+    /// The backoff after failures.
     pub fn backoff(mut self, policy: BackoffPolicy) -> Self {
         self.reflector.backoff = policy;
         self
     }
 
-    /// What listeners are told of objects that a relist shows to be as they were.
+    /// Whether listeners receive objects that a relist did not change.
     pub fn unchanged_on_relist(mut self, what: UnchangedOnRelist) -> Self {
-        self.telling.unchanged_on_relist = what == UnchangedOnRelist::Deliver;
+        self.notify.unchanged_on_relist = what == UnchangedOnRelist::Deliver;
         self
     }
 
-    /// Whether listeners are told of the deletion of objects that they were never told of, as client-go does it.
+    /// Whether listeners receive the deletion of an object that was not in the store, as in client-go.
     pub fn unknown_deletes(mut self, are_told: bool) -> Self {
-        self.telling.unknown_deletes = are_told;
+        self.notify.unknown_deletes = are_told;
         self
     }
 
-    /// Compares every state that a watch sent with a list at the same version, and reports if they differ. For tests: it
-    /// costs a list each time.
+    /// Compares every streamed list with a normal list at the same version and reports a difference. For tests: each
+    /// costs an additional list.
     pub fn verify_states(mut self, they_are: bool) -> Self {
         self.verifies_states = they_are;
         self
     }
 
-    /// Chance for waits and time-outs, for tests.
+    /// The source of randomness for backoff and timeouts, for tests.
     pub fn random(mut self, random: fn() -> Random) -> Self {
         self.random = Some(random);
         self
@@ -283,14 +287,14 @@ impl<O> Builder<O> {
 }
 
 impl<K> Builder<K> {
-    /// Keeps the JSON of objects instead of decoded ones, which takes a fraction of the memory and of the time; whoever
-    /// wants an object decoded calls [`Lean::read`].
+    /// Keeps objects as JSON instead of decoding them, which takes a fraction of the memory and CPU. [`Lean::read`]
+    /// decodes one.
     ///
     /// # Panics
-    /// If a transform was given before: it is for decoded objects. And for objects that do not come from an API server.
+    /// If a transform is set, because it takes decoded objects; and if the objects do not come from an API server.
     pub fn lean(self) -> Builder<Lean<K>> {
-        assert!(self.transform.is_none(), "`lean()` comes before `transform(..)`, whose objects it changes");
-        let origin = self.lean.expect("only what comes from an API server can be kept as JSON");
+        assert!(self.transform.is_none(), "call `lean()` before `transform(..)`: it changes the object type");
+        let origin = self.lean.expect("only objects of an API server can be kept as JSON");
         Builder {
             origin,
             lean: None,
@@ -299,7 +303,7 @@ impl<K> Builder<K> {
             selection: self.selection,
             is_cluster_scoped: self.is_cluster_scoped,
             resync: self.resync,
-            telling: self.telling,
+            notify: self.notify,
             reflector: self.reflector,
             random: self.random,
             transform: None,
@@ -310,7 +314,7 @@ impl<K> Builder<K> {
 }
 
 impl<O: Object> Builder<O> {
-    /// The informer. Nothing runs yet.
+    /// Creates the informer. It does not run yet.
     pub fn build(self) -> Informer<O> {
         let scope = |namespace: Option<&str>| Scope {
             namespace: namespace.map(str::to_owned),
@@ -321,10 +325,10 @@ impl<O: Object> Builder<O> {
             [] => vec![scope(None)],
             namespaces => namespaces.iter().map(|namespace| scope(Some(namespace))).collect(),
         };
-        let parts = scopes.len();
-        let store = Store::new(self.resource, parts);
+        let scope_count = scopes.len();
+        let store = Store::new(self.resource, scope_count);
         let shared = Shared {
-            processor: Processor::new(store.clone(), parts, self.resync, self.telling),
+            processor: Processor::new(store.clone(), scope_count, self.resync, self.notify),
             store,
             status: StatusBoard::new(scopes.iter().map(|scope| scope.namespace.clone())),
             scopes,
@@ -335,7 +339,7 @@ impl<O: Object> Builder<O> {
             verifies_states: self.verifies_states,
             on_error: self.on_error,
             stats: Stats::new(),
-            heard: Mutex::new(vec![String::new(); parts]),
+            versions: Mutex::new(vec![String::new(); scope_count]),
             handlers: TaskTracker::new(),
         };
         Informer { shared: Arc::new(shared) }

@@ -1,7 +1,10 @@
-//! What happens, as a stream.
+//! The stream of events.
 
-use super::{Shared, handler::heard};
-use crate::{Event, Object, Stopped, listener::Listener};
+use super::{Shared, handler::wait_until_synced};
+use crate::{
+    informer::{Event, Stopped, listener::Listener},
+    object::Object,
+};
 use futures::{Stream, StreamExt};
 use std::{
     fmt,
@@ -12,8 +15,8 @@ use std::{
 };
 use tokio::task::coop::cooperative;
 
-/// What happens to the objects of an informer, from the state there is onwards. Ends when the informer stops; errors are
-/// not among the events. Dropping it is all it takes to be rid of it.
+/// The events of an informer as a stream, starting with the existing objects. It ends when the informer stops and
+/// contains no errors. Dropping it unsubscribes.
 pub struct Events<O: Object> {
     pub(super) shared: Weak<Shared<O>>,
     pub(super) listener: Arc<Listener<O>>,
@@ -26,18 +29,18 @@ impl<O: Object> fmt::Debug for Events<O> {
 }
 
 impl<O: Object> Events<O> {
-    /// Resolves when everything of the first state was taken from this stream. Somebody has to take it meanwhile.
+    /// Resolves when all initial events were taken from this stream, which must happen concurrently.
     pub fn synced(&self) -> impl Future<Output = Result<(), Stopped>> + Send + use<O> {
-        heard(self.listener.synced())
+        wait_until_synced(self.listener.synced())
     }
 
-    /// How many events wait to be taken.
+    /// How many events wait.
     pub fn pending(&self) -> usize {
         self.listener.pending()
     }
 
-    /// The objects to which something happened, deleted ones included, as kube-runtime's `owns_shared_stream` and
-    /// `watches_shared_stream` want them.
+    /// The objects of the events, deleted ones included, as kube-runtime's `owns_shared_stream` and
+    /// `watches_shared_stream` take them.
     pub fn touched(self) -> impl Stream<Item = Arc<O>> + Send {
         self.map(|event| Arc::clone(event.object()))
     }
@@ -47,7 +50,7 @@ impl<O: Object> Stream for Events<O> {
     type Item = Event<O>;
 
     fn poll_next(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Event<O>>> {
-        // However much there is to tell, others get their turn.
+        // A long queue of events must not starve other tasks.
         let next = pin!(cooperative(poll_fn(|cx| self.listener.poll_next(cx))));
         let event = ready!(next.poll(cx));
         if let Some(event) = &event {

@@ -1,10 +1,14 @@
-//! Callbacks, and how to be rid of them.
+//! Event handlers and their registrations.
 
 use super::Shared;
 use crate::{
-    ApiError, Cause, Class, Event, InformerError, Object, Overflow, Phase, Stopped,
-    backlog::VERBATIM_MAX,
-    listener::{Hearing, Listener},
+    error::{ApiError, Class, InformerError, Phase},
+    informer::{
+        Cause, Event, Overflow, Stopped,
+        coalescing_queue::UNMERGED_EVENTS_MAX,
+        listener::{Listener, SyncState},
+    },
+    object::Object,
 };
 use std::{
     fmt,
@@ -14,14 +18,13 @@ use std::{
 };
 use tokio::{sync::watch, time::Instant};
 
-/// Is told of what happens, one event after another. Every closure over [`Event`]s is one.
+/// Receives events, one after another. Every closure over [`Event`]s is a handler.
 ///
-/// A handler should be done quickly, by putting a key into a [`WorkQueue`](crate::workqueue::WorkQueue) for example: it
-/// runs on a thread of the runtime, and what blocks all of those blocks everybody. Apart from that it delays nobody but
-/// itself. Whoever wants to `await` uses
-/// [`Informer::subscribe`](crate::Informer::subscribe).
+/// A handler should return quickly, for example after adding a key to a [`WorkQueue`](crate::workqueue::WorkQueue):
+/// it runs on a thread of the runtime, and blocking all threads blocks the whole program. Otherwise a slow handler
+/// delays only itself. To `await` between events, use [`Informer::subscribe`](crate::informer::Informer::subscribe).
 pub trait Handler<O>: Send + 'static {
-    /// Something happened. Calls one of the others unless it is given.
+    /// Receives an event. By default it calls one of the other methods.
     fn on_event(&mut self, event: Event<O>) {
         match event {
             Event::Added { obj, initial } => self.on_added(obj, initial),
@@ -30,13 +33,13 @@ pub trait Handler<O>: Send + 'static {
         }
     }
 
-    /// There is a new object.
+    /// An object was added.
     fn on_added(&mut self, _obj: Arc<O>, _initial: bool) {}
 
-    /// An object changed.
+    /// An object was updated.
     fn on_updated(&mut self, _old: Arc<O>, _new: Arc<O>, _cause: Cause) {}
 
-    /// An object is gone.
+    /// An object was deleted.
     fn on_deleted(&mut self, _obj: Arc<O>, _final_state_unknown: bool) {}
 }
 
@@ -46,28 +49,28 @@ impl<O, F: FnMut(Event<O>) + Send + 'static> Handler<O> for F {
     }
 }
 
-/// Tells a handler only of some objects; see [`Event::filtered`].
+/// Passes on the events of some objects only; see [`Event::filtered`].
 #[derive(Debug)]
-pub struct Filtering<F, H> {
-    /// Which objects.
-    pub wanted: F,
-    /// Who is told.
+pub struct FilteringHandler<F, H> {
+    /// Selects the objects.
+    pub filter: F,
+    /// Receives their events.
     pub handler: H,
 }
 
-impl<O: 'static, F, H> Handler<O> for Filtering<F, H>
+impl<O: 'static, F, H> Handler<O> for FilteringHandler<F, H>
 where
     F: Fn(&O) -> bool + Send + 'static,
     H: Handler<O>,
 {
     fn on_event(&mut self, event: Event<O>) {
-        if let Some(event) = event.filtered(&self.wanted) {
+        if let Some(event) = event.filtered(&self.filter) {
             self.handler.on_event(event);
         }
     }
 }
 
-/// How a handler or a subscriber wants to be told.
+/// Options of a handler or a stream.
 #[derive(Clone, Debug, Default)]
 pub struct HandlerOptions {
     pub(super) name: Option<Arc<str>>,
@@ -76,27 +79,27 @@ pub struct HandlerOptions {
 }
 
 impl HandlerOptions {
-    /// A name, for reports of its panics.
+    /// A name, for error reports.
     pub fn name(mut self, name: impl Into<Arc<str>>) -> Self {
         self.name = Some(name.into());
         self
     }
 
-    /// How often it is told of all objects once more; never if zero, and as the informer does it unless this is called.
-    /// It does not get that at all from an informer that does not resync.
+    /// The resync period of this listener. Zero disables resyncs; the default is the informer's period. An informer
+    /// without a resync period never resyncs.
     pub fn resync(mut self, period: Duration) -> Self {
         self.resync = Some(period);
         self
     }
 
-    /// What is done when it does not keep up.
+    /// What happens when the listener is too slow.
     pub fn overflow(mut self, overflow: Overflow) -> Self {
         self.overflow = overflow;
         self
     }
 }
 
-/// A handler that was added. Dropping this changes nothing.
+/// A handler that was added. Dropping the registration does not remove the handler.
 pub struct Registration<O: Object> {
     shared: Weak<Shared<O>>,
     listener: Arc<Listener<O>>,
@@ -109,22 +112,22 @@ impl<O: Object> fmt::Debug for Registration<O> {
 }
 
 impl<O: Object> Registration<O> {
-    /// Waits until the handler has returned from all that it was told of the first state.
+    /// Waits until the handler has returned from all initial events.
     pub async fn synced(&self) -> Result<(), Stopped> {
-        heard(self.listener.synced()).await
+        wait_until_synced(self.listener.synced()).await
     }
 
-    /// Whether it has.
+    /// Whether the handler has returned from all initial events.
     pub fn has_synced(&self) -> bool {
-        *self.listener.synced().borrow() == Hearing::Synced
+        *self.listener.synced().borrow() == SyncState::Synced
     }
 
-    /// How many events wait for it.
+    /// How many events wait for the handler.
     pub fn pending(&self) -> usize {
         self.listener.pending()
     }
 
-    /// The handler is not called any more, but for a call that runs now. May be said more than once.
+    /// Removes the handler. A call that is running finishes. Further calls of this method do nothing.
     pub fn remove(&self) {
         match self.shared.upgrade() {
             Some(shared) => shared.processor.remove(self.listener.id()),
@@ -133,10 +136,14 @@ impl<O: Object> Registration<O> {
     }
 }
 
-/// Waits until somebody has heard of the first state.
-pub(super) async fn heard(mut hearing: watch::Receiver<Hearing>) -> Result<(), Stopped> {
-    match hearing.wait_for(|hearing| *hearing != Hearing::Waiting).await.map(|hearing| *hearing) {
-        Ok(Hearing::Synced) => Ok(()),
+/// Waits until the state is `Synced` or `Stopped`.
+pub(super) async fn wait_until_synced(mut sync_state: watch::Receiver<SyncState>) -> Result<(), Stopped> {
+    match sync_state
+        .wait_for(|sync_state| *sync_state != SyncState::Waiting)
+        .await
+        .map(|sync_state| *sync_state)
+    {
+        Ok(SyncState::Synced) => Ok(()),
         _ => Err(Stopped),
     }
 }
@@ -146,14 +153,14 @@ pub(super) fn register<O: Object>(
     handler: impl Handler<O>,
     options: HandlerOptions,
 ) -> Result<Registration<O>, Stopped> {
-    let listener = shared.processor.listen(options.resync, options.overflow)?;
+    let listener = shared.processor.add_listener(options.resync, options.overflow)?;
     let calls = call(Arc::downgrade(shared), Arc::clone(&listener), handler, options.name);
     shared.handlers.spawn(calls);
     Ok(Registration { shared: Arc::downgrade(shared), listener })
 }
 
-/// A call that takes longer while much waits is worth a word.
-const SLOW: Duration = Duration::from_millis(100);
+/// A call that takes longer than this while events wait is logged.
+const SLOW_CALL: Duration = Duration::from_millis(100);
 
 async fn call<O: Object>(
     shared: Weak<Shared<O>>,
@@ -169,11 +176,11 @@ async fn call<O: Object>(
             panicked(&shared, &*object, name.as_deref());
         }
         let took = started.elapsed();
-        if took > SLOW && listener.pending() > VERBATIM_MAX {
+        if took > SLOW_CALL && listener.pending() > UNMERGED_EVENTS_MAX {
             tracing::debug!(name = name.as_deref(), ?took, pending = listener.pending(), "a handler is slow");
         }
         listener.delivered(was_initial);
-        // However much there is to tell, others get their turn.
+        // A long queue of events must not starve other tasks.
         tokio::task::consume_budget().await;
     }
 }

@@ -1,28 +1,32 @@
-//! What can be measured of an informer from outside, for as long as it is there.
+//! The measurements of an informer, for metrics. They do not keep the informer alive.
 
 use super::{Informer, Shared, Status};
-use crate::{Counts, Object, measure::Measured, processor::ListenerId};
+use crate::{
+    informer::processor::ListenerId,
+    object::Object,
+    stats::{Counts, histogram::MetricsSource},
+};
 use std::{
     sync::{Arc, Weak},
     time::Duration,
 };
 
-/// How an informer fares.
-pub(crate) struct Measures {
+/// The measurements of an informer at one time.
+pub(crate) struct Measurements {
     pub(crate) counts: Counts,
     pub(crate) objects: usize,
-    /// Up to which version everything is known; empty before the first list.
+    /// The resource version of the store; empty before the first list.
     pub(crate) version: String,
     pub(crate) pending: Vec<(ListenerId, usize)>,
-    /// How long it waits, if it waits because something went wrong.
+    /// The current wait after a failure; zero if there is none.
     pub(crate) backoff: Duration,
 }
 
-impl<O: Object> Measured<Measures> for Shared<O> {
-    fn measures(&self) -> Option<Measures> {
+impl<O: Object> MetricsSource<Measurements> for Shared<O> {
+    fn measures(&self) -> Option<Measurements> {
         let counts = self.stats.counts();
         let is_retrying = matches!(*self.status.subscribe().borrow(), Status::Retrying { .. });
-        Some(Measures {
+        Some(Measurements {
             objects: self.store.len(),
             version: self.store.resource_version(),
             pending: self.processor.pending(),
@@ -33,11 +37,11 @@ impl<O: Object> Measured<Measures> for Shared<O> {
 }
 
 impl<O: Object> Informer<O> {
-    pub(crate) fn measured(&self) -> Weak<dyn Measured<Measures>> {
+    pub(crate) fn measured(&self) -> Weak<dyn MetricsSource<Measurements>> {
         Arc::downgrade(&self.shared) as _
     }
 
-    /// Group, version and resource; each empty if it is not known.
+    /// The group, version and resource; each empty if unknown.
     pub(crate) fn kind(&self) -> [&str; 3] {
         let name = self.shared.store.resource();
         let (resource, group) = name.split_once('.').unwrap_or((name, ""));
@@ -47,11 +51,11 @@ impl<O: Object> Informer<O> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::script::{world, world_with};
-    use crate::{Informer, metrics::InformerMetrics, testing::scraped};
+    use super::super::script::{scripted, scripted_with};
+    use crate::{informer::Informer, metrics::InformerMetrics, testing::scraped};
     use std::time::Duration;
 
-    /// What of the text is about a metric. The labels that all have in these tests are left out.
+    /// The lines of a metric, without the labels that are the same in all tests.
     fn lines(text: &str, metric: &str) -> Vec<String> {
         let labels = [r#"group="","#, r#"name="all","#, r#"resource="configmaps","#, r#"version="""#];
         let plain = |line: &str| labels.iter().fold(line.to_owned(), |line, label| line.replace(label, ""));
@@ -63,19 +67,19 @@ mod tests {
     fn check(text: &str, expected: &[&str]) {
         for line in expected {
             let metric = line.split(['{', ' ']).next().unwrap();
-            let shown = lines(text, metric);
-            assert!(shown.contains(&format!("informer_{line}")), "{line} is not in {shown:?}\n{text}");
+            let exported = lines(text, metric);
+            assert!(exported.contains(&format!("informer_{line}")), "{line} is not in {exported:?}\n{text}");
         }
     }
 
     #[tokio::test(start_paused = true)]
-    async fn an_informer_shows_how_it_fares() {
+    async fn an_informer_exports_its_metrics() {
         let answers =
             ["!403", "10 a@1 b@2", "watch: 4s; ~a@11; ?b@12; 5s; !expired", "20 a@11", "watch: 2s; ^21"];
-        let world = world(&answers).listening();
+        let scripted = scripted(&answers).with_handler();
         let metrics = InformerMetrics::new();
-        assert!(metrics.informer("all", &world.informer));
-        let world = world.runs(20).await;
+        assert!(metrics.informer("all", &scripted.informer));
+        let scripted = scripted.run_for(20).await;
         check(
             &scraped(&metrics),
             &[
@@ -102,50 +106,50 @@ mod tests {
                 r#"pending_events{handler="0"} 0"#,
             ],
         );
-        drop(world);
+        drop(scripted);
     }
 
     #[tokio::test(start_paused = true)]
-    async fn while_an_informer_waits_after_a_failure_it_shows_for_how_long() {
-        let world = world(&["!403", "!403"]);
+    async fn the_backoff_is_exported_while_an_informer_waits() {
+        let scripted = scripted(&["!403", "!403"]);
         let metrics = InformerMetrics::new();
-        metrics.informer("all", &world.informer);
-        let world = world.runs(1).await;
+        metrics.informer("all", &scripted.informer);
+        let scripted = scripted.run_for(1).await;
         check(&scraped(&metrics), &["backoff_seconds 1.6"]);
-        drop(world);
+        drop(scripted);
     }
 
     #[tokio::test(start_paused = true)]
-    async fn what_waits_for_a_handler_is_shown() {
-        let world = world(&["10 a@1 b@2", "watch:"]);
+    async fn the_events_that_wait_for_a_handler_are_exported() {
+        let scripted = scripted(&["10 a@1 b@2", "watch:"]);
         let metrics = InformerMetrics::new();
-        metrics.informer("all", &world.informer);
-        let (first, second) = (world.informer.subscribe(), world.informer.subscribe());
+        metrics.informer("all", &scripted.informer);
+        let (first, second) = (scripted.informer.subscribe(), scripted.informer.subscribe());
         drop(first);
-        let _world = world.runs(1).await;
-        let shown = lines(&scraped(&metrics), "pending_events");
+        let _scripted = scripted.run_for(1).await;
+        let exported = lines(&scraped(&metrics), "pending_events");
         let expected = r#"informer_pending_events{handler="1"} 2"#;
-        assert_eq!((shown, second.pending()), (vec![expected.to_owned()], 2));
+        assert_eq!((exported, second.pending()), (vec![expected.to_owned()], 2));
     }
 
     #[tokio::test(start_paused = true)]
-    async fn an_informer_that_is_gone_is_not_shown_any_more() {
-        let world = world(&["10 a@1", "watch:"]).listening();
+    async fn a_dropped_informer_is_not_exported() {
+        let scripted = scripted(&["10 a@1", "watch:"]).with_handler();
         let metrics = InformerMetrics::new();
-        metrics.informer("all", &world.informer);
-        let world = world.runs(1).await;
-        world.stop.cancel();
-        let world = world.goes_on(1).await;
-        assert!(!scraped(&metrics).is_empty(), "somebody has it");
-        drop(world);
+        metrics.informer("all", &scripted.informer);
+        let scripted = scripted.run_for(1).await;
+        scripted.stop.cancel();
+        let scripted = scripted.advance(1).await;
+        assert!(!scraped(&metrics).is_empty(), "a clone is left");
+        drop(scripted);
         tokio::time::sleep(Duration::from_secs(1)).await;
         assert_eq!(scraped(&metrics), "");
     }
 
     #[tokio::test]
-    async fn the_second_of_the_same_resource_under_a_name_stays_silent() {
+    async fn a_second_informer_of_the_same_resource_and_name_is_not_exported() {
         let metrics = InformerMetrics::new();
-        let (first, second) = (world(&[]), world_with(&[], |builder| builder.namespace("apps")));
+        let (first, second) = (scripted(&[]), scripted_with(&[], |builder| builder.namespace("apps")));
         assert!(metrics.informer("all", &first.informer));
         assert!(!metrics.informer("all", &second.informer));
         assert!(!metrics.informer("", &second.informer));
@@ -156,7 +160,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_resource_is_shown_with_its_group() {
+    async fn a_resource_is_exported_with_its_group() {
         let metrics = InformerMetrics::new();
         let informer = Informer::from_source("deployments.apps", NoSource).build();
         assert!(metrics.informer("all", &informer));
@@ -166,18 +170,18 @@ mod tests {
 
     struct NoSource;
 
-    impl crate::ListWatch<crate::testing::Thing> for NoSource {
+    impl crate::source::ListWatch<crate::testing::Thing> for NoSource {
         async fn list(
             &self,
-            _: crate::ListPage,
-        ) -> Result<crate::Page<crate::testing::Thing>, crate::ApiError> {
+            _: crate::source::ListPage,
+        ) -> Result<crate::source::Page<crate::testing::Thing>, crate::error::ApiError> {
             std::future::pending().await
         }
 
         async fn watch(
             &self,
-            _: crate::WatchFrom,
-        ) -> Result<crate::WatchStream<crate::testing::Thing>, crate::ApiError> {
+            _: crate::source::WatchFrom,
+        ) -> Result<crate::source::WatchStream<crate::testing::Thing>, crate::error::ApiError> {
             std::future::pending().await
         }
     }

@@ -1,12 +1,19 @@
-//! The informer: a store that follows a server, and whoever wants to know told.
+//! The informer: a store that follows a server, with handlers and streams of its changes.
 
 mod builder;
-mod events;
+mod event;
+mod watch_loop;
+pub(crate) mod processor;
+pub(crate) mod listener;
+mod coalescing_queue;
 mod handler;
+mod events;
+mod until;
+mod status;
+#[cfg(feature = "runtime")]
+mod kube_runtime_events;
 #[cfg(feature = "metrics")]
 pub(crate) mod measured;
-mod part;
-mod status;
 #[cfg(test)]
 pub(crate) mod script;
 #[cfg(test)]
@@ -14,16 +21,25 @@ mod tests;
 
 pub(crate) use builder::Selection;
 pub use builder::{Builder, UnchangedOnRelist};
+pub use coalescing_queue::{Overflow, UNMERGED_EVENTS_MAX};
+pub use event::{Cause, Event};
 pub use events::Events;
-pub use handler::{Filtering, Handler, HandlerOptions, Registration};
-pub use status::{Status, Watched};
+pub use handler::{FilteringHandler, Handler, HandlerOptions, Registration};
+pub use processor::Stopped;
+pub use status::{Status, WatchStatus};
+pub use until::until;
 
 use crate::{
-    Counts, Index, InformerError, Object, OrderedQueue, Phase, Reflector, ReflectorOptions, Stopped, Store,
-    error::Class, listener::Hearing, processor::Processor, source::Source, stats::Stats,
+    error::{Class, InformerError, Phase},
+    object::Object,
+    reflector::{DeltaFifo, Reflector, ReflectorOptions},
+    source::Source,
+    stats::{Counts, Stats},
+    store::{Index, Store},
 };
+use listener::SyncState;
 use parking_lot::Mutex;
-use part::Part;
+use processor::Processor;
 use status::StatusBoard;
 use std::{
     fmt,
@@ -34,21 +50,24 @@ use std::{
 };
 use tokio::{sync::watch, task::JoinHandle};
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
+use watch_loop::WatchLoop;
 
-/// Keeps a local copy of what a server has, and tells handlers and subscribers what changed. Cloning shares it.
+/// Keeps a local copy of the objects of a server and notifies handlers and streams of changes. Clones share it.
 ///
-/// # What is promised
-/// - The store becomes equal to what the server has, however often connections break and servers restart.
-/// - Of one object, the store and every listener see states in the order in which they were, and may miss some.
-/// - Whoever is told of a change finds it, or something later, in the store and in all indexes.
-/// - A listener that comes late is told of everything that is there, and then of every change: none twice, none left out.
-/// - A slow listener delays nobody else, and takes memory for at most [`VERBATIM_MAX`](crate::VERBATIM_MAX) events and
-///   one for each object.
+/// # Guarantees
+/// - The store becomes equal to the server's state, however often connections break and servers restart.
+/// - The store and every listener see the states of one object in order. They may miss some.
+/// - A handler that receives an event finds this state of the object, or a later one, in the store and in every
+///   index.
+/// - A handler added late first receives every existing object and then every change, without gaps or duplicates.
+/// - A slow listener delays no other listener. Its queue holds at most
+///   [`UNMERGED_EVENTS_MAX`](crate::informer::UNMERGED_EVENTS_MAX) events plus one event per object.
 ///
-/// # What is not
+/// # Not guaranteed
 /// - There is no order between different objects.
-/// - An object that was deleted and made again may be told as one update, with different uids.
-/// - If a deletion was missed, the last state is not known: [`Event::Deleted`](crate::Event::Deleted) says so.
+/// - An object that was deleted and created again may appear as one update with two uids.
+/// - If a deletion was missed, the final state is unknown: [`Event::Deleted`](crate::informer::Event::Deleted) says
+///   so.
 pub struct Informer<O: Object> {
     shared: Arc<Shared<O>>,
 }
@@ -59,18 +78,18 @@ type OnError = Arc<dyn Fn(&InformerError) + Send + Sync>;
 pub(crate) struct Shared<O: Object> {
     store: Store<O>,
     processor: Processor<O>,
-    /// What is watched on its own: a namespace, if there are several.
+    /// What is watched separately: each configured namespace, or the whole cluster.
     scopes: Vec<Scope<O>>,
-    /// As `v1`; empty if that is not known.
+    /// The API version, such as `v1`; empty if unknown.
     api_version: String,
     reflector: ReflectorOptions,
-    random: Option<fn() -> crate::Random>,
+    random: Option<fn() -> crate::backoff::Random>,
     transform: Option<Transform<O>>,
     verifies_states: bool,
     on_error: Option<OnError>,
     status: StatusBoard,
     stats: Stats,
-    heard: Mutex<Vec<String>>,
+    versions: Mutex<Vec<String>>,
     handlers: TaskTracker,
 }
 
@@ -96,12 +115,12 @@ impl<O: Object> fmt::Debug for Informer<O> {
 }
 
 impl<O: Object> Informer<O> {
-    /// What the informer knows.
+    /// The store.
     pub fn store(&self) -> Store<O> {
         self.shared.store.clone()
     }
 
-    /// An index of the store; see [`Store::index`].
+    /// Adds an index to the store; see [`Store::index`].
     pub fn index<V, I>(&self, values: impl Fn(&O) -> I + Send + Sync + 'static) -> Index<O, V>
     where
         V: Clone + Eq + Hash + Send + Sync + 'static,
@@ -110,20 +129,20 @@ impl<O: Object> Informer<O> {
         self.shared.store.index(values)
     }
 
-    /// What happens, as a stream: at first everything that is there. If the informer is stopped it ends at once.
+    /// A stream of events. It starts with the existing objects, as `Added`. It ends when the informer stops.
     pub fn subscribe(&self) -> Events<O> {
         self.subscribe_with(HandlerOptions::default())
     }
 
-    /// The same, told as one wishes.
+    /// A stream of events, with options.
     pub fn subscribe_with(&self, options: HandlerOptions) -> Events<O> {
-        let listener = self.shared.processor.listen(options.resync, options.overflow);
-        let listener = listener.unwrap_or_else(|Stopped| crate::listener::Listener::closed());
+        let listener = self.shared.processor.add_listener(options.resync, options.overflow);
+        let listener = listener.unwrap_or_else(|Stopped| crate::informer::listener::Listener::closed());
         Events { shared: Arc::downgrade(&self.shared), listener }
     }
 
-    /// Calls a handler for everything that happens, at first for everything that is there. Has to be called inside a Tokio
-    /// runtime, on which the handler runs in a task of its own.
+    /// Adds a handler. It first receives every existing object. Must be called inside a Tokio runtime, on which the
+    /// handler runs in its own task.
     pub fn add_handler(
         &self,
         handler: impl Handler<O>,
@@ -132,27 +151,27 @@ impl<O: Object> Informer<O> {
         handler::register(&self.shared, handler, options)
     }
 
-    /// Runs the informer in a task of its own until the token is cancelled. Has to be called inside a Tokio runtime.
+    /// Runs the informer in a task of its own until the token is cancelled. Must be called inside a Tokio runtime.
     pub fn start(&self, stop: CancellationToken) -> JoinHandle<()> {
         let informer = self.clone();
         tokio::spawn(async move { informer.run(stop).await })
     }
 
-    /// Runs the informer until the token is cancelled and all handlers have returned. It runs once: after that, or while
-    /// it runs, this returns at once.
+    /// Runs the informer until the token is cancelled and all handlers have returned. An informer runs once: a second
+    /// call returns at once.
     pub async fn run(&self, stop: CancellationToken) {
         if !self.shared.processor.start() {
-            tracing::warn!("an informer is started twice; the second time nothing is done");
+            tracing::warn!("an informer was started twice; the second call has no effect");
             return;
         }
         let stopping = Stopping(Arc::clone(&self.shared));
-        let parts = (0..self.shared.scopes.len()).map(|number| self.part(number).run());
-        stop.run_until_cancelled(futures::future::join_all(parts)).await;
+        let watch_loops = (0..self.shared.scopes.len()).map(|number| self.watch_loop(number).run());
+        stop.run_until_cancelled(futures::future::join_all(watch_loops)).await;
         drop(stopping);
         self.shared.handlers.wait().await;
     }
 
-    fn part(&self, number: usize) -> Part<O> {
+    fn watch_loop(&self, number: usize) -> WatchLoop<O> {
         let Scope { namespace, source } = &self.shared.scopes[number];
         let watch_list = self.shared.reflector.watch_list && source.watch_list();
         let options = ReflectorOptions { watch_list, ..self.shared.reflector.clone() };
@@ -160,13 +179,13 @@ impl<O: Object> Informer<O> {
             Some(random) => Reflector::with_random(options, random),
             None => Reflector::new(options),
         };
-        Part {
+        WatchLoop {
             shared: Arc::clone(&self.shared),
             number,
             namespace: namespace.clone(),
             source: Arc::clone(source),
             reflector,
-            queue: OrderedQueue::default(),
+            queue: DeltaFifo::default(),
             collected: Default::default(),
             is_synced: false,
             resync: None,
@@ -175,49 +194,48 @@ impl<O: Object> Informer<O> {
         }
     }
 
-    /// Waits until the state there was at the start is in the store, and every listener that was there was handed it.
+    /// Waits until the first list is in the store and every listener that was added before has received it.
     pub async fn synced(&self) -> Result<(), Stopped> {
-        handler::heard(self.shared.processor.synced()).await
+        handler::wait_until_synced(self.shared.processor.synced()).await
     }
 
-    /// Whether it is. Once it is, it stays so.
+    /// Whether [`Informer::synced`] would return at once.
     pub fn has_synced(&self) -> bool {
-        *self.shared.processor.synced().borrow() == Hearing::Synced
+        *self.shared.processor.synced().borrow() == SyncState::Synced
     }
 
-    /// Whether it was stopped.
+    /// Whether the informer was stopped.
     pub fn is_stopped(&self) -> bool {
         self.shared.processor.is_stopped()
     }
 
-    /// How it fares, and what went wrong last.
+    /// The current status, with the last error.
     pub fn status(&self) -> watch::Receiver<Status> {
         self.shared.status.subscribe()
     }
 
-    /// How each of its watches fares: one for each namespace that is watched on its own, or one for all. Whenever there
-    /// is something new, [`Informer::status`] is told.
-    pub fn watched(&self) -> Vec<Watched> {
-        self.shared.status.parts()
+    /// The status of each watch: one per configured namespace, or one for all. [`Informer::status`] changes whenever
+    /// one of them does.
+    pub fn watch_statuses(&self) -> Vec<WatchStatus> {
+        self.shared.status.scopes()
     }
 
-    /// The newest version heard of, for each namespace that is watched on its own; empty before there is one. The store
-    /// may not show all of that yet.
+    /// The newest version received, for each watch; empty before the first list. The store may still be behind it.
     pub fn last_sync_versions(&self) -> Vec<String> {
-        self.shared.heard.lock().clone()
+        self.shared.versions.lock().clone()
     }
 
-    /// What it has done so far.
+    /// The counters.
     pub fn counts(&self) -> Counts {
         self.shared.stats.counts()
     }
 
-    /// How often listeners are told of all objects once more, unless they ask for something else; never if zero.
+    /// The resync period for listeners that do not set their own; zero if resyncs are disabled.
     pub fn resync_period(&self) -> Duration {
         self.shared.processor.resync_period()
     }
 
-    /// Whether the two are one.
+    /// Whether both are clones of one informer.
     pub fn is_same(&self, other: &Informer<O>) -> bool {
         Arc::ptr_eq(&self.shared, &other.shared)
     }
@@ -228,7 +246,7 @@ impl<O: Object> Informer<O> {
     }
 }
 
-/// Whatever ends an informer, even a panic, everybody gets to know.
+/// Stops everything when the informer ends, even by a panic.
 struct Stopping<O: Object>(Arc<Shared<O>>);
 
 impl<O: Object> Drop for Stopping<O> {
@@ -240,20 +258,20 @@ impl<O: Object> Drop for Stopping<O> {
 }
 
 impl<O: Object> Shared<O> {
-    fn heard_up_to(&self, part: usize, version: &str) {
-        let heard = &mut self.heard.lock()[part];
-        if heard != version {
-            version.clone_into(heard);
+    fn observed_version(&self, scope: usize, version: &str) {
+        let last = &mut self.versions.lock()[scope];
+        if last != version {
+            version.clone_into(last);
         }
     }
 
-    /// Something went wrong: whoever wants to know is told, and if nobody does it is logged.
+    /// Reports an error to the error handler, or logs it if there is none.
     fn report(&self, error: &Arc<InformerError>) {
         self.stats.failed(error);
         match &self.on_error {
             Some(on_error) => {
                 if catch_unwind(AssertUnwindSafe(|| on_error(error))).is_err() {
-                    tracing::error!("what was to be told of an error panicked");
+                    tracing::error!("the error handler of an informer panicked");
                 }
             }
             None => log(error),

@@ -1,9 +1,10 @@
-//! A source that answers from a script, and a world in which an informer lives on it: in virtual time, without chance.
+//! A source that answers from a script, and an informer of it, in virtual time and without randomness.
 
 use crate::{
-    ApiError, Builder, Change, Class, Event, HandlerOptions, Informer, ListPage, ListWatch, Page, Unreadable,
-    WatchEvent, WatchFrom, WatchStream,
-    testing::{Thing, config_map, name, told},
+    error::{ApiError, Class},
+    informer::{Builder, Event, HandlerOptions, Informer},
+    source::{Change, ListPage, ListWatch, Page, Unreadable, WatchEvent, WatchFrom, WatchStream},
+    testing::{Thing, config_map, describe, name},
 };
 use futures::{StreamExt, stream};
 use parking_lot::Mutex;
@@ -11,16 +12,16 @@ use std::{collections::VecDeque, sync::Arc, time::Duration};
 use tokio::time::{Instant, sleep};
 use tokio_util::sync::CancellationToken;
 
-/// Answers in the order in which they are given; after the last one nothing is answered any more. Each is one of
-/// - `10 a@1 b@2 >next`: a list at version 10, and the token of the next page;
-/// - `watch: +a@1; ~a@2; -a@3; ^20; ^^21; ?b@4; %; !429; 5s; end`: a watch that says that something was added, changed,
-///   deleted, a bookmark, the end of the first state, something unreadable, something foreign, an error, nothing for a while,
-///   and that it is over;
+/// Answers in the given order. Requests after the last answer stay pending. An answer is one of
+/// - `10 a@1 b@2 >next`: a list at version 10, with the continue token of the next page;
+/// - `watch: +a@1; ~a@2; -a@3; ^20; ^^21; ?b@4; %; !429; 5s; end`: a watch with an ADDED, a MODIFIED and a DELETED
+///   event, a bookmark, the bookmark that ends the initial events, an unreadable object, an object of another kind,
+///   an error, a pause, and the end of the stream;
 /// - `!429`, `!expired` and so on: an error;
 /// - `slow !429`: an error after five seconds.
 pub(crate) struct Script {
     answers: Mutex<VecDeque<&'static str>>,
-    /// What was asked, and when.
+    /// The requests, with their times.
     requests: Mutex<Vec<(Instant, String)>>,
     has_watch_list: bool,
 }
@@ -62,7 +63,7 @@ fn page(text: &str) -> Result<Page<Thing>, ApiError> {
     Ok(page)
 }
 
-/// As `a@1`, or `+a@1` and `-a@1` of what was added or deleted.
+/// As `a@1`, or `+a@1` and `-a@1` for an added or deleted object.
 fn unreadable(text: &str) -> Unreadable {
     let change = match text.as_bytes() {
         [b'+', ..] => Change::Added,
@@ -73,7 +74,7 @@ fn unreadable(text: &str) -> Unreadable {
     let version = object.metadata.resource_version.clone().unwrap();
     Unreadable {
         change: Some(change),
-        key: Some(crate::Object::key(&*object)),
+        key: Some(crate::object::Object::key(&*object)),
         version,
         message: "unreadable".to_owned(),
     }
@@ -98,7 +99,7 @@ fn watch(text: &'static str) -> WatchStream<Thing> {
                 None => bookmark(text, false),
             },
             ("?", text) => WatchEvent::Unreadable(unreadable(text)),
-            ("%", _) => WatchEvent::Foreign("a Table".to_owned()),
+            ("%", _) => WatchEvent::UnexpectedKind("a Table".to_owned()),
             ("!", text) => return Some(Err(error(text))),
             _ => panic!("no such event: {word}"),
         }))
@@ -137,7 +138,7 @@ impl ListWatch<Thing> for Arc<Script> {
             request += &format!(" limit={}", asked.limit);
         }
         let answer = self.answer(request).await;
-        assert!(!answer.starts_with("watch:"), "a list was asked for, and the script has {answer}");
+        assert!(!answer.starts_with("watch:"), "a list was requested, but the script has {answer}");
         answer.strip_prefix('!').map_or_else(|| page(answer), |text| Err(error(text)))
     }
 
@@ -151,7 +152,7 @@ impl ListWatch<Thing> for Arc<Script> {
         let answer = self.answer(request).await;
         match answer.strip_prefix('!') {
             Some(text) => Err(error(text)),
-            None => Ok(watch(answer.strip_prefix("watch:").expect("a watch was asked for"))),
+            None => Ok(watch(answer.strip_prefix("watch:").expect("a watch was requested"))),
         }
     }
 
@@ -160,34 +161,34 @@ impl ListWatch<Thing> for Arc<Script> {
     }
 }
 
-/// An informer that lives on a script, and what came of it.
-pub(crate) struct World {
+/// An informer with a scripted source, and what was recorded of it.
+pub(crate) struct Scripted {
     pub(crate) informer: Informer<Thing>,
     script: Arc<Script>,
     started: Instant,
-    heard: Arc<Mutex<Vec<Event<Thing>>>>,
+    events: Arc<Mutex<Vec<Event<Thing>>>>,
     errors: Arc<Mutex<Vec<String>>>,
     pub(crate) stop: CancellationToken,
 }
 
-/// Lists only, unless the first answer is a watch.
-pub(crate) fn world(answers: &[&'static str]) -> World {
-    world_with(answers, |builder| builder)
+/// The source lists, unless the first answer is a watch.
+pub(crate) fn scripted(answers: &[&'static str]) -> Scripted {
+    scripted_with(answers, |builder| builder)
 }
 
-pub(crate) fn world_with(
+pub(crate) fn scripted_with(
     answers: &[&'static str],
     how: impl FnOnce(Builder<Thing>) -> Builder<Thing>,
-) -> World {
+) -> Scripted {
     let has_watch_list = answers.first().is_some_and(|first| first.starts_with("watch:"));
-    world_of(answers, has_watch_list, how)
+    scripted_of(answers, has_watch_list, how)
 }
 
-pub(crate) fn world_of(
+pub(crate) fn scripted_of(
     answers: &[&'static str],
     has_watch_list: bool,
     how: impl FnOnce(Builder<Thing>) -> Builder<Thing>,
-) -> World {
+) -> Scripted {
     let script = Arc::new(Script {
         answers: Mutex::new(answers.iter().copied().collect()),
         requests: Mutex::default(),
@@ -200,36 +201,36 @@ pub(crate) fn world_of(
             move |error| errors.lock().push(error.to_string())
         });
     let informer = how(builder).build();
-    let heard = Arc::new(Mutex::new(Vec::new()));
-    World { informer, script, started: Instant::now(), heard, errors, stop: CancellationToken::new() }
+    let events = Arc::new(Mutex::new(Vec::new()));
+    Scripted { informer, script, started: Instant::now(), events, errors, stop: CancellationToken::new() }
 }
 
-impl World {
-    /// Where the informer's objects come from.
+impl Scripted {
+    /// The scripted source.
     pub(crate) fn source(&self) -> Arc<Script> {
         Arc::clone(&self.script)
     }
 
-    /// What happens to one handler that is there from the start.
-    pub(crate) fn listening(self) -> Self {
-        let heard = Arc::clone(&self.heard);
-        let handler = move |event: Event<Thing>| heard.lock().push(event);
+    /// Adds a handler that records events.
+    pub(crate) fn with_handler(self) -> Self {
+        let events = Arc::clone(&self.events);
+        let handler = move |event: Event<Thing>| events.lock().push(event);
         self.informer.add_handler(handler, HandlerOptions::default()).unwrap();
         self
     }
 
-    /// Lets the world go on for a while.
-    pub(crate) async fn runs(self, seconds: u64) -> Self {
+    /// Starts the informer and lets this time pass.
+    pub(crate) async fn run_for(self, seconds: u64) -> Self {
         self.informer.start(self.stop.clone());
-        self.goes_on(seconds).await
+        self.advance(seconds).await
     }
 
-    pub(crate) async fn goes_on(self, seconds: u64) -> Self {
+    pub(crate) async fn advance(self, seconds: u64) -> Self {
         sleep(Duration::from_secs(seconds)).await;
         self
     }
 
-    /// What was asked, separated by commas, with the seconds since the start if those are not the same as before.
+    /// The requests, separated by commas, each with its time if that differs from the one before.
     pub(crate) fn requests(&self) -> String {
         let mut last = 0.0;
         let mut texts = Vec::new();
@@ -241,20 +242,20 @@ impl World {
         texts.join(", ")
     }
 
-    /// What the handler was told since this was last asked.
-    pub(crate) fn told(&self) -> String {
-        told(&std::mem::take(&mut *self.heard.lock()))
+    /// The events that the handler received since the last call.
+    pub(crate) fn delivered(&self) -> String {
+        describe(&std::mem::take(&mut *self.events.lock()))
     }
 
-    pub(crate) fn heard(&self) -> Vec<Event<Thing>> {
-        std::mem::take(&mut *self.heard.lock())
+    pub(crate) fn events(&self) -> Vec<Event<Thing>> {
+        std::mem::take(&mut *self.events.lock())
     }
 
     pub(crate) fn errors(&self) -> String {
         std::mem::take(&mut *self.errors.lock()).join(", ")
     }
 
-    /// What is in the store.
+    /// The objects in the store.
     pub(crate) fn store(&self) -> String {
         let mut names: Vec<_> = self.informer.store().all().iter().map(|object| name(object)).collect();
         names.sort();

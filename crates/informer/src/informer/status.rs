@@ -1,32 +1,32 @@
-//! How an informer fares.
+//! The status of an informer and of its watches.
 
-use crate::InformerError;
+use crate::error::InformerError;
 use parking_lot::Mutex;
 use std::sync::Arc;
 use tokio::{sync::watch, time::Instant};
 
-/// How an informer fares.
+/// The status of an informer.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub enum Status {
-    /// It was not started, or has not asked for anything yet.
+    /// It has not sent a request yet.
     Starting,
-    /// It fetches the state there is.
+    /// It fetches the first list, or lists again.
     Listing,
-    /// It knows the state, and watches what happens from this version on.
+    /// The list is complete and a watch is open.
     Synced {
-        /// From where on.
+        /// The version at which the watch started.
         version: String,
     },
-    /// Something went wrong; it waits and tries again.
+    /// A request failed; it waits and tries again.
     Retrying {
-        /// What went wrong.
+        /// The failure.
         error: Arc<InformerError>,
-        /// When it tries again.
+        /// The time of the next attempt.
         at: Instant,
-        /// How many failures there were in a row.
+        /// How many consecutive failures there were.
         attempt: u32,
-        /// Since when it fails.
+        /// The time of the first of those failures.
         since: Instant,
     },
     /// It has stopped.
@@ -34,7 +34,7 @@ pub enum Status {
 }
 
 impl Status {
-    /// What of several parts speaks for all: the worst.
+    /// The status of an informer is that of its watch with the highest weight.
     fn weight(&self) -> u8 {
         match self {
             Status::Synced { .. } => 0,
@@ -46,51 +46,51 @@ impl Status {
     }
 }
 
-/// How one of the watches of an informer fares: that of a namespace, or the only one.
+/// The status of one watch: that of a configured namespace, or the only one.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
-pub struct Watched {
-    /// The namespace, if several are watched, each on its own, or only one is.
+pub struct WatchStatus {
+    /// The namespace; absent if all are watched together.
     pub namespace: Option<String>,
-    /// How it fares.
+    /// The status.
     pub status: Status,
-    /// How many whole states there were, listed or sent by a watch.
+    /// How many complete lists there were, whether by request or streamed.
     pub states: u64,
-    /// The version of the last of them; empty before there is one.
+    /// The version of the last list; empty before the first.
     pub state_version: String,
-    /// The newest version heard of before that; empty if it was the first.
+    /// The newest version received before the last list; empty if it was the first.
     pub before_state: String,
-    /// How often it went on from where it was, without a new state.
+    /// How often the watch was resumed without a list.
     pub resumes: u64,
-    /// Whether the watch that follows a state is still to come.
-    is_state_new: bool,
+    /// Whether the watch that follows a list is not open yet.
+    is_list_new: bool,
 }
 
-impl Watched {
+impl WatchStatus {
     fn new(namespace: Option<String>) -> Self {
-        Watched {
+        WatchStatus {
             namespace,
             status: Status::Starting,
             states: 0,
             state_version: String::new(),
             before_state: String::new(),
             resumes: 0,
-            is_state_new: false,
+            is_list_new: false,
         }
     }
 }
 
-/// The status of each part, and of all.
+/// The status of each scope, and of all.
 #[derive(Debug)]
 pub(crate) struct StatusBoard {
-    parts: Mutex<Vec<Watched>>,
+    scopes: Mutex<Vec<WatchStatus>>,
     all: watch::Sender<Status>,
 }
 
 impl StatusBoard {
     pub(crate) fn new(namespaces: impl IntoIterator<Item = Option<String>>) -> Self {
         StatusBoard {
-            parts: Mutex::new(namespaces.into_iter().map(Watched::new).collect()),
+            scopes: Mutex::new(namespaces.into_iter().map(WatchStatus::new).collect()),
             all: watch::Sender::new(Status::Starting),
         }
     }
@@ -99,40 +99,40 @@ impl StatusBoard {
         self.all.subscribe()
     }
 
-    pub(crate) fn parts(&self) -> Vec<Watched> {
-        self.parts.lock().clone()
+    pub(crate) fn scopes(&self) -> Vec<WatchStatus> {
+        self.scopes.lock().clone()
     }
 
-    pub(crate) fn of(&self, part: usize) -> Status {
-        self.parts.lock()[part].status.clone()
+    pub(crate) fn of(&self, scope: usize) -> Status {
+        self.scopes.lock()[scope].status.clone()
     }
 
-    pub(crate) fn set(&self, part: usize, status: Status) {
-        let mut parts = self.parts.lock();
-        let own = &mut parts[part];
-        if matches!(status, Status::Synced { .. }) && !std::mem::take(&mut own.is_state_new) {
+    pub(crate) fn set(&self, scope: usize, status: Status) {
+        let mut scopes = self.scopes.lock();
+        let own = &mut scopes[scope];
+        if matches!(status, Status::Synced { .. }) && !std::mem::take(&mut own.is_list_new) {
             own.resumes += 1;
         }
         own.status = status;
-        if let Some(worst) = parts.iter().map(|part| &part.status).max_by_key(|status| status.weight()) {
+        if let Some(worst) = scopes.iter().map(|scope| &scope.status).max_by_key(|status| status.weight()) {
             self.all.send_replace(worst.clone());
         }
     }
 
-    /// There is a whole state of a part; before it, everything up to another version was known.
-    pub(crate) fn state_known(&self, part: usize, version: &str, before: &str) {
-        let mut parts = self.parts.lock();
-        let own = &mut parts[part];
+    /// Records a complete list of a scope, and the newest version received before it.
+    pub(crate) fn list_complete(&self, scope: usize, version: &str, before: &str) {
+        let mut scopes = self.scopes.lock();
+        let own = &mut scopes[scope];
         own.states += 1;
-        own.is_state_new = true;
+        own.is_list_new = true;
         version.clone_into(&mut own.state_version);
         before.clone_into(&mut own.before_state);
-        // Whoever waits for news hears of the state before its events.
+        // Subscribers learn of the list before its events.
         self.all.send_modify(|_| {});
     }
 
     pub(crate) fn stop(&self) {
-        self.parts.lock().iter_mut().for_each(|part| part.status = Status::Stopped);
+        self.scopes.lock().iter_mut().for_each(|scope| scope.status = Status::Stopped);
         self.all.send_replace(Status::Stopped);
     }
 }

@@ -1,38 +1,38 @@
-//! Which metrics there are, and where each finds its numbers.
+//! The metrics, and where their values come from.
 
-use crate::{Histogram, informer::measured::Measures, workqueue::QueueCounts};
+use crate::{informer::measured::Measurements, stats::Histogram, workqueue::QueueCounts};
 use prometheus::{
     core::Desc,
     proto::{self, LabelPair, Metric, MetricFamily, MetricType},
 };
 use std::collections::HashMap;
 
-/// So many digits of a version fit into what Prometheus can hold exactly.
+/// How many digits of a version a floating-point number holds exactly.
 const VERSION_DIGITS: usize = 15;
 
 pub(super) type Label = (&'static str, String);
 
-/// One metric of everything of one kind.
+/// One metric of all sources of one type.
 pub(super) struct Family<M> {
     name: &'static str,
     help: &'static str,
     read: Read<M>,
 }
 
-/// How to read it.
+/// How to read the value of a metric.
 enum Read<M> {
     Counter(fn(&M) -> u64),
-    /// Not shown while there is none.
+    /// Not exported while there is no value.
     Gauge(fn(&M) -> Option<f64>),
-    /// How often, and how many seconds together.
+    /// A count, and a sum in seconds.
     Seconds(fn(&M) -> (u64, f64)),
     Histogram(fn(&M) -> &Histogram),
-    /// One counter for each value of more labels.
+    /// One counter per combination of additional labels.
     CounterBy(&'static [&'static str], ReadEach<M>),
     GaugeBy(&'static [&'static str], ReadEach<M>),
 }
 
-/// Values of more labels, and the number for them.
+/// The values of additional labels, each with its number.
 type ReadEach<M> = fn(&M) -> Vec<(Vec<String>, f64)>;
 
 const fn family<M>(name: &'static str, help: &'static str, read: Read<M>) -> Family<M> {
@@ -42,50 +42,46 @@ const fn family<M>(name: &'static str, help: &'static str, read: Read<M>) -> Fam
 pub(super) const QUEUE: [Family<QueueCounts>; 7] = [
     family(
         "workqueue_depth",
-        "How many items have to be done and were not handed out yet.",
+        "Items that were added and not handed out yet.",
         Read::Gauge(|queue| Some(queue.depth as f64)),
     ),
     family(
         "workqueue_adds_total",
-        "How often something was added that was not queued already.",
+        "Items added that were not in the queue.",
         Read::Counter(|queue| queue.adds),
     ),
     family(
         "workqueue_queue_duration_seconds",
-        "How long items waited until they were handed out.",
+        "Time that items waited in the queue.",
         Read::Histogram(|queue| &queue.queue_duration),
     ),
     family(
         "workqueue_work_duration_seconds",
-        "How long work on items took.",
+        "Time that items were processed.",
         Read::Histogram(|queue| &queue.work_duration),
     ),
     family(
         "workqueue_unfinished_work_seconds",
-        "How long work runs already that is not done, together.",
+        "Total time of items that are being processed.",
         Read::Gauge(|queue| Some(queue.unfinished_work_seconds)),
     ),
     family(
         "workqueue_longest_running_processor_seconds",
-        "How long the longest work runs that is not done.",
+        "Longest time of an item that is being processed.",
         Read::Gauge(|queue| Some(queue.longest_running_processor_seconds)),
     ),
-    family(
-        "workqueue_retries_total",
-        "How often something was to be done later.",
-        Read::Counter(|queue| queue.retries),
-    ),
+    family("workqueue_retries_total", "Items added with a delay.", Read::Counter(|queue| queue.retries)),
 ];
 
-pub(super) const INFORMER: [Family<Measures>; 17] = [
+pub(super) const INFORMER: [Family<Measurements>; 17] = [
     family(
         "informer_queued_items",
-        "How many things that were read wait to be applied.",
+        "Entries that were read and are not applied yet.",
         Read::Gauge(|informer| Some(informer.counts.queued as f64)),
     ),
     family(
         "informer_processing_latency_seconds",
-        "How long it took from when something was read until all listeners were handed it.",
+        "Time from reading an event until it was queued for all listeners.",
         Read::Histogram(|informer| &informer.counts.processing),
     ),
     family(
@@ -95,65 +91,53 @@ pub(super) const INFORMER: [Family<Measures>; 17] = [
     ),
     family(
         "informer_objects",
-        "How many objects are cached.",
+        "Objects in the store.",
         Read::Gauge(|informer| Some(informer.objects as f64)),
     ),
-    family(
-        "informer_lists_total",
-        "How many lists were fetched.",
-        Read::Counter(|informer| informer.counts.lists),
-    ),
+    family("informer_lists_total", "Lists fetched.", Read::Counter(|informer| informer.counts.lists)),
     family(
         "informer_list_duration_seconds",
-        "How long it took to fetch lists, all pages together.",
+        "Time to fetch lists, all pages included.",
         Read::Seconds(|informer| (informer.counts.lists, informer.counts.list_seconds)),
     ),
     family(
         "informer_states_total",
-        "How many whole states were fetched, as lists or as events.",
+        "Complete lists, requested or streamed.",
         Read::Counter(|informer| informer.counts.states),
     ),
     family(
         "informer_state_objects",
-        "How many objects the last whole state had.",
+        "Objects in the last complete list.",
         Read::Gauge(|informer| Some(informer.counts.last_list_objects as f64)),
     ),
     family(
         "informer_relists_total",
-        "How often a whole state was asked for anew, by what made that necessary.",
+        "Relists, by reason.",
         Read::CounterBy(&["cause"], |informer| {
             let relists = informer.counts.relists.iter();
             relists.map(|(cause, count)| (vec![(*cause).to_owned()], *count as f64)).collect()
         }),
     ),
-    family(
-        "informer_watches_total",
-        "How many watches were opened, or tried to.",
-        Read::Counter(|informer| informer.counts.watches),
-    ),
+    family("informer_watches_total", "Watches requested.", Read::Counter(|informer| informer.counts.watches)),
     family(
         "informer_watch_duration_seconds",
-        "How long watches lasted that have ended.",
+        "Duration of watches that have ended.",
         Read::Seconds(|informer| (informer.counts.watches_ended, informer.counts.watch_seconds)),
     ),
     family(
         "informer_events_total",
-        "How many events were heard, bookmarks included.",
+        "Watch events received, including bookmarks.",
         Read::Counter(|informer| informer.counts.events),
     ),
     family(
         "informer_seconds_since_last_event",
-        "How long ago the last event was, or the last bookmark.",
+        "Time since the last event or bookmark.",
         Read::Gauge(|informer| informer.counts.since_last_event.map(|since| since.as_secs_f64())),
     ),
-    family(
-        "informer_resyncs_total",
-        "How often objects were told once more.",
-        Read::Counter(|informer| informer.counts.resyncs),
-    ),
+    family("informer_resyncs_total", "Resyncs.", Read::Counter(|informer| informer.counts.resyncs)),
     family(
         "informer_errors_total",
-        "What went wrong how often, by what was being done and by kind of failure.",
+        "Errors, by phase and class.",
         Read::CounterBy(&["phase", "class"], |informer| {
             let errors = informer.counts.errors.iter();
             let error = |((phase, class), count): (&(&str, &str), &u64)| {
@@ -164,19 +148,19 @@ pub(super) const INFORMER: [Family<Measures>; 17] = [
     ),
     family(
         "informer_backoff_seconds",
-        "How long it waits because something went wrong; 0 while nothing is.",
+        "Wait after a failure; 0 while there is none.",
         Read::Gauge(|informer| Some(informer.backoff.as_secs_f64())),
     ),
     family(
         "informer_pending_events",
-        "How many events wait for a handler, which are numbered as they came.",
+        "Events that wait for a listener, by listener id.",
         Read::GaugeBy(&["handler"], |informer| {
             informer.pending.iter().map(|(id, count)| (vec![id.to_string()], *count as f64)).collect()
         }),
     ),
 ];
 
-/// As much of a version as Prometheus can hold exactly; 0 if it is not a number, or there is none.
+/// The last digits of a version; 0 if it is empty or not a number.
 fn last_digits(version: &str) -> f64 {
     let digits = version.len().checked_sub(VERSION_DIGITS).and_then(|start| version.get(start..));
     digits.unwrap_or(version).parse::<u64>().map_or(0.0, |digits| digits as f64)
@@ -241,7 +225,7 @@ fn each(
     values.into_iter().map(metric).collect()
 }
 
-/// By name, as Prometheus has them.
+/// The labels, sorted by name as Prometheus requires.
 fn pairs(labels: impl Iterator<Item = Label>) -> Vec<LabelPair> {
     let mut labels: Vec<_> = labels.collect();
     labels.sort_unstable();
@@ -296,8 +280,8 @@ mod tests {
     use super::*;
 
     #[test]
-    fn of_a_version_the_last_digits_are_shown() {
-        for (version, shown) in [
+    fn the_last_digits_of_a_version_are_exported() {
+        for (version, digits) in [
             ("", 0.0),
             ("7", 7.0),
             ("123456789012345", 123_456_789_012_345.0),
@@ -306,7 +290,7 @@ mod tests {
             ("not a number", 0.0),
             ("größer als alles", 0.0),
         ] {
-            assert_eq!(last_digits(version), shown, "{version}");
+            assert_eq!(last_digits(version), digits, "{version}");
         }
     }
 }

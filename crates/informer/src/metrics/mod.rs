@@ -1,10 +1,10 @@
-//! Shows to Prometheus what informers and work queues measure.
+//! Exports the measurements of informers and work queues to Prometheus.
 //!
-//! Kept true: nothing that is shown is kept alive by that, and its series are gone when it is dropped; no two things are
-//! shown with the same labels, so the second one under a name that is taken stays silent. Everything is asked for when
-//! Prometheus asks, so nothing is old and nothing has to be refreshed.
+//! Invariants: registering something here does not keep it alive, and its series disappear when it is dropped; no two
+//! sources have the same labels, so a second one under the same name is not exported. All values are read when
+//! Prometheus scrapes, so none is stale.
 //!
-//! Names and labels are those of client-go, with `informer_` before what client-go does not have.
+//! Names and labels are those of client-go. Metrics that client-go does not have start with `informer_`.
 //!
 //! ```
 //! use keepwatch_informer::{metrics::InformerMetrics, workqueue::WorkQueue};
@@ -25,9 +25,9 @@
 mod families;
 
 use crate::{
-    Informer, Object,
-    informer::measured::Measures,
-    measure::Measured,
+    informer::{Informer, measured::Measurements},
+    object::Object,
+    stats::histogram::MetricsSource,
     workqueue::{Item, QueueCounts, WorkQueue},
 };
 use families::{Family, INFORMER, Label, QUEUE};
@@ -41,7 +41,7 @@ use std::{
     sync::{Arc, Weak},
 };
 
-/// What informers and work queues measure, for a registry of Prometheus. Cloning shares it.
+/// A collector of the measurements of informers and work queues. Clones share it.
 #[derive(Clone)]
 pub struct InformerMetrics {
     shared: Arc<Shared>,
@@ -49,14 +49,14 @@ pub struct InformerMetrics {
 
 struct Shared {
     descs: Vec<Desc>,
-    informers: Mutex<Vec<Shown<Measures>>>,
-    queues: Mutex<Vec<Shown<QueueCounts>>>,
+    informers: Mutex<Vec<Registered<Measurements>>>,
+    queues: Mutex<Vec<Registered<QueueCounts>>>,
 }
 
-/// Something that is shown for as long as it is there.
-struct Shown<M> {
+/// A source that is exported until it is dropped.
+struct Registered<M> {
     labels: Vec<Label>,
-    source: Weak<dyn Measured<M>>,
+    source: Weak<dyn MetricsSource<M>>,
 }
 
 impl Default for InformerMetrics {
@@ -75,7 +75,7 @@ impl fmt::Debug for InformerMetrics {
 }
 
 impl InformerMetrics {
-    /// Nothing is shown yet.
+    /// A collector without sources.
     pub fn new() -> Self {
         let informer = INFORMER.iter().map(|family| family.desc(&["name", "group", "version", "resource"]));
         let queue = QUEUE.iter().map(|family| family.desc(&["name"]));
@@ -84,44 +84,50 @@ impl InformerMetrics {
         InformerMetrics { shared: Arc::new(shared) }
     }
 
-    /// Shows an informer under a name until it is dropped. Returns whether it is shown: it is not if the name is empty, or
-    /// another informer of the same resource has it.
+    /// Exports an informer under a name until it is dropped. Returns false if the name is empty, or is used by
+    /// another informer of the same resource.
     pub fn informer<O: Object>(&self, name: &str, informer: &Informer<O>) -> bool {
         let [group, version, resource] = informer.kind();
         let labels = [("name", name), ("group", group), ("version", version), ("resource", resource)];
         let labels = labels.map(|(name, value)| (name, value.to_owned())).to_vec();
-        !name.is_empty() && show(&self.shared.informers, labels, informer.measured())
+        !name.is_empty() && register(&self.shared.informers, labels, informer.measured())
     }
 
-    /// Shows a queue under its name until it is dropped. Returns whether it is shown: it is not if it has no name, or
-    /// another queue has the same.
+    /// Exports a queue under its name until it is dropped. Returns false if the queue has no name, or another queue
+    /// has the same name.
     pub fn queue<T: Item>(&self, queue: &WorkQueue<T>) -> bool {
         let name = queue.measures().map(|counts| counts.name);
-        name.is_some_and(|name| show(&self.shared.queues, vec![("name", name)], queue.measured()))
+        name.is_some_and(|name| register(&self.shared.queues, vec![("name", name)], queue.measured()))
     }
 }
 
-fn show<M>(all: &Mutex<Vec<Shown<M>>>, labels: Vec<Label>, source: Weak<dyn Measured<M>>) -> bool {
+fn register<M>(
+    all: &Mutex<Vec<Registered<M>>>,
+    labels: Vec<Label>,
+    source: Weak<dyn MetricsSource<M>>,
+) -> bool {
     let mut all = all.lock();
-    all.retain(|shown| shown.source.strong_count() > 0);
-    let is_free = all.iter().all(|shown| shown.labels != labels);
+    all.retain(|registered| registered.source.strong_count() > 0);
+    let is_free = all.iter().all(|registered| registered.labels != labels);
     if is_free {
-        all.push(Shown { labels, source });
+        all.push(Registered { labels, source });
     }
     is_free
 }
 
-/// What is still there is measured without a lock: whoever drops it meanwhile leaves that to us.
-fn measured<M>(all: &Mutex<Vec<Shown<M>>>) -> Vec<(Vec<Label>, M)> {
+/// Sources are measured without holding the lock, because the last reference may be dropped here.
+fn measured<M>(all: &Mutex<Vec<Registered<M>>>) -> Vec<(Vec<Label>, M)> {
     let there: Vec<_> = {
         let mut all = all.lock();
-        all.retain(|shown| shown.source.strong_count() > 0);
-        all.iter().filter_map(|shown| Some((shown.labels.clone(), shown.source.upgrade()?))).collect()
+        all.retain(|registered| registered.source.strong_count() > 0);
+        all.iter()
+            .filter_map(|registered| Some((registered.labels.clone(), registered.source.upgrade()?)))
+            .collect()
     };
     there.into_iter().filter_map(|(labels, source)| Some((labels, source.measures()?))).collect()
 }
 
-fn collect<M>(families: &[Family<M>], all: &Mutex<Vec<Shown<M>>>) -> Vec<MetricFamily> {
+fn collect<M>(families: &[Family<M>], all: &Mutex<Vec<Registered<M>>>) -> Vec<MetricFamily> {
     let measured = measured(all);
     families.iter().map(|family| family.collect(&measured)).collect()
 }

@@ -9,7 +9,7 @@ fn named(name: &str) -> WorkQueue<&'static str> {
     WorkQueue::builder().name(name).build()
 }
 
-/// Two items of which one waits for 20 ms, and is worked on for 3 ms; the other is worked on for 5 ms already.
+/// Two items: one waits for 20 ms and is processed for 3 ms, the other has been processed for 5 ms so far.
 async fn used(name: &str) -> (WorkQueue<&'static str>, crate::workqueue::Claim<&'static str>) {
     let queue = named(name);
     queue.add("a");
@@ -25,7 +25,7 @@ async fn used(name: &str) -> (WorkQueue<&'static str>, crate::workqueue::Claim<&
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_queue_is_shown_under_the_names_of_client_go() {
+async fn a_queue_is_exported_under_client_go_names() {
     let metrics = InformerMetrics::new();
     let (queue, _claim) = used("pods").await;
     assert!(metrics.queue(&queue));
@@ -47,12 +47,12 @@ async fn a_queue_is_shown_under_the_names_of_client_go() {
         r#"workqueue_unfinished_work_seconds{name="pods"} 0.005"#,
         r#"workqueue_longest_running_processor_seconds{name="pods"} 0.005"#,
     ] {
-        assert!(text.lines().any(|shown| shown == line), "{line} is not in\n{text}");
+        assert!(text.lines().any(|exported| exported == line), "{line} is not in\n{text}");
     }
 }
 
 #[tokio::test]
-async fn a_queue_that_is_dropped_is_not_shown_any_more() {
+async fn a_dropped_queue_is_not_exported() {
     let metrics = InformerMetrics::new();
     let (pods, nodes) = (named("pods"), named("nodes"));
     assert!(metrics.queue(&pods) && metrics.queue(&nodes));
@@ -64,7 +64,7 @@ async fn a_queue_that_is_dropped_is_not_shown_any_more() {
 }
 
 #[tokio::test]
-async fn a_queue_without_a_name_is_not_shown() {
+async fn a_queue_without_a_name_is_not_exported() {
     let metrics = InformerMetrics::new();
     let queue = WorkQueue::<&str>::new();
     assert!(!metrics.queue(&queue) && !metrics.queue(&named("")));
@@ -72,7 +72,7 @@ async fn a_queue_without_a_name_is_not_shown() {
 }
 
 #[tokio::test]
-async fn a_name_is_free_again_when_who_had_it_is_gone() {
+async fn a_name_can_be_reused_after_its_source_is_dropped() {
     let metrics = InformerMetrics::new();
     let (first, second) = (named("pods"), named("pods"));
     second.add("a");
@@ -84,7 +84,7 @@ async fn a_name_is_free_again_when_who_had_it_is_gone() {
 }
 
 #[tokio::test]
-async fn a_registry_takes_it_once_and_shows_what_comes_later() {
+async fn a_registry_exports_sources_that_are_added_later() {
     let (registry, metrics) = (Registry::new(), InformerMetrics::new());
     registry.register(Box::new(metrics.clone())).unwrap();
     assert!(registry.register(Box::new(metrics.clone())).is_err());

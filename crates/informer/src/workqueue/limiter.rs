@@ -1,21 +1,21 @@
-//! How long an item has to wait before it is tried again.
+//! How long an item waits before a retry.
 
 use std::{collections::HashMap, fmt, hash::Hash, time::Duration};
 use tokio::time::Instant;
 
 /// Decides how long items wait.
 pub trait RateLimiter<T>: Send {
-    /// How long this item is to wait now. Every call counts as a failure of it.
+    /// The wait of this item. Every call counts as a failure.
     fn when(&mut self, item: &T) -> Duration;
 
-    /// The item went well: its failures are forgotten.
+    /// Forgets the failures of an item.
     fn forget(&mut self, item: &T);
 
-    /// How often the item has failed.
+    /// How many failures an item has.
     fn num_requeues(&self, item: &T) -> u32;
 }
 
-/// A limiter as it is kept.
+/// A boxed limiter.
 pub type BoxLimiter<T> = Box<dyn RateLimiter<T>>;
 
 /// Doubles the wait with every failure of an item.
@@ -27,7 +27,7 @@ pub struct Exponential<T> {
 }
 
 impl<T> Exponential<T> {
-    /// From `base` up to `max`.
+    /// Waits double from `base` to `max`.
     pub fn new(base: Duration, max: Duration) -> Self {
         Exponential { base, max, failures: HashMap::new() }
     }
@@ -37,7 +37,7 @@ impl<T: Clone + Eq + Hash + Send> RateLimiter<T> for Exponential<T> {
     fn when(&mut self, item: &T) -> Duration {
         let failures = count(&mut self.failures, item);
         let factor = 2_u32.checked_pow(failures).unwrap_or(u32::MAX);
-        // A factor that is too large for a number is larger than any limit that makes sense.
+        // A larger factor would exceed any useful maximum.
         if failures >= u32::BITS { self.max } else { self.base.saturating_mul(factor).min(self.max) }
     }
 
@@ -50,7 +50,7 @@ impl<T: Clone + Eq + Hash + Send> RateLimiter<T> for Exponential<T> {
     }
 }
 
-/// How often an item has failed before; once more from now on.
+/// Increments the failures of an item and returns their previous number.
 fn count<T: Clone + Eq + Hash>(failures: &mut HashMap<T, u32>, item: &T) -> u32 {
     match failures.get_mut(item) {
         Some(failures) => {
@@ -65,18 +65,18 @@ fn count<T: Clone + Eq + Hash>(failures: &mut HashMap<T, u32>, item: &T) -> u32 
     }
 }
 
-/// So many a second for the whole queue, and some more at once if there were none before.
+/// A token bucket for the whole queue.
 #[derive(Debug)]
 pub struct Bucket {
     per_second: f64,
     burst: f64,
-    /// How many may go at `at`; less than none if some were promised already.
+    /// The tokens at time `at`; negative if some were promised in advance.
     tokens: f64,
     at: Instant,
 }
 
 impl Bucket {
-    /// `per_second` in the long run, `burst` at once.
+    /// `per_second` items in the long run, and up to `burst` at once.
     pub fn new(per_second: f64, burst: u32) -> Self {
         Bucket { per_second, burst: f64::from(burst), tokens: f64::from(burst), at: Instant::now() }
     }
@@ -101,7 +101,7 @@ impl<T> RateLimiter<T> for Bucket {
     }
 }
 
-/// Quickly at first, slowly after some failures.
+/// A short wait for the first failures, and a long one after that.
 #[derive(Debug)]
 pub struct FastSlow<T> {
     fast: Duration,
@@ -131,11 +131,11 @@ impl<T: Clone + Eq + Hash + Send> RateLimiter<T> for FastSlow<T> {
     }
 }
 
-/// As long as the strictest of several says.
+/// The longest wait of several limiters.
 pub struct MaxOf<T>(Vec<BoxLimiter<T>>);
 
 impl<T> MaxOf<T> {
-    /// Asks all of them.
+    /// Asks all of these limiters.
     pub fn new(limiters: Vec<BoxLimiter<T>>) -> Self {
         MaxOf(limiters)
     }
@@ -161,7 +161,7 @@ impl<T: Send> RateLimiter<T> for MaxOf<T> {
     }
 }
 
-/// As another limiter says, but never longer than this.
+/// The wait of another limiter, up to a maximum.
 pub struct MaxWait<T> {
     limiter: BoxLimiter<T>,
     max: Duration,
@@ -194,7 +194,7 @@ impl<T: Send> RateLimiter<T> for MaxWait<T> {
     }
 }
 
-/// What controllers usually want: 5 ms doubling up to 1,000 s for an item, and 10 a second with bursts of 100 for all.
+/// client-go's default: 5 ms doubling up to 1,000 s for an item, and 10 a second with bursts of 100 for the queue.
 pub fn controller_default<T: Clone + Eq + Hash + Send + 'static>() -> BoxLimiter<T> {
     let item = Exponential::new(Duration::from_millis(5), Duration::from_secs(1000));
     Box::new(MaxOf::new(vec![Box::new(item), Box::new(Bucket::new(10.0, 100))]))
@@ -217,7 +217,7 @@ mod tests {
 
     /// Case 56.
     #[test]
-    fn the_wait_doubles_up_to_its_limit_until_it_is_forgotten() {
+    fn the_wait_doubles_up_to_its_maximum_until_it_is_forgotten() {
         let mut limiter = Exponential::new(MS, 1000 * MS);
         assert_eq!(times(&mut limiter, "a", 5), [1, 2, 4, 8, 16]);
         assert_eq!((limiter.num_requeues(&"a"), limiter.num_requeues(&"b")), (5, 0));
@@ -242,7 +242,7 @@ mod tests {
     }
 
     #[test]
-    fn a_few_quick_attempts_come_before_the_slow_ones() {
+    fn fast_attempts_come_before_slow_ones() {
         let mut limiter = FastSlow::new(MS, 50 * MS, 2);
         assert_eq!(times(&mut limiter, "a", 4), [1, 1, 50, 50]);
         limiter.forget(&"a");
@@ -250,7 +250,7 @@ mod tests {
     }
 
     #[test]
-    fn the_strictest_of_several_decides_and_all_forget() {
+    fn the_longest_wait_of_several_limiters_applies_and_all_forget() {
         let limiters: Vec<BoxLimiter<&str>> =
             vec![Box::new(Exponential::new(MS, 1000 * MS)), Box::new(FastSlow::new(3 * MS, 5 * MS, 2))];
         let mut limiter = MaxWait::new(Box::new(MaxOf::new(limiters)), 12 * MS);

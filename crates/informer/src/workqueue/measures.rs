@@ -1,40 +1,40 @@
-//! What a queue with a name measures of itself.
+//! What a named queue measures.
 //!
-//! Kept true: an item that is asked for again before it was handed out counts once; an item counts as queued from when it
-//! was asked for, even if it is being worked on then, as in client-go.
+//! As in client-go, an item that is added again before it is handed out counts once, and its queue duration starts
+//! when it is added, even if it is being processed at that time.
 //!
-//! How long work runs already is found out when somebody asks, so no task has to look now and then.
+//! The duration of running work is computed on demand, so no task has to update it.
 
-use crate::Histogram;
+use crate::stats::Histogram;
 use std::time::Duration;
 
 /// Ten bounds from 10 ns, each ten times the one before; in seconds.
 const BOUNDS: [f64; 10] = [1e-8, 1e-7, 1e-6, 1e-5, 1e-4, 1e-3, 1e-2, 1e-1, 1.0, 10.0];
 
-/// What a queue has done so far, and does now.
+/// The counters of a queue.
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct QueueCounts {
     /// The name of the queue.
     pub name: String,
-    /// How many items have to be done and were not handed out yet, those included that are being worked on meanwhile.
+    /// How many items were added and not handed out yet, including those that are being processed meanwhile.
     pub depth: usize,
-    /// How often something was added that was not in the queue already.
+    /// How often an item was added that was not in the queue.
     pub adds: u64,
-    /// How often something was to be done later.
+    /// How often an item was added with a delay.
     pub retries: u64,
-    /// How long items waited from when they had to be done until they were handed out.
+    /// How long items waited in the queue.
     pub queue_duration: Histogram,
-    /// How long work on items took that is done.
+    /// How long items were processed.
     pub work_duration: Histogram,
-    /// How many seconds work runs already that is not done yet, together.
+    /// The total time of the items that are being processed, in seconds.
     pub unfinished_work_seconds: f64,
-    /// How many seconds the longest of it runs.
+    /// The longest time of an item that is being processed, in seconds.
     pub longest_running_processor_seconds: f64,
 }
 
-/// What a queue counts as it goes.
-pub(super) struct Measures {
+/// The counters that a queue updates.
+pub(super) struct Measurements {
     name: String,
     adds: u64,
     retries: u64,
@@ -42,10 +42,10 @@ pub(super) struct Measures {
     work_duration: Histogram,
 }
 
-impl Measures {
+impl Measurements {
     pub(super) fn new(name: String) -> Self {
         let (queue_duration, work_duration) = (Histogram::new(&BOUNDS), Histogram::new(&BOUNDS));
-        Measures { name, adds: 0, retries: 0, queue_duration, work_duration }
+        Measurements { name, adds: 0, retries: 0, queue_duration, work_duration }
     }
 
     pub(super) fn added(&mut self) {
@@ -64,7 +64,7 @@ impl Measures {
         self.work_duration.observe(took);
     }
 
-    /// Together with what is true just now: how many items have to be done, and for how long each is worked on.
+    /// All counters, together with the current depth and the durations of running work.
     pub(super) fn counts(&self, depth: usize, running: impl Iterator<Item = Duration>) -> QueueCounts {
         let (mut total, mut longest) = (Duration::ZERO, Duration::ZERO);
         for time in running {

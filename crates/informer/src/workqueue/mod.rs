@@ -1,10 +1,10 @@
-//! Work queues: what has to be done, each thing once, however often it is asked for.
+//! Work queues: an item that is added several times is processed once.
 //!
-//! Kept true: an item that is being worked on is not handed out; one that is added meanwhile is handed out again when
-//! that is done; an item that is added and not handed out yet is in the queue once. Nothing is lost when somebody who
-//! waits for an item, or works on one, is cancelled or panics.
+//! Invariants: an item that is being processed is not handed out; if it is added meanwhile, it is handed out again
+//! afterwards; an item that was added and not handed out is in the queue once. No item is lost when a caller that
+//! waits for an item, or processes one, is cancelled or panics.
 //!
-//! There is no task behind a queue: whoever waits for an item also waits for the next one that is due.
+//! A queue has no task of its own: a caller that waits for an item also waits for the next delayed one.
 //!
 //! ```
 //! use keepwatch_informer::workqueue::WorkQueue;
@@ -13,10 +13,10 @@
 //! let queue = WorkQueue::new();
 //! queue.add("apps/web");
 //! queue.add("apps/web");
-//! let claim = queue.get().await.expect("the queue goes on");
+//! let claim = queue.get().await.expect("the queue is not shut down");
 //! assert_eq!((*claim, queue.len()), ("apps/web", 0));
 //! queue.add("apps/web");
-//! assert_eq!(queue.len(), 0, "it is being worked on");
+//! assert_eq!(queue.len(), 0, "it is being processed");
 //! drop(claim);
 //! assert_eq!(queue.len(), 1);
 //! # });
@@ -32,8 +32,8 @@ pub use limiter::{
 pub use measures::QueueCounts;
 pub use order::{Aged, Fifo, Order};
 
-use crate::moment::after;
-use measures::Measures;
+use crate::deadline::after;
+use measures::Measurements;
 use parking_lot::Mutex;
 use std::{
     collections::{BTreeMap, HashMap},
@@ -48,61 +48,61 @@ use tokio::{
     time::{Instant, sleep_until},
 };
 
-/// What can be worked on.
+/// An item of a queue.
 pub trait Item: Clone + Eq + Hash + Send + 'static {}
 impl<T: Clone + Eq + Hash + Send + 'static> Item for T {}
 
-/// A queue of work. Cloning shares it.
+/// A queue of work. Clones share it.
 pub struct WorkQueue<T: Item> {
     shared: Arc<Shared<T>>,
 }
 
 struct Shared<T> {
     state: Mutex<State<T>>,
-    /// Told when there may be something for whoever waits for an item.
+    /// Notified when an item may be ready for a caller of [`WorkQueue::get`].
     changed: Notify,
-    /// Told when nothing is being worked on, or a queue need not wait for that any more.
+    /// Notified when no item is being processed, or when draining is cancelled.
     idle: Notify,
 }
 
 struct State<T> {
     order: Box<dyn Order<T>>,
-    /// What has to be done and was not handed out yet, even if it is being worked on.
-    dirty: HashMap<T, Wanted>,
-    /// What is being worked on, and since when.
+    /// The items to hand out, including those that are being processed.
+    dirty: HashMap<T, DirtyItem>,
+    /// The items that are being processed, and since when.
     processing: HashMap<T, Instant>,
     waiting: Waiting<T>,
     limiter: BoxLimiter<T>,
     adds_count_as_attempts: bool,
-    is_over: bool,
-    /// Whether somebody waits for what is being worked on.
+    is_shutting_down: bool,
+    /// Whether a caller waits in [`WorkQueue::drain`].
     is_draining: bool,
-    /// Only if the queue has a name.
-    measures: Option<Measures>,
+    /// Present if the queue has a name.
+    measures: Option<Measurements>,
 }
 
-/// How something that has to be done was asked for.
-struct Wanted {
+/// How an item was added.
+struct DirtyItem {
     priority: i32,
     since: Instant,
 }
 
-/// Items that are not due yet, each once.
+/// Items with a delay, each once.
 struct Waiting<T> {
     by_time: BTreeMap<(Instant, u64), T>,
-    places: HashMap<T, Place>,
+    items: HashMap<T, WaitingItem>,
     count: u64,
 }
 
-/// Where an item waits.
+/// The delay of an item.
 #[derive(Clone, Copy)]
-struct Place {
+struct WaitingItem {
     at: (Instant, u64),
-    /// Whether it failed, and is to be tried again.
+    /// Whether the item failed and is to be retried.
     is_retry: bool,
 }
 
-/// How a queue is to be.
+/// Configures a queue.
 pub struct Builder<T: Item> {
     order: Box<dyn Order<T>>,
     limiter: BoxLimiter<T>,
@@ -111,43 +111,43 @@ pub struct Builder<T: Item> {
 }
 
 impl<T: Item> Builder<T> {
-    /// Under this name the queue measures itself; see [`WorkQueue::measures`]. Without one, or an empty one, it does not.
+    /// The name under which the queue is measured; see [`WorkQueue::measures`]. Without a name it is not measured.
     pub fn name(mut self, name: impl Into<String>) -> Self {
         self.name = name.into();
         self
     }
 
-    /// In which order items are handed out; [`Fifo`] unless this is called.
+    /// The order in which items are handed out; [`Fifo`] by default.
     pub fn order(mut self, order: impl Order<T> + 'static) -> Self {
         self.order = Box::new(order);
         self
     }
 
-    /// How long items wait after a failure; [`controller_default`] unless this is called.
+    /// The rate limiter for failed items; [`controller_default`] by default.
     pub fn limiter(mut self, limiter: BoxLimiter<T>) -> Self {
         self.limiter = limiter;
         self
     }
 
-    /// Whether a failure counts of an item that waited for a retry and was added by somebody else before that was due.
-    /// It does, as in client-go, unless this is called with `false`: many events then cannot drive its wait to the limit.
+    /// Whether a failure still counts for an item that waits for a retry and is added before that is due. It does by
+    /// default, as in client-go. With `false`, many events cannot drive the wait of an item to the limit.
     pub fn adds_count_as_attempts(mut self, they_do: bool) -> Self {
         self.adds_count_as_attempts = they_do;
         self
     }
 
-    /// The queue.
+    /// Creates the queue.
     pub fn build(self) -> WorkQueue<T> {
         let state = State {
             order: self.order,
             dirty: HashMap::new(),
             processing: HashMap::new(),
-            waiting: Waiting { by_time: BTreeMap::new(), places: HashMap::new(), count: 0 },
+            waiting: Waiting { by_time: BTreeMap::new(), items: HashMap::new(), count: 0 },
             limiter: self.limiter,
             adds_count_as_attempts: self.adds_count_as_attempts,
-            is_over: false,
+            is_shutting_down: false,
             is_draining: false,
-            measures: (!self.name.is_empty()).then(|| Measures::new(self.name)),
+            measures: (!self.name.is_empty()).then(|| Measurements::new(self.name)),
         };
         let shared = Shared { state: Mutex::new(state), changed: Notify::new(), idle: Notify::new() };
         WorkQueue { shared: Arc::new(shared) }
@@ -155,12 +155,12 @@ impl<T: Item> Builder<T> {
 }
 
 impl<T: Item> WorkQueue<T> {
-    /// A queue as controllers usually want it.
+    /// A queue with the default order and limiter.
     pub fn new() -> Self {
         Self::builder().build()
     }
 
-    /// A queue with settings of its own.
+    /// Configures a queue.
     pub fn builder() -> Builder<T> {
         Builder {
             order: Box::new(Fifo::default()),
@@ -170,30 +170,30 @@ impl<T: Item> WorkQueue<T> {
         }
     }
 
-    /// Something has to be done. Ignored once the queue is shut down.
+    /// Adds an item. Ignored once the queue is shut down.
     pub fn add(&self, item: T) {
         self.add_with_priority(item, 0);
     }
 
-    /// The same, before or after other things if the queue's order looks at that.
+    /// Adds an item with a priority, which the order of the queue may ignore.
     pub fn add_with_priority(&self, item: T, priority: i32) {
         if self.shared.state.lock().add(item, priority, Instant::now) {
             self.shared.changed.notify_one();
         }
     }
 
-    /// Something has to be done in a while. If it waits already, the earlier time counts. What still waits when the queue
-    /// is shut down is lost.
+    /// Adds an item after a delay. If the item already waits, the earlier time counts. Items that still wait when the
+    /// queue is shut down are dropped.
     pub fn add_after(&self, item: T, delay: Duration) {
         self.wait(item, delay, false);
     }
 
     fn wait(&self, item: T, delay: Duration, is_retry: bool) {
         let mut state = self.shared.state.lock();
-        if state.is_over {
+        if state.is_shutting_down {
             return;
         }
-        state.measure(Measures::retried);
+        state.measure(Measurements::retried);
         if delay.is_zero() {
             drop(state);
             return self.add(item);
@@ -201,12 +201,12 @@ impl<T: Item> WorkQueue<T> {
         let is_earlier = state.waiting.push(item, after(Instant::now(), delay), is_retry);
         drop(state);
         if is_earlier {
-            // All of them: the one who would be woken may be cancelled before it is due.
+            // Every waiting caller is notified, because a single one could be cancelled before the item is due.
             self.shared.changed.notify_waiters();
         }
     }
 
-    /// Something went wrong and has to be tried again, when the limiter says so.
+    /// Adds an item after the wait that the rate limiter decides.
     pub fn add_rate_limited(&self, item: T) {
         let delay = {
             let mut state = self.shared.state.lock();
@@ -218,46 +218,48 @@ impl<T: Item> WorkQueue<T> {
         self.wait(item, delay, true);
     }
 
-    /// Something went well: the limiter forgets its failures.
+    /// Resets the failures of an item in the rate limiter.
     pub fn forget(&self, item: &T) {
         self.shared.state.lock().limiter.forget(item);
     }
 
-    /// How often something has failed, as far as the limiter knows.
+    /// How many failures the rate limiter counts for an item.
     pub fn num_requeues(&self, item: &T) -> u32 {
         self.shared.state.lock().limiter.num_requeues(item)
     }
 
-    /// How many items could be handed out now.
+    /// How many items are ready to be handed out.
     pub fn len(&self) -> usize {
         let mut state = self.shared.state.lock();
         state.add_due(Instant::now());
         state.order.len()
     }
 
-    /// Whether there are none.
+    /// Whether no item is ready.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// What the queue has done so far; nothing if it has no name. How long work runs already is as of now, so this can be
-    /// asked as often as one likes.
+    /// The counters; nothing if the queue has no name. The durations of running work are as of now.
     pub fn measures(&self) -> Option<QueueCounts> {
         self.shared.counts()
     }
 
-    /// The same for whoever does not keep the queue alive.
+    /// A source of the counters that does not keep the queue alive.
     #[cfg(feature = "metrics")]
-    pub(crate) fn measured(&self) -> std::sync::Weak<dyn crate::measure::Measured<QueueCounts>> {
+    pub(crate) fn measured(
+        &self,
+    ) -> std::sync::Weak<dyn crate::stats::histogram::MetricsSource<QueueCounts>> {
         Arc::downgrade(&self.shared) as _
     }
 
-    /// The next item, which nobody else has until the claim is dropped; nothing once the queue is shut down and empty.
+    /// The next item, which no other caller gets until the claim is dropped. `None` once the queue is shut down and
+    /// empty.
     pub async fn get(&self) -> Option<Claim<T>> {
         loop {
             let changed = self.shared.changed.notified();
             tokio::pin!(changed);
-            // From now on: what comes between the look and the wait counts.
+            // Registered before the check, so that a notification in between is not lost.
             changed.as_mut().enable();
             let next = {
                 let mut state = self.shared.state.lock();
@@ -266,7 +268,7 @@ impl<T: Item> WorkQueue<T> {
                 if let Some(item) = state.take(now) {
                     return Some(Claim { item, queue: self.clone() });
                 }
-                if state.is_over {
+                if state.is_shutting_down {
                     return None;
                 }
                 state.waiting.next()
@@ -283,20 +285,20 @@ impl<T: Item> WorkQueue<T> {
         }
     }
 
-    /// Takes nothing new. What is in the queue is still handed out.
+    /// Shuts the queue down: it accepts no more items and hands out those that it has.
     pub fn shut_down(&self) {
         let mut state = self.shared.state.lock();
-        state.is_over = true;
+        state.is_shutting_down = true;
         state.is_draining = false;
         self.shared.changed.notify_waiters();
         self.shared.idle.notify_waiters();
     }
 
-    /// Shuts the queue down and waits until nothing is being worked on, or until it is shut down without waiting.
+    /// Shuts the queue down and waits until no item is being processed, or until [`WorkQueue::shut_down`] is called.
     pub async fn drain(&self) {
         {
             let mut state = self.shared.state.lock();
-            state.is_over = true;
+            state.is_shutting_down = true;
             state.is_draining = true;
             self.shared.changed.notify_waiters();
         }
@@ -314,9 +316,9 @@ impl<T: Item> WorkQueue<T> {
         }
     }
 
-    /// Whether the queue takes nothing new.
+    /// Whether the queue was shut down.
     pub fn is_shutting_down(&self) -> bool {
-        self.shared.state.lock().is_over
+        self.shared.state.lock().is_shutting_down
     }
 
     fn done(&self, item: &T) {
@@ -351,7 +353,7 @@ impl<T: Item> fmt::Debug for WorkQueue<T> {
         f.debug_struct("WorkQueue")
             .field("len", &state.order.len())
             .field("processing", &state.processing.len())
-            .field("waiting", &state.waiting.places.len())
+            .field("waiting", &state.waiting.items.len())
             .finish_non_exhaustive()
     }
 }
@@ -367,36 +369,36 @@ impl<T: Item> Shared<T> {
 }
 
 #[cfg(feature = "metrics")]
-impl<T: Item> crate::measure::Measured<QueueCounts> for Shared<T> {
+impl<T: Item> crate::stats::histogram::MetricsSource<QueueCounts> for Shared<T> {
     fn measures(&self) -> Option<QueueCounts> {
         self.counts()
     }
 }
 
 impl<T: Item> State<T> {
-    /// Something has to be done. `since` is asked only if it had not to before. Returns whether there is more to hand out.
+    /// Adds an item. `since` is only called if the item is new. Returns whether there is more to hand out.
     fn add(&mut self, item: T, priority: i32, since: impl FnOnce() -> Instant) -> bool {
-        if self.is_over {
+        if self.is_shutting_down {
             return false;
         }
         let is_processed = self.processing.contains_key(&item);
-        if let Some(wanted) = self.dirty.get_mut(&item) {
-            wanted.priority = priority.max(wanted.priority);
+        if let Some(entry) = self.dirty.get_mut(&item) {
+            entry.priority = priority.max(entry.priority);
             if !is_processed {
                 self.order.touch(&item, priority);
             }
             return false;
         }
-        self.measure(Measures::added);
+        self.measure(Measurements::added);
         let since = since();
-        self.dirty.insert(item.clone(), Wanted { priority, since });
+        self.dirty.insert(item.clone(), DirtyItem { priority, since });
         if !is_processed {
             self.order.push(item, priority, since);
         }
         !is_processed
     }
 
-    /// What was due earlier has waited since then, even if nobody looked.
+    /// Moves due items to the queue. They count as queued since they were due.
     fn add_due(&mut self, now: Instant) {
         while let Some((item, due)) = self.waiting.pop_due(now) {
             self.add(item, 0, || due);
@@ -405,8 +407,8 @@ impl<T: Item> State<T> {
 
     fn take(&mut self, now: Instant) -> Option<T> {
         let item = self.order.pop()?;
-        if let Some(wanted) = self.dirty.remove(&item) {
-            self.measure(|measures| measures.taken(now.saturating_duration_since(wanted.since)));
+        if let Some(entry) = self.dirty.remove(&item) {
+            self.measure(|measures| measures.taken(now.saturating_duration_since(entry.since)));
         }
         self.processing.insert(item.clone(), now);
         Some(item)
@@ -417,12 +419,12 @@ impl<T: Item> State<T> {
         if let Some(since) = self.processing.remove(item) {
             self.measure(|measures| measures.done(since.elapsed()));
         }
-        let Some(wanted) = self.dirty.get(item) else { return false };
-        self.order.push(item.clone(), wanted.priority, Instant::now());
+        let Some(entry) = self.dirty.get(item) else { return false };
+        self.order.push(item.clone(), entry.priority, Instant::now());
         true
     }
 
-    fn measure(&mut self, what: impl FnOnce(&mut Measures)) {
+    fn measure(&mut self, what: impl FnOnce(&mut Measurements)) {
         if let Some(measures) = &mut self.measures {
             what(measures);
         }
@@ -430,40 +432,40 @@ impl<T: Item> State<T> {
 }
 
 impl<T: Item> Waiting<T> {
-    /// Returns whether it is due earlier than anything before.
+    /// Returns whether the item is due before all others.
     fn push(&mut self, item: T, due: Instant, is_retry: bool) -> bool {
-        if let Some(place) = self.places.get_mut(&item) {
-            place.is_retry |= is_retry;
-            if place.at.0 <= due {
+        if let Some(entry) = self.items.get_mut(&item) {
+            entry.is_retry |= is_retry;
+            if entry.at.0 <= due {
                 return false;
             }
-            self.by_time.remove(&place.at);
+            self.by_time.remove(&entry.at);
         }
         self.count += 1;
         let at = (due, self.count);
-        self.places.insert(item.clone(), Place { at, is_retry: is_retry || self.is_for_retry(&item) });
+        self.items.insert(item.clone(), WaitingItem { at, is_retry: is_retry || self.is_for_retry(&item) });
         self.by_time.insert(at, item);
         self.next() == Some(due)
     }
 
     fn is_for_retry(&self, item: &T) -> bool {
-        self.places.get(item).is_some_and(|place| place.is_retry)
+        self.items.get(item).is_some_and(|entry| entry.is_retry)
     }
 
     fn next(&self) -> Option<Instant> {
         self.by_time.first_key_value().map(|((due, _), _)| *due)
     }
 
-    /// What is due, and since when.
+    /// The next due item, and when it was due.
     fn pop_due(&mut self, now: Instant) -> Option<(T, Instant)> {
         let ((due, _), item) =
             self.by_time.first_entry().filter(|first| first.key().0 <= now)?.remove_entry();
-        self.places.remove(&item);
+        self.items.remove(&item);
         Some((item, due))
     }
 }
 
-/// An item that is being worked on, until this is dropped.
+/// An item that is being processed until this is dropped.
 pub struct Claim<T: Item> {
     item: T,
     queue: WorkQueue<T>,

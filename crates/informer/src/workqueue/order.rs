@@ -1,4 +1,4 @@
-//! In which order the items of a queue are handed out.
+//! The order in which items are handed out.
 
 use std::{
     collections::{BTreeMap, HashMap, VecDeque},
@@ -7,18 +7,18 @@ use std::{
 };
 use tokio::time::Instant;
 
-/// An order of items. An item is in it at most once.
+/// An order of items. It holds every item at most once.
 pub trait Order<T>: Send {
-    /// Puts an item in.
+    /// Adds an item.
     fn push(&mut self, item: T, priority: i32, now: Instant);
 
-    /// An item that is in was added once more.
+    /// An item that is already in the order was added again.
     fn touch(&mut self, item: &T, priority: i32);
 
-    /// Takes the next item out.
+    /// Removes and returns the next item.
     fn pop(&mut self) -> Option<T>;
 
-    /// How many items are in.
+    /// How many items there are.
     fn len(&self) -> usize;
 
     /// Whether there are none.
@@ -27,7 +27,7 @@ pub trait Order<T>: Send {
     }
 }
 
-/// First come, first served, whatever the priority.
+/// First in, first out. Priorities are ignored.
 #[derive(Debug)]
 pub struct Fifo<T>(VecDeque<T>);
 
@@ -53,10 +53,10 @@ impl<T: Send> Order<T> for Fifo<T> {
     }
 }
 
-/// Higher priorities first, but waiting counts: who has waited for one step longer is as good as one priority higher. So
-/// nobody waits for ever.
+/// Higher priorities first, with aging: an item that has waited one step longer equals one with a priority higher by
+/// one. So every item is handed out eventually.
 ///
-/// All grow older alike, so that the order of two items never changes and needs to be found only once.
+/// All items age at the same rate, so the order of two items never changes and is computed only once.
 #[derive(Debug)]
 pub struct Aged<T> {
     step: Duration,
@@ -66,11 +66,11 @@ pub struct Aged<T> {
     pushed: u64,
 }
 
-/// The moment at which an item of priority zero would have come to be as good, in nanoseconds; of equals the first.
+/// The time at which an item of priority zero would have the same rank, in nanoseconds; and a sequence number.
 type Rank = (i128, u64);
 
 impl<T: Clone + Eq + Hash> Aged<T> {
-    /// An order in which waiting for `step` makes up for one priority.
+    /// An order in which waiting for `step` equals one degree of priority.
     pub fn new(step: Duration) -> Self {
         Aged { step, began: Instant::now(), items: BTreeMap::new(), ranks: HashMap::new(), pushed: 0 }
     }
@@ -93,7 +93,7 @@ impl<T: Clone + Eq + Hash + Send> Order<T> for Aged<T> {
         self.insert(item, rank, priority);
     }
 
-    /// The higher priority counts, from when the item came first.
+    /// The higher priority counts, with the age of the item.
     fn touch(&mut self, item: &T, priority: i32) {
         let Some((rank, before)) = self.ranks.get(item).copied().filter(|(_, before)| *before < priority)
         else {
@@ -122,7 +122,7 @@ mod tests {
 
     const STEP: Duration = Duration::from_secs(10);
 
-    /// What comes out of items that come at these seconds with these priorities.
+    /// The order of items that are added at these seconds with these priorities.
     fn popped(items: &[(&'static str, i32, u64)]) -> Vec<&'static str> {
         let mut order = Aged::new(STEP);
         for (item, priority, second) in items {
@@ -133,7 +133,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn higher_priorities_come_first_and_equals_in_turn() {
+    async fn higher_priorities_come_first_and_equal_ones_in_order() {
         assert_eq!(
             popped(&[("a", 0, 0), ("b", 5, 1), ("c", 0, 0), ("d", 5, 1), ("e", -1, 0)]),
             ["b", "d", "a", "c", "e"]
@@ -141,7 +141,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn who_has_waited_long_enough_is_not_passed() {
+    async fn an_item_that_has_waited_long_enough_is_not_overtaken() {
         assert_eq!(popped(&[("old", 0, 0), ("early", 1, 9), ("late", 1, 11)]), ["early", "old", "late"]);
     }
 
@@ -158,7 +158,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn extremes_do_not_overflow() {
+    async fn extreme_priorities_do_not_overflow() {
         let mut order = Aged::new(Duration::MAX);
         let now = order.began;
         order.push("low", i32::MIN, now);

@@ -9,7 +9,7 @@ fn now<T: Item>(queue: &WorkQueue<T>) -> Option<Claim<T>> {
 
 /// Case 54.
 #[tokio::test]
-async fn an_item_that_is_added_while_it_is_worked_on_comes_once_more() {
+async fn an_item_that_is_added_while_it_is_processed_is_handed_out_again() {
     let queue = WorkQueue::new();
     queue.add("x");
     let claim = now(&queue).unwrap();
@@ -23,7 +23,7 @@ async fn an_item_that_is_added_while_it_is_worked_on_comes_once_more() {
 }
 
 #[tokio::test]
-async fn items_come_in_turn_each_once() {
+async fn items_are_handed_out_in_order_and_once() {
     let queue = WorkQueue::new();
     ["a", "b", "a", "c", "b"].into_iter().for_each(|item| queue.add(item));
     let claims: Vec<_> = std::iter::from_fn(|| now(&queue)).collect();
@@ -32,7 +32,7 @@ async fn items_come_in_turn_each_once() {
 
 /// Case 55.
 #[tokio::test(start_paused = true)]
-async fn of_two_times_the_earlier_counts() {
+async fn the_earlier_of_two_delays_counts() {
     for (first, second, due) in [(50, 70, 50), (50, 30, 30)] {
         let queue = WorkQueue::new();
         let begin = Instant::now();
@@ -47,7 +47,7 @@ async fn of_two_times_the_earlier_counts() {
 
 /// Case 55.
 #[tokio::test(start_paused = true)]
-async fn what_still_waits_at_the_end_is_lost() {
+async fn delayed_items_are_dropped_at_shutdown() {
     let queue = WorkQueue::new();
     queue.add_after("x", 50 * MS);
     queue.add_after("y", Duration::ZERO);
@@ -60,7 +60,7 @@ async fn what_still_waits_at_the_end_is_lost() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn whoever_waits_is_woken_by_what_becomes_due_even_if_another_who_waited_is_gone() {
+async fn a_due_item_wakes_a_caller_even_if_another_caller_was_cancelled() {
     let queue = WorkQueue::new();
     let first = tokio::spawn({
         let queue = queue.clone();
@@ -78,7 +78,7 @@ async fn whoever_waits_is_woken_by_what_becomes_due_even_if_another_who_waited_i
 }
 
 #[tokio::test]
-async fn what_a_cancelled_reader_was_woken_for_goes_to_the_next() {
+async fn an_item_that_woke_a_cancelled_caller_goes_to_the_next() {
     let queue = WorkQueue::new();
     let mut first = Box::pin(queue.get());
     let mut second = Box::pin(queue.get());
@@ -90,7 +90,7 @@ async fn what_a_cancelled_reader_was_woken_for_goes_to_the_next() {
 }
 
 #[tokio::test]
-async fn whoever_waits_is_woken_by_what_is_to_be_done_once_more() {
+async fn an_item_that_was_added_again_wakes_a_caller() {
     let queue = WorkQueue::new();
     queue.add("x");
     let claim = now(&queue).unwrap();
@@ -102,7 +102,7 @@ async fn whoever_waits_is_woken_by_what_is_to_be_done_once_more() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn failures_wait_longer_each_time_until_they_are_forgotten() {
+async fn waits_grow_with_failures_until_the_item_is_forgotten() {
     let queue = WorkQueue::builder().limiter(item_default()).build();
     for expected in [1, 2, 4] {
         let begin = Instant::now();
@@ -116,7 +116,7 @@ async fn failures_wait_longer_each_time_until_they_are_forgotten() {
 }
 
 #[tokio::test]
-async fn noise_does_not_count_as_failure_if_it_is_not_to() {
+async fn additions_during_a_wait_do_not_count_as_failures_if_so_configured() {
     for (counts, failures) in [(true, 11), (false, 1)] {
         let limiter = Box::new(Exponential::new(Duration::from_secs(60), Duration::from_secs(3600)));
         let queue = WorkQueue::builder().limiter(limiter).adds_count_as_attempts(counts).build();
@@ -132,7 +132,7 @@ async fn noise_does_not_count_as_failure_if_it_is_not_to() {
 
 /// Case 57.
 #[tokio::test]
-async fn a_queue_that_is_drained_waits_for_what_is_worked_on() {
+async fn draining_waits_for_items_that_are_being_processed() {
     let queue = WorkQueue::new();
     ["a", "b"].into_iter().for_each(|item| queue.add(item));
     let (a, b) = (now(&queue).unwrap(), now(&queue).unwrap());
@@ -152,7 +152,7 @@ async fn a_queue_that_is_drained_waits_for_what_is_worked_on() {
 
 /// Case 57.
 #[tokio::test]
-async fn shutting_down_releases_who_drains() {
+async fn shutting_down_cancels_draining() {
     let queue = WorkQueue::new();
     queue.add("a");
     let _claim = now(&queue).unwrap();
@@ -163,7 +163,7 @@ async fn shutting_down_releases_who_drains() {
 }
 
 #[tokio::test]
-async fn work_that_panics_is_done() {
+async fn an_item_whose_worker_panics_counts_as_done() {
     let queue = WorkQueue::new();
     queue.add("x");
     let work = tokio::spawn({
@@ -179,7 +179,7 @@ async fn work_that_panics_is_done() {
 }
 
 #[tokio::test]
-async fn the_order_may_look_at_priorities() {
+async fn the_order_can_use_priorities() {
     let queue = WorkQueue::builder().order(Aged::new(Duration::from_secs(60))).build();
     queue.add_with_priority("low", -1);
     queue.add("plain");
@@ -189,9 +189,9 @@ async fn the_order_may_look_at_priorities() {
     assert_eq!(claims, ["low", "high", "plain"]);
 }
 
-/// Many who add and many who work: nothing is worked on twice at a time, and what was added last is seen by somebody.
+/// Many producers and workers: no item is processed twice at a time, and every last addition is processed.
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
-async fn many_workers_share_a_queue_and_lose_nothing() {
+async fn many_workers_share_a_queue_and_lose_no_item() {
     use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
     const ITEMS: usize = 20;
     const ROUNDS: usize = 2000;
@@ -240,14 +240,14 @@ fn named(name: &str) -> WorkQueue<&'static str> {
     WorkQueue::builder().name(name).build()
 }
 
-/// How often, and how many milliseconds together.
-fn ms(histogram: &crate::Histogram) -> (u64, u64) {
+/// The count, and the sum in milliseconds.
+fn ms(histogram: &crate::stats::Histogram) -> (u64, u64) {
     (histogram.count(), (histogram.sum() * 1000.0).round() as u64)
 }
 
 /// WQ-10.
 #[tokio::test(start_paused = true)]
-async fn what_is_added_again_before_it_is_handed_out_counts_once() {
+async fn an_item_that_is_added_again_before_it_is_handed_out_counts_once() {
     let queue = named("pods");
     queue.add("x");
     queue.add("x");
@@ -265,7 +265,7 @@ async fn what_is_added_again_before_it_is_handed_out_counts_once() {
 
 /// WQ-10.
 #[tokio::test(start_paused = true)]
-async fn waits_and_work_are_measured_when_they_end() {
+async fn queue_and_work_durations_are_measured_when_they_end() {
     let queue = named("pods");
     queue.add("x");
     tokio::time::advance(20 * MS).await;
@@ -286,7 +286,7 @@ async fn waits_and_work_are_measured_when_they_end() {
 
 /// WQ-10.
 #[tokio::test(start_paused = true)]
-async fn work_that_runs_is_measured_when_somebody_asks() {
+async fn running_work_is_measured_on_demand() {
     let queue = named("pods");
     ["a", "b"].into_iter().for_each(|item| queue.add(item));
     let a = now(&queue).unwrap();
@@ -307,7 +307,7 @@ async fn work_that_runs_is_measured_when_somebody_asks() {
 
 /// WQ-10.
 #[tokio::test(start_paused = true)]
-async fn everything_that_is_to_be_done_later_counts_as_retry_and_waits_from_when_it_is_due() {
+async fn delayed_items_count_as_retries_and_queue_from_when_they_are_due() {
     let queue = WorkQueue::builder().name("pods").limiter(item_default()).build();
     queue.add_after("x", 50 * MS);
     queue.add_after("x", 70 * MS);
@@ -332,9 +332,9 @@ async fn a_queue_without_a_name_measures_nothing() {
     assert_eq!((queue.measures(), named("").measures()), (None, None));
 }
 
-/// WQ-9 is about retries: something that is to be done in an hour anyway is still tried again soon if it fails.
+/// WQ-9 is about retries: an item that waits for an hour for another reason is still retried soon after a failure.
 #[tokio::test(start_paused = true)]
-async fn what_waits_for_another_reason_is_retried_all_the_same() {
+async fn an_item_that_waits_for_another_reason_is_still_retried() {
     let queue = WorkQueue::builder().adds_count_as_attempts(false).build();
     queue.add_after("a", Duration::from_secs(3600));
     queue.add_rate_limited("a");

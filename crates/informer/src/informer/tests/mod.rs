@@ -1,6 +1,6 @@
-//! The cases of the specification, by number, and some more. Requests are written as `LIST version limit`, `WATCH version`
-//! and `STATE version` (a watch that begins with the state), each with the second at which it was made if that is not that of
-//! the one before.
+//! The numbered cases of the specification, and more. Requests are written as `LIST version limit`, `WATCH version`
+//! and `STATE version` (a watch with `sendInitialEvents`), each with its time in seconds if that differs from the
+//! request before.
 
-mod asking;
-mod telling;
+mod notify;
+mod requests;
