@@ -436,7 +436,12 @@ impl Api {
             Ok(route) => self.run(pass, route, request).await,
         };
         if let Some(warning) = deprecated {
-            add_warnings(response.headers_mut(), &[warning.to_owned()]);
+            // It is known before all others.
+            let headers = response.headers_mut();
+            let others: Vec<HeaderValue> = headers.get_all(header::WARNING).iter().cloned().collect();
+            headers.remove(header::WARNING);
+            add_warnings(headers, &[warning.to_owned()]);
+            headers.extend(others.into_iter().map(|other| (header::WARNING, other)));
         }
         response
     }
@@ -641,7 +646,11 @@ impl Pass {
 
     fn refusal_of(&self, refused: handlers::Refused) -> Response<Body> {
         match refused {
-            handlers::Refused::Status(status) => self.refusal(&status),
+            handlers::Refused::Status(refusal) => {
+                let mut response = self.refusal(&refusal.status);
+                add_warnings(response.headers_mut(), &refusal.warnings);
+                response
+            }
             handlers::Refused::Response(response) => *response,
         }
     }
