@@ -338,7 +338,12 @@ impl Api {
             Ok(route) => self.run(context, route, request).await,
         };
         if let Some(warning) = deprecated {
-            add_warnings(response.headers_mut(), &[warning.to_owned()]);
+            // This warning comes first.
+            let headers = response.headers_mut();
+            let others: Vec<HeaderValue> = headers.get_all(header::WARNING).iter().cloned().collect();
+            headers.remove(header::WARNING);
+            add_warnings(headers, &[warning.to_owned()]);
+            headers.extend(others.into_iter().map(|other| (header::WARNING, other)));
         }
         response
     }

@@ -93,7 +93,11 @@ impl RequestContext {
 
     pub(crate) fn refusal_of(&self, refused: handlers::Refused) -> Response<Body> {
         match refused {
-            handlers::Refused::Status(status) => self.refusal(&status),
+            handlers::Refused::Status(refusal) => {
+                let mut response = self.refusal(&refusal.status);
+                add_warnings(response.headers_mut(), &refusal.warnings);
+                response
+            }
             handlers::Refused::Response(response) => *response,
         }
     }

@@ -485,11 +485,11 @@ mod tests {
         factory.informer::<ConfigMap>();
         factory.informer::<Secret>();
         factory.start();
-        let synced = factory.synced(Duration::from_secs(5)).await;
+        let result = factory.synced(Duration::from_secs(5)).await;
         let synced: Vec<_> =
-            synced.informers.iter().map(|(name, is_synced, _)| (name.as_str(), *is_synced)).collect();
+            result.informers.iter().map(|(name, is_synced, _)| (name.as_str(), *is_synced)).collect();
         assert_eq!(synced, [("configmaps", true), ("secrets", false)]);
-        let error = synced.into_result().unwrap_err();
+        let error = result.into_result().unwrap_err();
         assert_eq!(error.to_string(), "not synced in time: secrets (Listing)");
         assert_eq!(factory.find("", "v1", "secrets").map(|found| found.resource()), Ok("secrets".to_owned()));
         let unknown = factory.find("apps", "v1", "deployments").err().unwrap();

@@ -178,6 +178,8 @@ struct Opened {
 
 /// Starts a server and waits until it is ready.
 pub(crate) async fn start(mut builder: Builder) -> Result<Server, StartError> {
+    // The first random number of a process takes 20 ms, in which the library measures the clock's jitter.
+    tokio::task::spawn_blocking(|| aws_lc_rs::rand::fill(&mut [0]));
     let (backend, store) = open(&builder).await?;
     let metrics = prometheus::Registry::new();
     #[cfg(target_os = "linux")]

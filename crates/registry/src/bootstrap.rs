@@ -193,7 +193,8 @@ impl Registry {
     }
 
     async fn create_own(&self, target: Target<'_>, decoded: Decoded) -> Result<(), Status> {
-        self.create(target, decoded, &WriteOptions::default(), &Requester::default()).await.map(drop)
+        let created = self.create(target, decoded, &WriteOptions::default(), &Requester::default()).await;
+        created.map(drop).map_err(Status::from)
     }
 }
 

@@ -220,7 +220,8 @@ async fn finalize(registry: &Registry, namespace: &str, uid: &str) -> Result<(),
     fields(&mut document, &["spec"]).insert("finalizers".to_owned(), Value::Array(others));
     let change = Change::Replace(document);
     let options = WriteOptions::default();
-    registry.update(target, Part::Finalize, change, &options, &Requester::default()).await.map(drop)
+    let updated = registry.update(target, Part::Finalize, change, &options, &Requester::default()).await;
+    updated.map(drop).map_err(Status::from)
 }
 
 /// A namespace of that name that was made later is another one.

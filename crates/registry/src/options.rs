@@ -3,7 +3,7 @@
 use crate::{
     codec::{Body, decode_options},
     schema::lookup,
-    value::{at, integer, text},
+    value::{at, integer},
 };
 use keepwatch_apimachinery::{
     meta::Qualified,
@@ -185,7 +185,8 @@ impl DeleteOptions {
         let dry_runs: Vec<&str> =
             crate::value::list(document, &["dryRun"]).iter().filter_map(Value::as_str).collect();
         let mut causes = Vec::new();
-        let policy = text(document, &["propagationPolicy"]);
+        let given = at(document, &["propagationPolicy"]).filter(|policy| !policy.is_null());
+        let policy = given.and_then(Value::as_str).unwrap_or_default();
         let orphan_dependents = at(document, &["orphanDependents"]).and_then(Value::as_bool);
         if orphan_dependents.is_some() && !policy.is_empty() {
             let detail = "orphanDependents and deletionPropagation cannot be both set";
@@ -195,7 +196,7 @@ impl DeleteOptions {
             ("Foreground", _) => Some(Propagation::Foreground),
             ("Background", _) => Some(Propagation::Background),
             ("Orphan", _) => Some(Propagation::Orphan),
-            ("", None) => None,
+            ("", None) if given.is_none() => None,
             ("", Some(true)) => Some(Propagation::Orphan),
             ("", Some(false)) => Some(Propagation::Background),
             (other, _) => {
@@ -206,7 +207,8 @@ impl DeleteOptions {
         };
         causes.extend(dry_run_fault(&dry_runs));
         refuse("DeleteOptions", causes)?;
-        let given = |name| at(document, &["preconditions", name]).and_then(Value::as_str).map(str::to_owned);
+        let precondition =
+            |name| at(document, &["preconditions", name]).and_then(Value::as_str).map(str::to_owned);
         Ok(DeleteOptions {
             dry_run: !dry_runs.is_empty(),
             // Less than none means at once, but not yet.
@@ -214,8 +216,8 @@ impl DeleteOptions {
                 .map(|s| if s < 0 { 1 } else { s }),
             propagation,
             orphan_dependents,
-            uid: given("uid"),
-            resource_version: given("resourceVersion"),
+            uid: precondition("uid"),
+            resource_version: precondition("resourceVersion"),
         })
     }
 }
@@ -228,7 +230,7 @@ fn query_document(query: &[(&str, &str)]) -> Result<Value, Status> {
                 let seconds = keepwatch_apimachinery::list_options::integer(value)?;
                 document.insert((*name).to_owned(), seconds.into());
             }
-            "propagationPolicy" => {
+            "propagationPolicy" if !value.is_empty() => {
                 document.insert((*name).to_owned(), (*value).into());
             }
             "orphanDependents" => {

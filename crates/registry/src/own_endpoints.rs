@@ -147,7 +147,7 @@ impl Registry {
     async fn replace(&self, target: Target<'_>, document: &Value) -> Result<(), Status> {
         let change = Change::Replace(document.clone());
         let (options, who) = (WriteOptions::default(), Requester::default());
-        self.update(target, Part::Main, change, &options, &who).await.map(drop)
+        self.update(target, Part::Main, change, &options, &who).await.map(drop).map_err(Status::from)
     }
 }
 

@@ -18,7 +18,7 @@ use crate::{
     options::{DeleteOptions, FieldValidation, WriteOptions},
     patch::{self, PatchError},
     schema::{self, Problems, Timestamp},
-    strategy::{self, Part, Requester},
+    strategy::{self, Part, Repeated, Requester},
     target::{Lost, Unwritten},
     validation,
     value::{fields, name, text},
@@ -175,6 +175,39 @@ pub struct Written {
     pub warnings: Vec<String>,
 }
 
+/// Why a write was refused, and what was odd about the request besides.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Refusal {
+    /// The answer.
+    pub status: Box<Status>,
+    /// As in [`Written`]; they are found before what refuses the request, or with it.
+    pub warnings: Vec<String>,
+}
+
+impl Refusal {
+    fn new(status: Status, warnings: Vec<String>) -> Refusal {
+        Refusal { status: Box::new(status), warnings }
+    }
+
+    /// The same with warnings that come first.
+    pub fn after(mut self, mut warnings: Vec<String>) -> Refusal {
+        warnings.append(&mut self.warnings);
+        Refusal { warnings, ..self }
+    }
+}
+
+impl From<Status> for Refusal {
+    fn from(status: Status) -> Refusal {
+        Refusal::new(status, Vec::new())
+    }
+}
+
+impl From<Refusal> for Status {
+    fn from(refusal: Refusal) -> Status {
+        *refusal.status
+    }
+}
+
 /// What a deletion led to.
 #[derive(Debug)]
 pub enum Deleted {
@@ -182,6 +215,13 @@ pub enum Deleted {
     Gone(Shown),
     /// The object stays until what holds it lets go.
     Held(Shown),
+}
+
+/// What an update led to.
+enum Updated {
+    Stored(Shown),
+    /// There was nothing to update, which some kinds allow.
+    Created(Written),
 }
 
 /// How often a name is generated before the client is told that none is free.
@@ -269,9 +309,24 @@ impl Registry {
         decoded: Decoded,
         options: &WriteOptions,
         who: &Requester,
-    ) -> Result<Written, Status> {
-        let Decoded { mut document, mut warnings } = decoded;
+    ) -> Result<Written, Refusal> {
+        let Decoded { document, mut warnings } = decoded;
+        match self.create_warned(target, document, options, who, &mut warnings).await {
+            Ok(shown) => Ok(Written { shown, created: true, warnings }),
+            Err(status) => Err(Refusal::new(status, warnings)),
+        }
+    }
+
+    async fn create_warned(
+        &self,
+        target: Target<'_>,
+        mut document: Value,
+        options: &WriteOptions,
+        who: &Requester,
+        warnings: &mut Vec<String>,
+    ) -> Result<Shown, Status> {
         target.must_match(&mut document)?;
+        warnings.extend(strategy::drop_repeated_owners(&mut document, Repeated::InRequest));
         let unchanged = self.admit_create(target, &mut document).await?;
         match text(&document, &["metadata", "resourceVersion"]).parse::<u64>() {
             // Zero, and what is no version at all, count as none.
@@ -289,6 +344,7 @@ impl Registry {
         let prefix = text(&document, &["metadata", "generateName"]).to_owned();
         let generated = name(&document).is_empty() && !prefix.is_empty();
         let unnamed = (generated && depends_on_name(resource)).then(|| document.clone());
+        let before = warnings.len();
         for tried in 1.. {
             if let Some(unnamed) = unnamed.as_ref().filter(|_| tried > 1) {
                 document = unnamed.clone();
@@ -300,16 +356,16 @@ impl Registry {
             }
             refuse_invalid(resource, &document, validation::create(resource, &document))?;
             options.must_be_in_time()?;
+            warnings.truncate(before);
+            warnings.extend(validation::warnings(resource, &document, None));
+            warnings.extend(not_enforced(resource.ty, &document).map(str::to_owned));
             let own = name(&document).to_owned();
             let target = Target { name: &own, ..target };
             match self.store_new(target, &mut document, unchanged.clone(), options.dry_run).await {
-                Ok(shown) => {
-                    warnings.extend(validation::warnings(resource, &document, None));
-                    warnings.extend(not_enforced(resource.ty, &document).map(str::to_owned));
-                    return Ok(Written { shown, created: true, warnings });
-                }
-                Err(status) if generated && status.code == 409 => {
-                    if tried == NAMES_TRIED_MAX {
+                Ok(shown) => return Ok(shown),
+                // A name that was given is not made anew, but the answer is the same.
+                Err(status) if status.code == 409 && !prefix.is_empty() => {
+                    if !generated || tried == NAMES_TRIED_MAX {
                         return Err(Status::no_free_name(target.qualified(), &own));
                     }
                 }
@@ -408,7 +464,24 @@ impl Registry {
         change: Change<'_>,
         options: &WriteOptions,
         who: &Requester,
-    ) -> Result<Written, Status> {
+    ) -> Result<Written, Refusal> {
+        let mut warnings = Vec::new();
+        match self.update_warned(target, part, change, options, who, &mut warnings).await {
+            Ok(Updated::Stored(shown)) => Ok(Written { shown, created: false, warnings }),
+            Ok(Updated::Created(written)) => Ok(written),
+            Err(status) => Err(Refusal::new(status, warnings)),
+        }
+    }
+
+    async fn update_warned(
+        &self,
+        target: Target<'_>,
+        part: Part,
+        change: Change<'_>,
+        options: &WriteOptions,
+        who: &Requester,
+        warnings: &mut Vec<String>,
+    ) -> Result<Updated, Status> {
         if let Change::Replace(document) = &change {
             target.must_be_named(document)?;
             target.must_be_of(document)?;
@@ -418,7 +491,6 @@ impl Registry {
         let key = target.key();
         let creates =
             target.resource.create_on_update && part == Part::Main && matches!(change, Change::Replace(_));
-        let mut warnings = Vec::new();
         let mut attempts = Attempts::new(options.dry_run);
         while let Some(existing) = attempts.next(shelf.storage.as_ref(), &key).await {
             let existing = existing.map_err(|error| target.failure("update", error))?;
@@ -434,10 +506,14 @@ impl Registry {
                     return Err(status);
                 }
                 // Where nothing is stored, no version is at odds with it.
-                let decoded = Decoded { document: without_version(document), warnings };
-                return self.create(target, decoded, options, who).await;
+                let decoded = Decoded { document: without_version(document), warnings: Vec::new() };
+                let created = self.create(target, decoded, options, who).await;
+                return created.map(Updated::Created).map_err(|refusal| {
+                    *warnings = refusal.warnings;
+                    *refusal.status
+                });
             };
-            let revised = self.revise(target, part, &change, &current, &mut warnings);
+            let revised = self.revise(target, part, &change, &current, warnings);
             options.must_be_in_time()?;
             let stored = match revised {
                 Ok(revised) => self.store_revised(target, revised, &current, options.dry_run).await,
@@ -447,7 +523,7 @@ impl Registry {
                 Err(Lost::Race) => continue,
                 Err(Lost::Refused(_)) if !existing.is_current => continue,
                 Err(Lost::Refused(status) | Lost::Failed(status)) => return Err(*status),
-                Ok(shown) => return Ok(Written { shown, created: false, warnings }),
+                Ok(shown) => return Ok(Updated::Stored(shown)),
             }
         }
         Err(Status::modified(target.qualified(), target.name))
@@ -490,6 +566,11 @@ impl Registry {
             Change::Patch { .. } => target.must_be_named(&new)?,
         }
         target.must_match(&mut new)?;
+        let repeated = match change {
+            Change::Replace(_) => Repeated::InRequest,
+            Change::Patch { .. } => Repeated::AfterAdmission,
+        };
+        warnings.extend(strategy::drop_repeated_owners(&mut new, repeated));
         must_be_based_on(target, &new, current)?;
         strategy::prepare_update(resource, part, &mut new, &old, Timestamp::now());
         fields(&mut new, &["metadata"]).remove("resourceVersion");
@@ -849,9 +930,12 @@ pub(crate) fn apply_patch(
         patched.map_err(|error: PatchError| error.status())
     };
     let document = patched()?;
-    // Told with what the patch made, which is made again: hardly any patch comes to this.
+    // Told with what the patch made, which is made again, or with the patch: hardly any patch comes to this.
     let undecodable = |why: &str| {
-        let shown = patched().map(|document| document.to_string()).unwrap_or_default();
+        let shown = match patch {
+            Patch::Strategic(patch) => patch::Shown(patch).to_string(),
+            _ => patched().map(|document| document.to_string()).unwrap_or_default(),
+        };
         Status::invalid(Qualified::core(""), "", vec![Cause::invalid("patch", &shown.into(), why)])
     };
     let kind = text(&document, &["kind"]);
@@ -865,8 +949,12 @@ pub(crate) fn apply_patch(
         return Err(codec::too_many_values());
     }
     let mut problems = Problems::default();
-    let result =
-        schema::normalize_some(document, expected.ty, &mut problems, |field| patch.may_change(field));
+    let decoder = match patch {
+        Patch::Strategic(_) => schema::Decoder::Untyped,
+        _ => schema::Decoder::Text,
+    };
+    let may_change = |field: &str| patch.may_change(field);
+    let result = schema::normalize_some(document, expected.ty, decoder, &mut problems, may_change);
     let mut document = result.map_err(|error| undecodable(&error.to_string()))?;
     match strictness {
         FieldValidation::Strict if !problems.0.is_empty() => {

@@ -43,6 +43,41 @@ pub enum Part {
     Resize,
 }
 
+/// Where an owner was found twice.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Repeated {
+    /// In what the client sent.
+    InRequest,
+    /// In what came of a patch.
+    AfterAdmission,
+}
+
+/// Keeps each owner reference once. Returns a warning if one stood there again.
+pub(crate) fn drop_repeated_owners(document: &mut Value, found: Repeated) -> Option<String> {
+    let owners = document.pointer_mut("/metadata/ownerReferences")?.as_array_mut()?;
+    let (mut kept, mut repeated) = (Vec::with_capacity(owners.len()), Vec::new());
+    for owner in owners.drain(..) {
+        if kept.contains(&owner) {
+            repeated.push(text(&owner, &["uid"]).to_owned());
+        } else {
+            kept.push(owner);
+        }
+    }
+    *owners = kept;
+    if repeated.is_empty() {
+        return None;
+    }
+    let when = match found {
+        Repeated::InRequest => "",
+        Repeated::AfterAdmission => " after mutating admission happens",
+    };
+    Some(format!(
+        ".metadata.ownerReferences contains duplicate entries{when}; API server dedups owner references in 1.20+, and may \
+         reject such requests as early as 1.24; please fix your requests; duplicate UID(s) observed: {}",
+        repeated.join(", ")
+    ))
+}
+
 /// Fills in what every new object gets, then what its kind does.
 pub(crate) fn prepare_create(
     resource: &Resource,
@@ -73,10 +108,14 @@ pub(crate) fn prepare_create(
     }
     drop_disabled_fields(resource, document);
     match resource.ty {
-        "core.v1.Pod" => new_pod(document),
+        "core.v1.Pod" => new_pod(document, now),
         "core.v1.Namespace" => {
             label_namespace(document);
-            fields(document, &["spec"]).insert("finalizers".to_owned(), json!(["kubernetes"]));
+            let mut finalizers = list(document, &["spec", "finalizers"]).to_vec();
+            if !finalizers.contains(&json!("kubernetes")) {
+                finalizers.push(json!("kubernetes"));
+            }
+            fields(document, &["spec"]).insert("finalizers".to_owned(), finalizers.into());
             document["status"] = json!({"phase": "Active"});
         }
         "core.v1.PersistentVolume" => {
@@ -191,12 +230,12 @@ fn reset_status(resource: &Resource, document: &mut Value) {
     set(fields(document, &[]), "status", status);
 }
 
-fn new_pod(document: &mut Value) {
+fn new_pod(document: &mut Value, now: Timestamp) {
     let mut status = json!({"phase": "Pending", "qosClass": qos::qos_class(&document["spec"])});
     if !list(document, &["spec", "schedulingGates"]).is_empty() {
         status["conditions"] = json!([{
             "type": "PodScheduled", "status": "False", "lastProbeTime": null,
-            "lastTransitionTime": null, "reason": "SchedulingGated",
+            "lastTransitionTime": schema::time(now), "reason": "SchedulingGated",
             "message": "Scheduling is blocked due to non-empty scheduling gates",
         }]);
     }
@@ -502,6 +541,7 @@ fn drop_disabled_fields(resource: &Resource, document: &mut Value) {
         }
         "resource.v1.ResourceSlice" => {
             for device in list_mut(document, "/spec/devices") {
+                fields(device, &[]).remove("nodeAllocatableResourceMappings");
                 let attributes = device.get_mut("attributes").and_then(Value::as_object_mut);
                 for (_, attribute) in attributes.into_iter().flatten() {
                     if let Some(attribute) = attribute.as_object_mut() {
@@ -526,7 +566,9 @@ fn drop_disabled_pod_fields(spec: &mut Map<String, Value>) {
     spec.remove("schedulingGroup");
     for volume in spec.get_mut("volumes").and_then(Value::as_array_mut).into_iter().flatten() {
         for source in list_mut(volume, "/projected/sources") {
-            fields(source, &[]).remove("clusterTrustBundle");
+            let source = fields(source, &[]);
+            source.remove("clusterTrustBundle");
+            source.remove("podCertificate");
         }
     }
     for kind in ["containers", "initContainers", "ephemeralContainers"] {

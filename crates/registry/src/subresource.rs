@@ -61,8 +61,8 @@ impl Registry {
             };
             match self.update(target, Part::Main, Change::Replace(document), options, who).await {
                 // Somebody wrote in between; only whoever named a version wants to know.
-                Err(status) if status.code == 409 && !(names_version && is_current) => continue,
-                Err(status) => return Err(status),
+                Err(refusal) if refusal.status.code == 409 && !(names_version && is_current) => continue,
+                Err(refusal) => return Err(refusal.into()),
                 Ok(written) => {
                     warnings.extend(written.warnings);
                     return Ok((scale_of_document(target.resource, written.shown.document()), warnings));

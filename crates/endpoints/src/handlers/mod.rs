@@ -25,7 +25,7 @@ use keepwatch_apimachinery::{meta::Qualified, status::Status};
 use keepwatch_registry::{
     codec::Body as Sent,
     kinds::Resource,
-    rest::Target,
+    rest::{Refusal, Target},
     strategy::{Part, Requester},
 };
 use std::time::Instant;
@@ -49,13 +49,19 @@ impl Answer {
 
 /// An answer that is one.
 pub(crate) enum Refused {
-    Status(Box<Status>),
+    Status(Refusal),
     Response(Box<Response<Body>>),
 }
 
 impl From<Status> for Refused {
     fn from(status: Status) -> Refused {
-        Refused::Status(Box::new(status))
+        Refused::Status(status.into())
+    }
+}
+
+impl From<Refusal> for Refused {
+    fn from(refusal: Refusal) -> Refused {
+        Refused::Status(refusal)
     }
 }
 
@@ -203,9 +209,9 @@ pub(crate) async fn handle(
         Action::List if is_component => call.list_components().await,
         Action::Get => call.get().await,
         Action::List => call.list().await,
-        Action::Create => call.create(&body).await,
-        Action::Update(part) => call.update(part, &body).await,
-        Action::Patch(part) => call.patch(part, &body).await,
+        Action::Create => return call.create(&body).await,
+        Action::Update(part) => return call.update(part, &body).await,
+        Action::Patch(part) => return call.patch(part, &body).await,
         Action::Delete => call.delete(&body).await,
         Action::DeleteCollection => call.delete_collection(&body).await,
         Action::GetScale => call.get_scale().await,

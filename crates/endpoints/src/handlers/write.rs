@@ -1,6 +1,6 @@
 //! Create, update and patch, of objects and of what lies under their names.
 
-use super::{Answer, Call, answer};
+use super::{Answer, Call, Refused, answer};
 use crate::{
     negotiation::{Answering, Form},
     render::Renderer,
@@ -19,36 +19,49 @@ use keepwatch_registry::{
 use serde_json::Value;
 
 impl Call<'_> {
-    pub(super) async fn create(&self, body: &[u8]) -> Result<Answer, Status> {
+    pub(super) async fn create(&self, body: &[u8]) -> Result<Answer, Refused> {
         let renderer = self.renderer(Answering::One)?;
         let options = self.write_options(Writing::Create)?;
         let decoded =
             codec::decode(&self.sent(body)?, Expected::of(self.route.resource), options.field_validation)?;
         let written = self.api.registry.create(self.target(), decoded, &options, &self.requester()).await?;
-        self.written(&renderer, written)
+        Ok(self.written(&renderer, written)?)
     }
 
-    pub(super) async fn update(&self, part: Part, body: &[u8]) -> Result<Answer, Status> {
+    pub(super) async fn update(&self, part: Part, body: &[u8]) -> Result<Answer, Refused> {
         let renderer = self.renderer(Answering::One)?;
         let options = self.write_options(Writing::Update)?;
         let expected = Expected::of(self.route.resource);
         let Decoded { document, warnings } =
             codec::decode(&self.sent(body)?, expected, options.field_validation)?;
         let change = Change::Replace(document);
-        let mut written =
-            self.api.registry.update(self.target(), part, change, &options, &self.requester()).await?;
-        written.warnings.splice(0..0, warnings);
-        self.written(&renderer, written)
+        self.updated(&renderer, part, change, &options, warnings).await
     }
 
-    pub(super) async fn patch(&self, part: Part, body: &[u8]) -> Result<Answer, Status> {
+    pub(super) async fn patch(&self, part: Part, body: &[u8]) -> Result<Answer, Refused> {
         let renderer = self.renderer(Answering::One)?;
         let (patch, options, warnings) = self.read_patch(body)?;
         let change = Change::Patch { patch: &patch, strictness: options.field_validation };
-        let mut written =
-            self.api.registry.update(self.target(), part, change, &options, &self.requester()).await?;
-        written.warnings.splice(0..0, warnings);
-        self.written(&renderer, written)
+        self.updated(&renderer, part, change, &options, warnings).await
+    }
+
+    /// The warnings are those that the body gave rise to.
+    async fn updated(
+        &self,
+        renderer: &Renderer,
+        part: Part,
+        change: Change<'_>,
+        options: &WriteOptions,
+        warnings: Vec<String>,
+    ) -> Result<Answer, Refused> {
+        let target = self.target();
+        match self.api.registry.update(target, part, change, options, &self.requester()).await {
+            Ok(mut written) => {
+                written.warnings.splice(0..0, warnings);
+                Ok(self.written(renderer, written)?)
+            }
+            Err(refusal) => Err(refusal.after(warnings).into()),
+        }
     }
 
     fn write_options(&self, writing: Writing) -> Result<WriteOptions, Status> {

@@ -385,17 +385,28 @@ fn merge(first: &mut Map<String, Value>, second: Map<String, Value>) {
 
 /// Gives a document the form of its type, and tells of fields that the type does not have.
 pub fn normalize(document: Value, ty: TypeRef, problems: &mut Problems) -> Result<Value, TypeError> {
-    normalize_some(document, ty, problems, |_| true)
+    normalize_some(document, ty, Decoder::Text, problems, |_| true)
+}
+
+/// By whose rules values are taken for values of a type.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Decoder {
+    /// Those of Go's JSON decoder.
+    Text,
+    /// Those by which Kubernetes converts a document without a type, which is what a strategic merge patch makes.
+    /// Numbers that are too large wrap around.
+    Untyped,
 }
 
 /// The same for a document of which only these fields may have another form.
 pub(crate) fn normalize_some(
     mut document: Value,
     ty: TypeRef,
+    decoder: Decoder,
     problems: &mut Problems,
     may_differ: impl Fn(&str) -> bool,
 ) -> Result<Value, TypeError> {
-    let place = Place { owner: ty, path: &Path::Top };
+    let place = Place { owner: ty, path: &Path::Top, decoder };
     match &mut document {
         Value::Object(fields) => Normalizing { problems }.message(fields, ty, place, &may_differ)?,
         other => return Err(place.mismatch(other, Shape::One, Kind::Message(ty))),
@@ -454,6 +465,7 @@ pub(crate) fn double(number: f64) -> Option<Value> {
 struct Place<'a> {
     owner: TypeRef,
     path: &'a Path<'a>,
+    decoder: Decoder,
 }
 
 /// In place: most values are as they should be, and making them anew would take most of the time.
@@ -549,6 +561,10 @@ impl Normalizing<'_> {
             | (Kind::Bool | Kind::SchemaOrBool, Value::Bool(_))
             | (Kind::Raw | Kind::Fields, Value::Object(_))
             | (Kind::Json, _) => Ok(()),
+            (Kind::Int32 | Kind::Int64, Value::Number(number)) if place.decoder == Decoder::Untyped => {
+                *value = wrapped(number, kind)?.into();
+                Ok(())
+            }
             (Kind::Int32 | Kind::IntOrString, Value::Number(number)) => {
                 place.must_be_within(number, i64::from(i32::MIN)..=i64::from(i32::MAX), kind)
             }
@@ -563,11 +579,16 @@ impl Normalizing<'_> {
                 text.retain(|c| !matches!(c, '\r' | '\n'));
                 match BASE64_STANDARD.decode(text) {
                     Ok(_) => Ok(()),
-                    Err(_) => Err(TypeError("illegal base64 data at input byte 0".to_owned())),
+                    Err(_) => {
+                        let from =
+                            if place.decoder == Decoder::Untyped { "error decoding from json: " } else { "" };
+                        Err(TypeError(format!("{from}illegal base64 data at input byte 0")))
+                    }
                 }
             }
             (Kind::Time, Value::String(text)) => spell_time(text, time::time).map(|at| *value = at),
             (Kind::MicroTime, Value::String(text)) => {
+                must_have_micros(text)?;
                 spell_time(text, time::micro_time).map(|at| *value = at)
             }
             (Kind::Quantity, Value::String(text)) => quantity(text).map(|amount| *value = amount),
@@ -583,9 +604,23 @@ impl Normalizing<'_> {
             (Kind::SchemaOrArray | Kind::SchemaOrBool | Kind::SchemaOrStrings, Value::Object(_)) => {
                 self.value(value, Kind::Message(json_schema()), place)
             }
+            (Kind::Quantity, Value::Bool(_) | Value::Array(_) | Value::Object(_)) => quantity("?").map(drop),
             (kind, other) => Err(place.mismatch(other, Shape::One, kind)),
         }
     }
+}
+
+/// A whole number; the least one for what is beyond them, as processors have it.
+fn low_bits(float: f64) -> i64 {
+    if float < i64::MAX as f64 { float as i64 } else { i64::MIN }
+}
+
+/// A number as a whole number of a kind; of one that is too large, its lowest bits.
+fn wrapped(number: &Number, kind: Kind) -> Result<i64, TypeError> {
+    let float = || number.as_f64().filter(|float| float.fract() == 0.0).map(low_bits);
+    let whole = number.as_i64().or_else(float);
+    let whole = whole.ok_or_else(|| TypeError(format!("cannot convert float64 to {}", name_of(kind))))?;
+    Ok(if kind == Kind::Int32 { i64::from(whole as i32) } else { whole })
 }
 
 /// Whether a name is one under which objects of a type say what they are.
@@ -615,6 +650,11 @@ impl Place<'_> {
     }
 
     fn mismatch(&self, found: &Value, shape: Shape, kind: Kind) -> TypeError {
+        if let Some(error) =
+            (self.decoder == Decoder::Untyped).then(|| not_converted(found, shape, kind)).flatten()
+        {
+            return error;
+        }
         let found = match found {
             Value::Null => "null",
             Value::Bool(_) => "bool",
@@ -639,6 +679,49 @@ impl Place<'_> {
         };
         TypeError(format!("json: cannot unmarshal {found} into {into}"))
     }
+}
+
+/// Why a value without a type is not converted, in the words of Kubernetes; absent if a decoder of the type itself says it.
+fn not_converted(found: &Value, shape: Shape, kind: Kind) -> Option<TypeError> {
+    let given = match found {
+        Value::Null => "invalid",
+        Value::Bool(_) => "bool",
+        Value::Number(number) if number.is_i64() => "int64",
+        Value::Number(_) => "float64",
+        Value::String(_) => "string",
+        Value::Array(_) => "slice",
+        Value::Object(_) => "map",
+    };
+    let why = match (shape, kind) {
+        (Shape::List, _) | (Shape::One, Kind::Bytes | Kind::Strings) => {
+            format!("cannot restore slice from {given}")
+        }
+        (Shape::Map, _) => format!("cannot restore map from {given}"),
+        (_, Kind::Message(_)) => format!("cannot restore struct from: {given}"),
+        (_, Kind::String) if given == "int64" => "cannot convert int64 to string".to_owned(),
+        (_, Kind::String | Kind::Bool | Kind::Int32 | Kind::Int64 | Kind::Double) => {
+            format!("unrecognized type: {}", name_of(kind))
+        }
+        _ => return None,
+    };
+    Some(TypeError(why))
+}
+
+/// Of what is a time otherwise, six decimals are asked for.
+fn must_have_micros(text: &str) -> Normalized {
+    let decimals = text.get(19..).unwrap_or_default();
+    let digits =
+        decimals.strip_prefix('.').map_or(0, |rest| rest.bytes().take_while(u8::is_ascii_digit).count());
+    if time::parse_time(text).is_none() || digits == 6 {
+        return Ok(());
+    }
+    let (rest, wanted) = match digits {
+        7.. => (&decimals[7..], "Z07:00"),
+        _ => (decimals, ".000000"),
+    };
+    Err(TypeError(format!(
+        "parsing time \"{text}\" as \"2006-01-02T15:04:05.000000Z07:00\": cannot parse \"{rest}\" as \"{wanted}\""
+    )))
 }
 
 fn spell_time(text: &str, spell: fn(time::Timestamp) -> String) -> Result<Value, TypeError> {

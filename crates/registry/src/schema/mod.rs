@@ -14,8 +14,8 @@ mod quantity;
 mod time;
 
 pub(crate) use document::{
-    OBJECT_VALUES, absent, count_values, double, is_unwritten, json_schema, normalize_some, read_some,
-    zero_value,
+    Decoder, OBJECT_VALUES, absent, count_values, double, is_unwritten, json_schema, normalize_some,
+    read_some, zero_value,
 };
 pub use document::{Problems, ReadError, TypeError, VALUES_MAX, normalize, read, read_yaml, zero};
 pub(crate) use lenient::lossy;

@@ -79,7 +79,6 @@ pub(super) fn webhooks(configuration: &Node, _: Option<&Node>, faults: &mut Faul
     for hook in configuration.items("webhooks") {
         let name = hook.at("name");
         qualified_domain(&name, faults);
-        versions(&hook, faults);
         for rule in hook.items("rules") {
             operations_rule(&rule, faults);
         }
@@ -99,10 +98,8 @@ pub(super) fn webhooks(configuration: &Node, _: Option<&Node>, faults: &mut Faul
         selectors::label_selector(&hook.at("objectSelector"), faults);
         faults.if_given_one_of(&hook.at("reinvocationPolicy"), &["IfNeeded", "Never"]);
         client_config(&hook.at("clientConfig"), faults);
-        for condition in hook.items("matchConditions") {
-            faults.given(&condition.at("expression"));
-            faults.named(&condition.at("name"), names::qualified);
-        }
+        conditions(&hook, faults);
+        versions(&hook, faults);
         if !taken.insert(name.text()) {
             faults.duplicate(&name, name.text());
         }
@@ -283,10 +280,17 @@ pub(super) fn policy(policy: &Node, _: Option<&Node>, faults: &mut Faults) {
     } else {
         faults.required(&constraints, "");
     }
+    conditions(&spec, faults);
+    for variable in spec.items("variables") {
+        variable_of(&variable, faults);
+    }
     if policy.text_of("kind") == "MutatingAdmissionPolicy" {
         mutating_operations(&constraints, faults);
         if spec.len_of("mutations") == 0 {
             faults.required(&spec.at("mutations"), "mutations must contain at least one item");
+        }
+        for mutation in spec.items("mutations") {
+            mutation_of(&mutation, faults);
         }
         faults.one_of(&spec.at("reinvocationPolicy"), &["IfNeeded", "Never"]);
         return;
@@ -300,6 +304,57 @@ pub(super) fn policy(policy: &Node, _: Option<&Node>, faults: &mut Faults) {
         if validation.text_of("expression").trim().is_empty() {
             faults.required(&validation.at("expression"), "expression is not specified");
         }
+        let reasons = ["Forbidden", "Invalid", "RequestEntityTooLarge"];
+        faults.if_given_one_of(&validation.at("reason"), &reasons);
+    }
+    for annotation in spec.items("auditAnnotations") {
+        let key = annotation.at("key");
+        let qualified = format!("{}/{}", policy.at("metadata").text_of("name"), key.text());
+        for fault in names::qualified(&qualified) {
+            faults.invalid(&key, qualified.as_str(), &fault);
+        }
+        let expression = annotation.at("valueExpression");
+        if expression.text().trim().is_empty() {
+            faults.required(&expression, "valueExpression is not specified");
+        }
+    }
+}
+
+/// When a hook or a policy is asked at all.
+fn conditions(of: &Node, faults: &mut Faults) {
+    for condition in of.items("matchConditions") {
+        faults.given(&condition.at("expression"));
+        faults.named(&condition.at("name"), names::qualified);
+    }
+}
+
+/// An expression with a name, for others to use.
+fn variable_of(variable: &Node, faults: &mut Faults) {
+    for name in ["name", "expression"] {
+        if variable.text_of(name).trim().is_empty() {
+            faults.required(&variable.at(name), &format!("{name} is not specified"));
+        }
+    }
+}
+
+/// How an object is changed: in the one way that the type says.
+fn mutation_of(mutation: &Node, faults: &mut Faults) {
+    let kind = mutation.at("patchType");
+    let (wanted, other) = match kind.text() {
+        "" => return faults.required(&kind, ""),
+        "ApplyConfiguration" => ("applyConfiguration", "jsonPatch"),
+        "JSONPatch" => ("jsonPatch", "applyConfiguration"),
+        _ => return faults.must_be_one_of(&kind, &["ApplyConfiguration", "JSONPatch"]),
+    };
+    let way = mutation.at(wanted);
+    if !way.exists() {
+        faults.required(&way, &format!("must be specified when patchType is {}", kind.text()));
+    } else if way.text_of("expression").trim().is_empty() {
+        faults.required(&way.at("expression"), "");
+    }
+    if mutation.has(other) {
+        let detail = format!("must not be specified when patchType is {}", kind.text());
+        faults.invalid(&mutation.at(other), format!("{{{other}}}"), &detail);
     }
 }
 

@@ -118,7 +118,7 @@ pub(super) fn namespace(namespace: &Node, _: Option<&Node>, faults: &mut Faults)
         for fault in names::qualified(finalizer.text()) {
             faults.invalid(&spec.at("finalizers"), finalizer.text(), &fault);
         }
-        metadata::known_finalizer(&finalizer, faults);
+        metadata::known_finalizer(&spec.at("finalizers").with(finalizer.value), faults);
     }
 }
 

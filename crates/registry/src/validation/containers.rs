@@ -247,6 +247,11 @@ pub(super) fn field_reference(reference: &Node, known: &[&str], faults: &mut Fau
         }
     }
     let path = reference.at("fieldPath");
+    let version = reference.text_of("apiVersion");
+    if version != "v1" {
+        let detail = format!("error converting fieldPath: unsupported pod version: {version}");
+        return faults.invalid(&path, path.text(), &detail);
+    }
     let subscripted = path.text().strip_suffix("']").and_then(|start| start.split_once("['"));
     match subscripted {
         Some(("metadata.annotations", key)) => {
@@ -469,7 +474,7 @@ fn resize_policy(container: &Node, around: &Around, faults: &mut Faults) {
             }
         }
         if around.restart == "Never" && restart != "NotRequired" {
-            faults.invalid(&blamed, restart, "must be 'NotRequired' when `restartPolicy` is 'Never'");
+            faults.invalid(&blamed, restart, "must be 'NotRequired' when pod `restartPolicy` is 'Never'");
         }
     }
 }

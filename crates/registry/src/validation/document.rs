@@ -177,6 +177,20 @@ pub(super) fn same_but(a: &Value, b: &Value, except: &[&str]) -> bool {
     keys.all(|key| same(a.get(key).unwrap_or(&NOTHING), b.get(key).unwrap_or(&NOTHING)))
 }
 
+/// A selector of labels as it is shown, with its labels first. Absent if the value is none, or has only one of the two.
+fn selector_shown(value: &Value) -> Option<String> {
+    let (labels, terms) = (value.get("matchLabels")?, value.get("matchExpressions")?.as_array()?);
+    let term = |term: &Value| {
+        let fields = ["key", "operator", "values"].iter().filter_map(|name| {
+            let value = term.get(name)?;
+            Some(format!("\"{name}\":{value}"))
+        });
+        format!("{{{}}}", fields.collect::<Vec<_>>().join(","))
+    };
+    let terms: Vec<String> = terms.iter().map(term).collect();
+    Some(format!("{{\"matchLabels\":{labels},\"matchExpressions\":[{}]}}", terms.join(",")))
+}
+
 /// The faults found so far, in the order in which rules were asked.
 #[derive(Default)]
 pub(super) struct Faults(pub(super) Vec<Cause>);
@@ -189,7 +203,15 @@ impl Faults {
 
     /// The value breaks a rule.
     pub(super) fn invalid(&mut self, at: &Node, value: impl Into<Value>, detail: &str) {
-        self.0.push(Cause::invalid(at.path.to_string(), &value.into(), detail));
+        let value = value.into();
+        let field = at.path.to_string();
+        self.0.push(match selector_shown(&value) {
+            Some(shown) => {
+                let detail = if detail.is_empty() { String::new() } else { format!(": {detail}") };
+                Cause::new("FieldValueInvalid", format!("Invalid value: {shown}{detail}"), field)
+            }
+            None => Cause::invalid(field, &value, detail),
+        });
     }
 
     /// What is there breaks a rule, and is too much to show.

@@ -273,7 +273,9 @@ fn rules(ty: &str) -> Rules {
         "storage.v1.CSIStorageCapacity" => {
             row(storage::storage_capacity, storage::storage_capacity_change, LATE)
         }
-        "storage.v1.VolumeAttachment" => row(storage::volume_attachment, storage::spec_is_fixed, ITSELF),
+        "storage.v1.VolumeAttachment" => {
+            row(storage::volume_attachment, storage::spec_is_fixed, ITSELF).status(storage::attachment_status)
+        }
         "storage.v1.VolumeAttributesClass" => {
             row(storage::attributes_class, storage::attributes_class_change, CHANGE_FIRST)
         }

@@ -243,7 +243,11 @@ pub(super) fn ingress_class(class: &Node, _: Option<&Node>, faults: &mut Faults)
         return;
     }
     reference(&parameters, faults);
-    faults.one_of(&parameters.at("scope"), &["Cluster", "Namespace"]);
+    if parameters.has("scope") {
+        faults.must_be_one_of(&parameters.at("scope"), &["Cluster", "Namespace"]);
+    } else {
+        faults.required(&parameters.at("scope"), "");
+    }
     let namespace = parameters.at("namespace");
     match parameters.text_of("scope") {
         "Namespace" if !namespace.exists() => {

@@ -276,6 +276,9 @@ fn pod_resources(spec: &Node, claims: &BTreeSet<&str>, faults: &mut Faults) {
     if !whole.exists() {
         return;
     }
+    if spec.at("os").text_of("name") == "windows" {
+        return faults.forbidden(&whole, "may not be set for a windows pod");
+    }
     if whole.has("claims") {
         faults.forbidden(&whole.at("claims"), "claims may not be set for Resources at pod-level");
     }

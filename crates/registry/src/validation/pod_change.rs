@@ -11,6 +11,9 @@ use super::{
     pod::{APP_ARMOR, MIRROR, SECONDS_MAX, same_spec, tolerations},
 };
 
+/// Of users and groups.
+const ID_MAX: i64 = i32::MAX as i64;
+
 const CHANGEABLE: &str = "pod updates may not change fields other than \
      `spec.containers[*].image`,`spec.initContainers[*].image`,`spec.activeDeadlineSeconds`,`spec.tolerations` (only \
      additions to existing tolerations),`spec.terminationGracePeriodSeconds` (allow it to be set to 1 if it was \
@@ -199,7 +202,9 @@ pub(super) fn pod_status(pod: &Node, old: &Node, faults: &mut Faults) {
     for condition in status.items("conditions") {
         let kind = condition.at_as("type", "Type");
         faults.texts(&kind, names::qualified(kind.text()));
+        generation(&condition, faults);
     }
+    generation(&status, faults);
     if pod.at("spec").text_of("nodeName") != old.at("spec").text_of("nodeName") {
         faults.forbidden(&status.at("nodeName"), "may not be changed directly");
     }
@@ -239,10 +244,34 @@ pub(super) fn pod_status(pod: &Node, old: &Node, faults: &mut Faults) {
             }
         }
     }
+    for list in ["containerStatuses", "initContainerStatuses", "ephemeralContainerStatuses"] {
+        for container in status.items(list) {
+            container_user(&container, faults);
+        }
+    }
     for container in status.items("ephemeralContainerStatuses") {
         if container.len_of("allocatedResourcesStatus") > 0 {
             let at = container.at("allocatedResourcesStatus");
             faults.forbidden(&at, "must not be specified in container status");
+        }
+    }
+}
+
+/// The generation that was looked at last.
+fn generation(of: &Node, faults: &mut Faults) {
+    let generation = of.at("observedGeneration");
+    if let Some(number) = generation.number().filter(|number| *number < 0) {
+        faults.invalid(&generation, number, "must be a non-negative integer");
+    }
+}
+
+/// The user under which a container runs.
+fn container_user(container: &Node, faults: &mut Faults) {
+    let user = container.at("user.linux");
+    for id in [user.at("uid"), user.at("gid")].into_iter().chain(user.items("supplementalGroups")) {
+        if let Some(number) = id.number().filter(|number| !(0..=ID_MAX).contains(number)) {
+            let detail = format!("must be between 0 and {ID_MAX}, inclusive");
+            faults.invalid(&id, number, &detail);
         }
     }
 }

@@ -137,10 +137,17 @@ fn metric_fields(name: &str, source: &Node, faults: &mut Faults) {
         "resource" | "containerResource" if source.text_of("name").is_empty() => {
             faults.required(&source.at("name"), "must specify a resource name");
         }
+        "containerResource" => {
+            resources::container_resource_name(source.text_of("name"), &source.at("name"), faults);
+        }
         _ => {}
     }
-    if name == "containerResource" && source.text_of("container").is_empty() {
-        faults.required(&source.at("container"), "must specify a container");
+    let container = source.at("container");
+    if name == "containerResource" {
+        match container.text() {
+            "" => faults.required(&container, "must specify a container"),
+            text => faults.texts(&container, names::label(text)),
+        }
     }
     if matches!(name, "object" | "pods" | "external") && source.at("metric").text_of("name").is_empty() {
         faults.required(&source.at("metric.name"), "must specify a metric name");

@@ -236,7 +236,9 @@ fn claimed(at: &Node, claims: &BTreeSet<&str>, faults: &mut Faults) {
                 "must be one of the names in pod.spec.resourceClaims which is empty",
             );
         } else if !claims.contains(name) {
-            faults.not_found(&claim, name);
+            let known: Vec<&str> = claims.iter().copied().collect();
+            let detail = format!("must be one of the names in pod.spec.resourceClaims: {}", known.join(","));
+            faults.not_found_because(&claim, name, &detail);
         }
     }
 }

@@ -443,6 +443,18 @@ pub(super) fn csi_node_change(new: &Node, old: &Node, faults: &mut Faults) {
     }
 }
 
+/// What became of attaching a volume.
+pub(super) fn attachment_status(new: &Node, _: &Node, faults: &mut Faults) {
+    let status = new.at("status");
+    for name in ["attachError", "detachError"] {
+        let error = status.at(name);
+        let code = error.at("errorCode");
+        if let Some(number) = code.number().filter(|number| *number < 0) {
+            faults.invalid(&code, number, "must be between 0 and 2147483647, inclusive");
+        }
+    }
+}
+
 /// The attachment of a volume to a node.
 pub(super) fn volume_attachment(attachment: &Node, _: Option<&Node>, faults: &mut Faults) {
     let spec = attachment.at("spec");

@@ -1,12 +1,13 @@
 //! What works but is old, ambiguous, or likely to be a mistake.
 
-use std::collections::{BTreeMap, HashSet};
+use std::collections::HashSet;
 
+use base64::{Engine, prelude::BASE64_STANDARD};
 use serde_json::Value;
 
 use super::{
     document::{Faults, Node},
-    names,
+    names, resources,
 };
 
 /// Labels that nodes once had, and what took their place.
@@ -78,8 +79,12 @@ pub(super) fn of(ty: &str, new: &Value, old: Option<&Value>) -> Vec<String> {
             if old.is_none() && ty != "apps.v1.DaemonSet" {
                 hostname(&object, "Pod names and hostnames", &mut warnings);
             }
-            if !same_spec {
+            // An update of a replication controller goes without, as in the original.
+            if !same_spec && (old.is_none() || ty != "core.v1.ReplicationController") {
                 template(&object.at("spec.template"), &mut warnings);
+                for claim in object.at("spec").items("volumeClaimTemplates") {
+                    claimed(&claim.at_as("spec.resources", "resources"), &mut warnings);
+                }
                 let limit = object.at("spec.revisionHistoryLimit");
                 if ty == "apps.v1.StatefulSet" && limit.number().is_some_and(|limit| limit < 0) {
                     let text =
@@ -107,8 +112,16 @@ pub(super) fn of(ty: &str, new: &Value, old: Option<&Value>) -> Vec<String> {
         "discovery.v1.EndpointSlice" if old.is_none() && object.text_of("addressType") == "FQDN" => {
             warnings.0.push("spec.addressType: FQDN endpoints are deprecated".to_owned());
         }
+        "core.v1.Secret" if object.text_of("type") == "kubernetes.io/tls" => {
+            let data =
+                |name: &str| BASE64_STANDARD.decode(object.entry("data", name).text()).unwrap_or_default();
+            warnings.0.extend(key_pair(&data("tls.crt"), &data("tls.key")));
+        }
         "core.v1.PersistentVolume" => volume(&object, &mut warnings),
-        "core.v1.PersistentVolumeClaim" => storage_class_annotation(&object, &mut warnings),
+        "core.v1.PersistentVolumeClaim" => {
+            storage_class_annotation(&object, &mut warnings);
+            claimed(&object.at("spec.resources"), &mut warnings);
+        }
         "networking.v1.Ingress"
             if old.is_none() && object.at("metadata.annotations").has("kubernetes.io/ingress.class") =>
         {
@@ -179,8 +192,10 @@ fn pod(meta: &Node, spec: &Node, warnings: &mut Warnings) {
     annotations(meta, warnings);
     for volume in spec.items("volumes") {
         for (name, text) in OLD_SOURCES.iter().filter(|(name, _)| volume.has(name)) {
-            warnings.tell(&volume.at(name), text);
+            let shown = if *name == "storageos" { "storageOS" } else { *name };
+            warnings.tell(&volume.at_as(name, shown), text);
         }
+        claimed(&volume.at("ephemeral.volumeClaimTemplate.spec.resources"), warnings);
         let has_nothing = |source: &Node| source.value.as_object().is_some_and(|all| all.is_empty());
         for _ in volume.at("projected").items("sources").filter(has_nothing) {
             let name = volume.text_of("name");
@@ -194,6 +209,12 @@ fn pod(meta: &Node, spec: &Node, warnings: &mut Warnings) {
     }
     for list in ["initContainers", "containers"] {
         for container in spec.items(list) {
+            let resources = container.at("resources");
+            for name in ["memory", "ephemeral-storage"] {
+                for list in ["limits", "requests"] {
+                    fractional(&resources.entry(list, name), warnings);
+                }
+            }
             hidden_variables(&container, warnings);
             repeated_ports(&container, warnings);
         }
@@ -201,6 +222,21 @@ fn pod(meta: &Node, spec: &Node, warnings: &mut Warnings) {
     if spec.number_of("terminationGracePeriodSeconds") < 0 {
         let text = "must be >= 0; negative values are invalid and will be treated as 1";
         warnings.tell(&spec.at("terminationGracePeriodSeconds"), text);
+    }
+}
+
+/// Bytes come as whole ones.
+fn fractional(amount: &Node, warnings: &mut Warnings) {
+    if let Some(quantity) = resources::quantity(amount).filter(|quantity| quantity.millis() % 1000 != 0) {
+        let text = format!("fractional byte value \"{quantity}\" is invalid, must be an integer");
+        warnings.tell(amount, &text);
+    }
+}
+
+/// What a volume claim asks for.
+fn claimed(resources: &Node, warnings: &mut Warnings) {
+    for list in ["requests", "limits"] {
+        fractional(&resources.entry(list, "storage"), warnings);
     }
 }
 
@@ -243,7 +279,7 @@ fn repeated(spec: &Node, list: &str, field: &str, warnings: &mut Warnings) {
     let mut seen = HashSet::new();
     for item in spec.items(list) {
         let text = item.text_of(field);
-        if !text.is_empty() && !seen.insert(text) {
+        if !seen.insert(text) {
             warnings.tell(&item.at(field), &format!("duplicate {field} \"{text}\""));
         }
     }
@@ -261,19 +297,54 @@ fn hidden_variables(container: &Node, warnings: &mut Warnings) {
     }
 }
 
+/// Ports of one number and protocol, each beside every one before it.
 fn repeated_ports(container: &Node, warnings: &mut Warnings) {
-    let mut seen = BTreeMap::new();
-    for (at, port) in container.items("ports").enumerate() {
-        let key = (port.number_of("containerPort"), port.text_of("protocol"));
-        if let Some(first) = seen.get(&key) {
-            let mut other = Warnings::default();
-            other.tell(&container.item("ports", *first), "");
-            let path = other.0.pop().unwrap_or_default();
-            let path = path.trim_end_matches(": ");
-            warnings.tell(&port, &format!("duplicate port definition with {path}"));
+    let ports: Vec<Node> = container.items("ports").collect();
+    for (at, port) in ports.iter().enumerate() {
+        if let Some(text) = address_without_port(port) {
+            warnings.tell(port, &text);
         }
-        seen.entry(key).or_insert(at);
+        for (earlier, other) in ports.iter().enumerate().take(at) {
+            if let Some(how) = overlap(port, other) {
+                let mut path = Warnings::default();
+                path.tell(&container.item("ports", earlier), "");
+                let path = path.0.pop().unwrap_or_default();
+                let path = path.trim_end_matches(": ");
+                warnings.tell(port, &format!("{how} port definition with {path}"));
+            }
+        }
     }
+}
+
+/// How a port comes in the way of another, if it does.
+fn overlap(port: &Node, other: &Node) -> Option<&'static str> {
+    let inside = |port: &Node| (port.number_of("containerPort"), port.text_of("protocol").to_owned());
+    if inside(port) != inside(other) {
+        return None;
+    }
+    let (own, its) = (port.number_of("hostPort"), other.number_of("hostPort"));
+    let (own_address, its_address) = (port.text_of("hostIP"), other.text_of("hostIP"));
+    match (own == its, own_address == its_address) {
+        (true, true) => Some("duplicate"),
+        (true, false) if own == 0 => Some("overlapping"),
+        (true, false) => {
+            (own_address.is_empty() || its_address.is_empty()).then_some("dangerously ambiguous")
+        }
+        (false, _) => (own == 0 || its == 0).then_some("overlapping"),
+    }
+}
+
+fn address_without_port(port: &Node) -> Option<String> {
+    let own = |name| port.text_of(name);
+    (port.number_of("hostPort") == 0 && !own("hostIP").is_empty()).then(|| {
+        format!(
+            "hostIP set without hostPort: {{Name:{} HostPort:0 ContainerPort:{} Protocol:{} HostIP:{}}}",
+            own("name"),
+            port.number_of("containerPort"),
+            own("protocol"),
+            own("hostIP")
+        )
+    })
 }
 
 fn service(service: &Node, warnings: &mut Warnings) {
@@ -317,6 +388,58 @@ fn service(service: &Node, warnings: &mut Warnings) {
     if spec.text_of("trafficDistribution") == "PreferClose" {
         warn("spec.trafficDistribution: \"PreferClose\" is deprecated; use \"PreferSameZone\"");
     }
+}
+
+/// Why a certificate and its key cannot be used with each other, as far as their frames say it.
+fn key_pair(certificate: &[u8], key: &[u8]) -> Option<String> {
+    let (of_certificate, of_key) = (pem_types(certificate), pem_types(key));
+    let others =
+        |types: &[String]| format!("after skipping PEM blocks of the following types: [{}]", types.join(" "));
+    let is_key = |name: &String| name == "PRIVATE KEY" || name.ends_with(" PRIVATE KEY");
+    if !of_certificate.iter().any(|name| name == "CERTIFICATE") {
+        return Some(match of_certificate.as_slice() {
+            [] => "tls: failed to find any PEM data in certificate input".to_owned(),
+            [one] if one.ends_with("PRIVATE KEY") => {
+                "tls: failed to find certificate PEM data in certificate input, but did find a private key; PEM inputs \
+                 may have been switched"
+                    .to_owned()
+            }
+            types => {
+                format!("tls: failed to find \"CERTIFICATE\" PEM block in certificate input {}", others(types))
+            }
+        });
+    }
+    if of_key.iter().any(is_key) {
+        return None;
+    }
+    Some(match of_key.as_slice() {
+        [] => "tls: failed to find any PEM data in key input".to_owned(),
+        [one] if one == "CERTIFICATE" => {
+            "tls: found a certificate rather than a key in the PEM for the private key".to_owned()
+        }
+        types => {
+            format!(
+                "tls: failed to find PEM block with type ending in \"PRIVATE KEY\" in key input {}",
+                others(types)
+            )
+        }
+    })
+}
+
+/// The types of the PEM blocks of a text, each between a line that begins it and one that ends it.
+fn pem_types(text: &[u8]) -> Vec<String> {
+    let text = String::from_utf8_lossy(text);
+    let mut types = Vec::new();
+    let mut open = None;
+    for line in text.lines().map(str::trim_end) {
+        let between = |start: &str| line.strip_prefix(start).and_then(|rest| rest.strip_suffix("-----"));
+        if let Some(name) = between("-----BEGIN ") {
+            open = Some(name.to_owned());
+        } else if let Some(name) = between("-----END ") {
+            types.extend(open.take().filter(|begun| begun == name));
+        }
+    }
+    types
 }
 
 /// A driver that asks for tokens had better get them where they are not logged.

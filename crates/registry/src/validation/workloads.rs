@@ -754,19 +754,45 @@ fn same_template(new: &Node, old: &Node, unstarted: bool) -> bool {
 }
 
 /// How many pods a Job has.
-pub(super) fn job_counts(new: &Node, _: &Node, faults: &mut Faults) {
-    let status = new.at("status");
+pub(super) fn job_counts(new: &Node, old: &Node, faults: &mut Faults) {
+    let (status, before) = (new.at("status"), old.at("status"));
     for name in ["active", "succeeded", "failed", "ready", "terminating"] {
         faults.not_negative(&status.at(name));
     }
-    if status.number_of("ready") > status.number_of("active") {
-        let ready = status.at("ready");
+    let ready = status.at("ready");
+    if ready.number().is_some_and(|ready| ready > status.number_of("active")) {
         faults.invalid(&ready, ready.value.clone(), "cannot set more ready pods than active");
+    }
+    let mut terminated = BTreeSet::new();
+    let uncounted = status.at("uncountedTerminatedPods");
+    for pod in uncounted.items("succeeded").chain(uncounted.items("failed")) {
+        if pod.text().is_empty() {
+            faults.invalid(&pod, "", "must not be empty");
+        } else if !terminated.insert(pod.text()) {
+            faults.duplicate(&pod, pod.text());
+        }
+    }
+    // Those of an Indexed Job can become fewer when it gets smaller.
+    let indexed = new.at("spec").text_of("completionMode") == "Indexed";
+    let counters: &[&str] = if indexed { &["failed"] } else { &["failed", "succeeded"] };
+    for name in counters {
+        let count = status.at(name);
+        if status.number_of(name) < before.number_of(name) {
+            faults.invalid(&count, status.number_of(name), &format!("cannot decrease the {name} counter"));
+        }
     }
     let failed = status.at("failedIndexes");
     if failed.exists() && !new.at("spec").has("backoffLimitPerIndex") {
         let detail = "cannot set non-null failedIndexes when backoffLimitPerIndex is null";
         faults.invalid(&failed, failed.text(), detail);
+    }
+    let completion = status.at("completionTime");
+    let is_complete = status
+        .items("conditions")
+        .any(|condition| condition.text_of("type") == "Complete" && condition.text_of("status") == "True");
+    if completion.exists() && completion.text() != before.text_of("completionTime") && !is_complete {
+        let detail = "cannot set completionTime when there is no Complete=True condition";
+        faults.invalid(&completion, completion.text(), detail);
     }
 }
 

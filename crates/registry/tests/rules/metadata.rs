@@ -161,7 +161,8 @@ async fn a_name_that_was_given_is_not_tried_twice() {
     let (world, counts) = crowded("configmaps", 1).await;
     let named = json!({"metadata": {"generateName": "gen-", "name": "own"}});
     let refused = world.post("configmaps default", named).await;
-    assert_eq!(refused.line(), "409 AlreadyExists: configmaps \"own\" already exists");
+    let why = "already exists, the server was not able to generate a unique name for the object";
+    assert_eq!(refused.line(), format!("409 AlreadyExists: configmaps \"own\" {why}"));
     assert_eq!(counts.tried.load(Ordering::SeqCst), 1);
 }
 

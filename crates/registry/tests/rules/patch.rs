@@ -175,3 +175,36 @@ async fn a_patch_cannot_make_another_kind() {
     }
     assert_eq!(world.strategic(at, json!({"kind": "Zzz"})).await.ok()["kind"], "ConfigMap");
 }
+
+/// A strategic merge patch is applied to a document without a type, which is then converted: as in the original, the
+/// answer shows the patch, and numbers that are too large wrap around.
+#[tokio::test]
+async fn a_strategic_patch_with_a_value_of_another_type_is_shown_with_why() {
+    let world = World::new().await;
+    world.post("pods default", pod("p")).await.ok();
+    let at = "pods default/p";
+    for (patch, shown, why) in [
+        (json!({"spec": {"nodeName": 7}}), "map[spec:map[nodeName:7]]", "cannot convert int64 to string"),
+        (json!({"spec": {"nodeName": true}}), "map[spec:map[nodeName:true]]", "unrecognized type: string"),
+        (json!({"spec": {"hostNetwork": "x"}}), "map[spec:map[hostNetwork:x]]", "unrecognized type: bool"),
+        (
+            json!({"spec": {"priority": 1.5}}),
+            "map[spec:map[priority:1.5]]",
+            "cannot convert float64 to int32",
+        ),
+        (
+            json!({"spec": {"nodeSelector": []}}),
+            "map[spec:map[nodeSelector:[]]]",
+            "cannot restore map from slice",
+        ),
+        (json!({"spec": {"volumes": "x"}}), "map[spec:map[volumes:x]]", "cannot restore slice from string"),
+        (json!({"metadata": 7}), "map[metadata:7]", "cannot restore struct from: int64"),
+    ] {
+        let line = world.strategic(at, patch).await.line();
+        assert_eq!(line, format!("422 Invalid:  \"\" is invalid: patch: Invalid value: \"{shown}\": {why}"));
+    }
+    let whole = world.strategic(at, json!({"spec": {"activeDeadlineSeconds": 2.0}})).await.ok();
+    assert_eq!(whole["spec"]["activeDeadlineSeconds"], 2);
+    let line = world.strategic(at, json!({"spec": {"priority": 4294967298_i64}})).await.line();
+    assert!(line.starts_with("422 Invalid: Pod \"p\" is invalid: spec: Forbidden"), "{line}");
+}

@@ -61,7 +61,8 @@ impl Sampler<'_> {
                 let bytes: Vec<u8> = (0..self.rng.random_range(0..200)).map(|_| self.rng.random()).collect();
                 BASE64_STANDARD.encode(bytes).into()
             }
-            Kind::Time | Kind::MicroTime => self.time(),
+            Kind::Time => self.time(),
+            Kind::MicroTime => self.micro_time(),
             Kind::Quantity => self.one_of(&[
                 json!("0"),
                 json!(3),
@@ -114,6 +115,18 @@ impl Sampler<'_> {
             1 => "1970-01-01T00:00:00Z".into(),
             2 => at.strftime("%Y-%m-%dT%H:%M:%S+02:00").to_string().into(),
             _ => at.strftime("%Y-%m-%dT%H:%M:%S.%fZ").to_string().into(),
+        }
+    }
+
+    /// Of these, six decimals are asked for.
+    fn micro_time(&mut self) -> Value {
+        let micros = self.rng.random_range(-62_000_000_000_000_000..250_000_000_000_000_000);
+        let at = Timestamp::from_microsecond(micros).expect("the years are from 5 to 9892");
+        match self.rng.random_range(0..5) {
+            0 => Value::Null,
+            1 => "1970-01-01T00:00:00.000000Z".into(),
+            2 => at.strftime("%Y-%m-%dT%H:%M:%S.%6f+02:00").to_string().into(),
+            _ => at.strftime("%Y-%m-%dT%H:%M:%S.%6fZ").to_string().into(),
         }
     }
 
