@@ -97,7 +97,7 @@ impl Cache {
             match read {
                 Ok(event) => return event,
                 Err(StorageRequest::Changes { after, until }) => reader.take_page(&self.page(after, until)),
-                Err(StorageRequest::State { .. }) => panic!("the state is at hand"),
+                Err(StorageRequest::State { .. }) => panic!("the state is in the cache"),
             }
         }
     }

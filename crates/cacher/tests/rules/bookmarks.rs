@@ -1,6 +1,6 @@
 //! When a watcher gets a bookmark.
 
-use super::test_cache::{Client, TestCache, after, initial_events, pass};
+use super::test_cache::{Client, TestCache, after, initial_events, sleep_for};
 use keepwatch_apimachinery::list_options::{Position, WatchStart};
 use keepwatch_storage::{WatchRequest, testing::pod};
 use std::time::Duration;

@@ -91,7 +91,7 @@ async fn all_pages_of_a_list_show_one_state_despite_later_writes() {
     cache.caught_up().await;
     check(&cache, list_at(ListAt::Continue(token.clone())), "b c @4", "").await;
     let rest = cache.cacher.get_list("/pods", list_at(ListAt::Continue(token))).await.unwrap();
-    assert_eq!(rest.items.iter().map(named).collect::<Vec<_>>(), ["b@3", "c@4"]);
+    assert_eq!(rest.items.iter().map(describe_object).collect::<Vec<_>>(), ["b@3", "c@4"]);
 }
 
 #[tokio::test(start_paused = true)]
@@ -165,7 +165,7 @@ async fn an_object_is_read_from_the_cache_unless_only_storage_has_the_newest_ver
         for (name, found) in [("a", Some("a@2")), ("missing", None)] {
             let (object, took) =
                 cache.calls_during(cache.cacher.get(&format!("/pods/ns/{name}"), position)).await;
-            let object = object.unwrap().as_ref().map(named);
+            let object = object.unwrap().as_ref().map(describe_object);
             assert_eq!((object.as_deref(), took.as_str()), (found, calls), "{position:?}");
         }
     }

@@ -1,6 +1,6 @@
 //! The metrics of the cache, under the names that kube-apiserver uses for them.
 
-use super::test_cache::{TestCache, after, initial_events, pass};
+use super::test_cache::{TestCache, after, initial_events, sleep_for};
 use keepwatch_apimachinery::list_options::Position;
 use keepwatch_storage::{ListRequest, testing::pod};
 

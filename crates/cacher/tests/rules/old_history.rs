@@ -7,7 +7,7 @@ use super::{
     },
 };
 use keepwatch_apimachinery::list_options::Position;
-use keepwatch_cacher::{CacherOptions, HistoryReads};
+use keepwatch_cacher::{CacherOptions, HistoryReadLimits};
 use keepwatch_storage::{
     StorageError, WatchRequest,
     testing::{Fixture, labels, pod},
@@ -131,7 +131,7 @@ async fn a_watch_of_one_object_reads_no_history_of_others() {
 #[tokio::test(start_paused = true)]
 async fn every_watcher_receives_every_event_within_the_read_limits() {
     // One page at a time, and no room to cache any.
-    let options = CacherOptions { history_reads: HistoryReads::new(1, 0), ..short_history() };
+    let options = CacherOptions { history_reads: HistoryReadLimits::new(1, 0), ..short_history() };
     let cache = TestCache::ready(ControlledBackend::in_memory(), options).await.create_abc().await;
     for data in 1..=1500 {
         cache.put(&pod("a").data(data)).await;
@@ -214,7 +214,7 @@ async fn many_watches_of_different_namespaces_resume_at_once_after_a_restart() {
 /// A watcher of another resource, whose pages take all the room there is.
 #[tokio::test(start_paused = true)]
 async fn a_stalled_watcher_does_not_prevent_others_from_sharing_pages() {
-    let history_reads = HistoryReads::new(8, 100_000);
+    let history_reads = HistoryReadLimits::new(8, 100_000);
     let options = || CacherOptions { history_reads: history_reads.clone(), ..short_history() };
     let stalled = TestCache::ready(ControlledBackend::in_memory(), options()).await.create_abc().await;
     let cache = TestCache::ready(ControlledBackend::in_memory(), options()).await.create_abc().await;

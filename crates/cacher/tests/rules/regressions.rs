@@ -2,7 +2,7 @@
 
 use super::{
     controlled_backend::ControlledBackend,
-    test_cache::{TestCache, after, initial_events, sleep_for, timed, until},
+    test_cache::{TestCache, after, initial_events, sleep_for, timed, wait_until},
 };
 use keepwatch_apimachinery::list_options::{Position, WatchStart};
 use keepwatch_cacher::{CacheMetrics, Cacher, CacherOptions};

@@ -48,7 +48,7 @@ async fn an_earlier_state_has_its_own_values() {
     {
         let exact = list_at(ListAt::Exact(version(revision)));
         let list = cache.cacher.get_list("/pods", exact).await.unwrap();
-        let found: Vec<_> = list.items.iter().map(named).collect();
+        let found: Vec<_> = list.items.iter().map(describe_object).collect();
         assert_eq!(found.join(" "), state, "at {revision}");
     }
     assert_eq!(cache.backend.calls(Call::Range), 1);

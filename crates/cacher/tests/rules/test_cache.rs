@@ -38,7 +38,8 @@ impl TestCache {
     pub(crate) fn start(backend: ControlledBackend, options: CacherOptions) -> Self {
         let registry = prometheus::Registry::new();
         let metrics = CacheMetrics::register(&registry).unwrap();
-        let mut fixture = Fixture::new(Arc::new(backend.clone()) as Arc<dyn Backend>);
+        let inner: Arc<dyn Backend> = Arc::new(backend.clone());
+        let mut fixture = Fixture::new(inner);
         let options = CacherOptions { seed: Some(7), ..options };
         let cacher =
             Cacher::new(fixture.storage.clone(), pods_prefix(), Qualified::core("pods"), options, &metrics);

@@ -1,6 +1,6 @@
 //! Writes through the cache: a cached object saves a read of storage, and a stale one does no harm.
 
-use super::test_cache::{TestCache, after, named};
+use super::test_cache::{TestCache, after, describe_object};
 use keepwatch_storage::{
     DeleteOptions, Object, Preconditions, Storage, StorageError, Update, UpdateOptions,
     testing::{Pod, pod},
