@@ -208,7 +208,7 @@ mod tests {
         assert_eq!(
             all.await.unwrap_err().class,
             Class::Expired,
-            "objects were seen already: it cannot start over"
+            "objects were visited already, so the list cannot start again"
         );
         assert_eq!(seen, ["a@1", "b@2", "c@3"]);
 
@@ -223,12 +223,12 @@ mod tests {
         let answers: Vec<_> = std::iter::repeat_n("10 a@1 >x", 100).collect();
         let scripted = scripted(&answers);
         let pager = Pager::new(scripted.source());
-        let looks = std::cell::Cell::new(0);
-        let look = |_: Arc<Thing>| {
-            looks.set(looks.get() + 1);
-            assert!(scripted.requests().matches("LIST").count() <= looks.get() + PREFETCH_PAGES_MAX + 2);
-            if looks.get() == 50 { Err(ApiError::new(Class::Client, "enough")) } else { Ok(()) }
+        let visits = std::cell::Cell::new(0);
+        let visit = |_: Arc<Thing>| {
+            visits.set(visits.get() + 1);
+            assert!(scripted.requests().matches("LIST").count() <= visits.get() + PREFETCH_PAGES_MAX + 2);
+            if visits.get() == 50 { Err(ApiError::new(Class::Client, "enough")) } else { Ok(()) }
         };
-        assert!(pager.each(at("7"), look).await.is_err());
+        assert!(pager.each(at("7"), visit).await.is_err());
     }
 }

@@ -478,12 +478,9 @@ impl<O, V: Clone + Eq + Hash> Index<O, V> {
         let cache = self.store.shared.cache.read();
         let keys = self.table.keys.read();
         let values = (self.table.values_of)(object);
-        let sharing_value_with: BTreeSet<&ObjectKey> =
+        let shared_keys: BTreeSet<&ObjectKey> =
             values.iter().filter_map(|value| keys.get(value)).flatten().collect();
-        sharing_value_with
-            .into_iter()
-            .filter_map(|key| cache.find(key.namespace(), &key.name).cloned())
-            .collect()
+        shared_keys.into_iter().filter_map(|key| cache.find(key.namespace(), &key.name).cloned()).collect()
     }
 }
 

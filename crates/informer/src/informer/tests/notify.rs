@@ -117,8 +117,8 @@ async fn every_listener_is_resynced_when_it_is_due() {
 async fn the_shortest_period_before_the_start_is_the_resync_check_period() {
     let scripted = scripted_with(&["10 a@1", "watch:"], |builder| builder.resync(12 * 3600 * SECOND));
     let check = || scripted.informer.shared.processor.check_period().as_secs();
-    for (asked, expected) in [(60, 60), (55, 55), (5, 5)] {
-        counting(&scripted, HandlerOptions::default().resync(Duration::from_secs(asked)));
+    for (period, expected) in [(60, 60), (55, 55), (5, 5)] {
+        counting(&scripted, HandlerOptions::default().resync(Duration::from_secs(period)));
         assert_eq!(check(), expected);
     }
     scripted.informer.start(scripted.stop.clone());
@@ -151,14 +151,14 @@ async fn a_busy_watch_does_not_delay_a_resync() {
 /// WL-11.
 #[tokio::test(start_paused = true)]
 async fn a_streamed_list_can_be_verified_with_a_normal_list() {
-    for (listed, complaint) in
-        [("2 a@1 b@2", ""), ("2 a@1", "stream: a watch sent another state than is listed at 2")]
+    for (listed, message) in
+        [("2 a@1 b@2", ""), ("2 a@1", "stream: a streamed list differs from the list at 2")]
     {
         let answers = ["watch: +a@1; +b@2; ^^2; +c@3", listed];
         let scripted = scripted_with(&answers, |builder| builder.verify_states(true)).run_for(1).await;
         assert_eq!(scripted.requests(), "STATE, LIST 2 Exact");
         let errors = scripted.errors();
-        assert!(errors.starts_with(complaint) && errors.is_empty() == complaint.is_empty(), "{errors}");
+        assert!(errors.starts_with(message) && errors.is_empty() == message.is_empty(), "{errors}");
     }
 }
 
@@ -166,9 +166,9 @@ async fn a_streamed_list_can_be_verified_with_a_normal_list() {
 #[tokio::test(start_paused = true)]
 async fn an_informer_without_a_resync_period_resyncs_no_listener() {
     let scripted = scripted(&["10 a@1", "watch:"]);
-    let asked = counting(&scripted, HandlerOptions::default().resync(30 * SECOND));
+    let resyncs = counting(&scripted, HandlerOptions::default().resync(30 * SECOND));
     scripted.run_for(200).await;
-    assert_eq!(asked.load(Ordering::SeqCst), 0);
+    assert_eq!(resyncs.load(Ordering::SeqCst), 0);
 }
 
 /// Case 44.
@@ -319,7 +319,7 @@ async fn every_object_is_transformed_once_whether_listed_or_watched() {
         assert!(scripted.informer.store().all().iter().all(|object| is_transformed(object)));
         assert!(
             (4..=5).contains(&count.load(Ordering::SeqCst)),
-            "what a list shows to be the same may be left out"
+            "an object that the list did not change need not be transformed again"
         );
     }
 }
