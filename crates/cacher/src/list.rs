@@ -7,7 +7,7 @@ use keepwatch_apimachinery::{
 };
 use keepwatch_storage::{InvalidKey, List, Object, Predicate, Scope, StorageError};
 
-/// How many objects are examined before other tasks have their turn.
+/// How many objects are examined with a short selector before other tasks have their turn.
 const OBJECTS_BETWEEN_YIELDS: usize = 4096;
 
 /// A list request for a snapshot.
@@ -26,6 +26,7 @@ impl SnapshotList<'_> {
         let limit = self.limit.filter(|limit| *limit > 0);
         let everything = self.predicate.is_everything();
         let filter = PredicateFilter::new(self.predicate);
+        let between_yields = filter.examined_max(OBJECTS_BETWEEN_YIELDS);
         let (mut items, mut examined, mut from) = (Vec::new(), 0, self.from);
         if everything && limit.is_none() && matches!(self.scope, Scope::Children(_)) {
             items.reserve(if from.is_none() { store.len() } else { 0 });
@@ -44,7 +45,7 @@ impl SnapshotList<'_> {
             if filter.matches(entry.bloom, &entry.object) {
                 items.push(entry.object.clone());
             }
-            if examined.is_multiple_of(OBJECTS_BETWEEN_YIELDS) {
+            if examined.is_multiple_of(between_yields) {
                 from = Some(format!("{}\0", entry.object.key));
                 drop(candidates);
                 tokio::task::yield_now().await;

@@ -390,14 +390,12 @@ impl Reader {
         };
         let watcher = &self.watcher;
         let filter = PredicateFilter::new(&watcher.predicate);
+        let examined_max = filter.examined_max(EXAMINED_PER_POLL_MAX);
         let from = after.as_ref().map(|after| format!("{after}\0"));
         let mut entries = store.find(&watcher.scope, from.as_deref(), &watcher.predicate).entries;
         let (mut examined, mut bytes, mut last) = (0, 0, None);
         let continue_after = loop {
-            if self.batch.len() >= BATCH_EVENTS_MAX
-                || bytes >= BATCH_BYTES_MAX
-                || examined >= EXAMINED_PER_POLL_MAX
-            {
+            if self.batch.len() >= BATCH_EVENTS_MAX || bytes >= BATCH_BYTES_MAX || examined >= examined_max {
                 break last;
             }
             let Some(entry) = entries.next() else { break None };
@@ -506,11 +504,11 @@ impl Reader {
     /// Takes the next of some events. Returns whether these were all.
     fn take_events<'a>(&mut self, events: impl Iterator<Item = &'a Event>) -> bool {
         let mut bytes = 0;
+        let examined_max = PredicateFilter::new(&self.watcher.predicate).examined_max(EXAMINED_PER_POLL_MAX);
         for (examined, event) in events.enumerate() {
             // Events of one revision stay together here, too.
-            let is_enough = self.batch.len() >= BATCH_EVENTS_MAX
-                || bytes >= BATCH_BYTES_MAX
-                || examined >= EXAMINED_PER_POLL_MAX;
+            let is_enough =
+                self.batch.len() >= BATCH_EVENTS_MAX || bytes >= BATCH_BYTES_MAX || examined >= examined_max;
             if is_enough && event.revision > self.position {
                 return false;
             }

@@ -37,7 +37,11 @@ pub(crate) fn serve(flags: &Serve) -> Result<ExitCode, Failure> {
 }
 
 fn begin_log(log: &Log) {
-    let builder = tracing_subscriber::fmt().with_max_level(log.level()).with_writer(std::io::stderr);
+    // A log that cannot be written, as on a full disk, must not fail what is logged: the library would panic.
+    let builder = tracing_subscriber::fmt()
+        .with_max_level(log.level())
+        .log_internal_errors(false)
+        .with_writer(std::io::stderr);
     match log.format {
         LogFormat::Text => builder.with_target(false).init(),
         LogFormat::Json => builder.json().init(),
@@ -47,7 +51,11 @@ fn begin_log(log: &Log) {
 /// Which flag is to be changed if the server does not start.
 fn failure(flags: &Serve, error: &StartError) -> Failure {
     let flag = match error {
-        StartError::Listen(..) => "--secure-port",
+        StartError::Listen(address, why) => {
+            let text =
+                format!("cannot listen on {address}: {why}: choose another, or another --bind-address");
+            return Failure::flag("--secure-port", text);
+        }
         StartError::Connect(_) => "--etcd-servers",
         StartError::Open(_) | StartError::Pki(_) if flags.storage.kind != StorageKind::Memory => "--data-dir",
         _ => return Failure::usage(chain(error)),

@@ -164,6 +164,7 @@ impl Api {
                 query,
                 headers: std::mem::take(request.headers_mut()),
                 user: Arc::default(),
+                limited_as: Arc::default(),
                 connection: Arc::clone(connection),
             };
             let answering = Arc::clone(&self).answer(context, &mut request, certificate);
@@ -249,6 +250,7 @@ impl Api {
         }
         authenticated.remove_credentials(&mut context.headers);
         context.user = Arc::clone(&authenticated.user);
+        context.limited_as = Arc::clone(&authenticated.user);
         let mut response = self.answer_user(context, request).await;
         if let Some(warning) = authenticated.warning {
             add_warnings(response.headers_mut(), &[warning.to_owned()]);
@@ -286,9 +288,12 @@ impl Api {
                 permit => permit,
             },
         };
-        let response = self.answer_non_resource(&context, request.method()).await;
-        drop(permit);
-        response
+        let deadline = tokio::time::Instant::now() + self.options.request_timeout;
+        let mut response = self.answer_non_resource(&context, request.method()).await;
+        if let Some(size) = http_body::Body::size_hint(response.body()).exact() {
+            response.headers_mut().insert(header::CONTENT_LENGTH, size.into());
+        }
+        response.map(|body| body.on_behalf_of(&context.limited_as).with_deadline(permit, deadline))
     }
 
     /// A permit to be in flight, if user and connection have not as many as they may have.
@@ -298,10 +303,10 @@ impl Api {
             true => (&self.writes, self.options.writes_in_flight_max),
             false => (&self.reads, self.options.reads_in_flight_max),
         };
-        let is_master = context.user.is_in(SYSTEM_MASTERS);
+        let is_master = context.limited_as.is_in(SYSTEM_MASTERS);
         let of_connection =
             context.connection.permit(is_write, if is_master { max } else { max.div_ceil(2) })?;
-        let of_user = permits.acquire(&context.user, 1)?;
+        let of_user = permits.acquire(&context.limited_as, 1)?;
         let count = self.metrics.in_flight(is_write);
         count.inc();
         Some(InFlightPermit { _of_user: of_user, _of_connection: of_connection, count })
@@ -367,8 +372,8 @@ impl Api {
         let timeout =
             context.query.timeout(self.options.request_timeout).unwrap_or(self.options.request_timeout);
         let deadline = tokio::time::Instant::now() + timeout;
-        let Some(reading) = self.reading.acquire(&context.user, 1) else { return too_many() };
-        let mut bytes_held = self.held.empty_permit(&context.user);
+        let Some(reading) = self.reading.acquire(&context.limited_as, 1) else { return too_many() };
+        let mut bytes_held = self.held.empty_permit(&context.limited_as);
         let body = match tokio::time::timeout_at(deadline, read_body(request, &mut bytes_held)).await {
             Ok(Ok(body)) => body,
             Ok(Err(status)) => return context.refusal(&status),
@@ -388,8 +393,11 @@ impl Api {
         };
         let changes = is_write && context.query.first("dryRun").is_none();
         let done = tokio::time::timeout_at(deadline, async {
-            let turn =
-                if is_large { large_documents::REQUESTS_OF_USER.acquire(&context.user).await } else { None };
+            let turn = if is_large {
+                large_documents::REQUESTS_OF_USER.acquire(&context.limited_as).await
+            } else {
+                None
+            };
             // Many requests may have waited here. They are not begun any more.
             if is_large && self.shutdown.signal.is_set() {
                 return Ok((Err(Status::service_unavailable("the server is stopping").into()), None));

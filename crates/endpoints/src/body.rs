@@ -77,7 +77,7 @@ enum ChunkStream {
 }
 
 /// Runs work on the threads for large documents, within the user's limit.
-fn offload<T: Send + 'static>(
+pub(crate) fn offload<T: Send + 'static>(
     user: Option<Arc<User>>,
     work: impl FnOnce() -> T + Send + 'static,
 ) -> JoinHandle<T> {
@@ -224,6 +224,9 @@ impl Drop for DeadlineBody {
 const STALL_MAX: Duration = Duration::from_secs(10);
 /// From what size on a whole body is sent in chunks, and how large these are.
 const WHOLE_BYTES_MAX: usize = 64 << 10;
+/// Up to what size a body has no deadline and holds nothing: a connection with a thousand streams keeps 8 MB at most of
+/// answers that are not read.
+const UNHELD_BYTES_MAX: usize = 8 << 10;
 /// How many cheap chunks are encoded at a time: they take a fraction of a millisecond, and waking a thread is not free.
 const INLINE_CHUNKS_MAX: usize = 4;
 
@@ -282,7 +285,7 @@ impl Body {
                 deadline,
             )))
             .into(),
-            Content::Full(Some(bytes)) if bytes.len() > WHOLE_BYTES_MAX => {
+            Content::Full(Some(bytes)) if bytes.len() > UNHELD_BYTES_MAX => {
                 Body::inline(Box::new(slices(bytes, WHOLE_BYTES_MAX))).with_deadline(held, deadline)
             }
             other => other.into(),

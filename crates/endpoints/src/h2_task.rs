@@ -62,6 +62,9 @@ impl Wake for CoalescingWaker {
     }
 }
 
+/// How many requests are begun, and how many may end, in one round of polls. One packet can bring a thousand requests, and
+/// each of them may be answered when it is polled first.
+const REQUESTS_PER_ROUND_MAX: usize = 16;
 /// How many rounds of polls a connection may have in a row, before other tasks run.
 const ROUNDS_MAX: usize = 4;
 
@@ -84,17 +87,27 @@ impl<C: Future + Unpin, S: BufferedStream> H2Task<C, S> {
 
     fn poll_once(&mut self) -> Poll<C::Output> {
         let context = &mut Context::from_waker(&self.waker);
-        while let Poll::Ready(Some(done)) = self.requests.poll_next_unpin(context) {
+        for ended in 0.. {
+            if ended == REQUESTS_PER_ROUND_MAX {
+                self.woken.woken.store(true, SeqCst);
+                break;
+            }
+            let Poll::Ready(Some(done)) = self.requests.poll_next_unpin(context) else { break };
             if done.is_err() {
                 tracing::error!("a request ended in a panic");
             }
         }
         let ended = self.connection.poll_unpin(context);
-        let spawned = std::mem::take(&mut *self.spawned.0.lock());
+        let mut spawned = self.spawned.0.lock();
         if !spawned.is_empty() {
-            self.requests.extend(spawned);
+            let first = spawned.len().min(REQUESTS_PER_ROUND_MAX);
+            self.requests.extend(spawned.drain(..first));
+            if spawned.is_empty() {
+                *spawned = Vec::new();
+            }
             self.woken.woken.store(true, SeqCst);
         }
+        drop(spawned);
         let _ = self.stream.poll_send_buffered(context);
         ended
     }

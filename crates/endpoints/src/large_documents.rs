@@ -17,6 +17,19 @@ use tokio::{
 
 /// From how many bytes on a document is large: decoding, checking and encoding it can take milliseconds.
 pub(crate) const LARGE_BYTES_MIN: usize = 8 << 10;
+/// The same for Protobuf, in which two bytes can be an element that is defaulted and validated.
+const LARGE_PROTOBUF_BYTES_MIN: usize = 2 << 10;
+/// From how many elements on a text is large, whatever its size: each is defaulted and validated.
+const LARGE_ELEMENTS_MIN: usize = 512;
+
+/// Whether decoding and checking this body can take milliseconds.
+pub(crate) fn is_large(body: &[u8], is_protobuf: bool) -> bool {
+    if is_protobuf {
+        return body.len() >= LARGE_PROTOBUF_BYTES_MIN;
+    }
+    let separators = || memchr::memchr2_iter(b',', b'\n', body).take(LARGE_ELEMENTS_MIN);
+    body.len() >= LARGE_BYTES_MIN || separators().count() >= LARGE_ELEMENTS_MIN
+}
 
 /// How many large requests of a user, and how many of its large answers, are in work at a time.
 const OF_USER_MAX: usize = 4;
@@ -74,6 +87,17 @@ mod tests {
 
     fn user(name: &str, group: &str) -> User {
         User { name: name.to_owned(), groups: vec![group.to_owned()], ..User::default() }
+    }
+
+    #[test]
+    fn small_bodies_with_many_elements_are_large() {
+        let many = format!("[{}]", vec!["{}"; LARGE_ELEMENTS_MIN + 1].join(","));
+        assert!(many.len() < LARGE_BYTES_MIN && is_large(many.as_bytes(), false));
+        assert!(is_large("- {}\n".repeat(LARGE_ELEMENTS_MIN).as_bytes(), false));
+        assert!(!is_large(br#"{"metadata":{"name":"small"}}"#, false));
+        assert!(is_large(&[b'x'; LARGE_BYTES_MIN], false));
+        assert!(is_large(&[0x12, 0].repeat(LARGE_PROTOBUF_BYTES_MIN / 2), true));
+        assert!(!is_large(&[0x12, 0].repeat(10), true));
     }
 
     #[tokio::test]

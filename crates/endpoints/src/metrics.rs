@@ -4,7 +4,7 @@ use crate::request_info::RequestInfo;
 use futures::future::BoxFuture;
 use prometheus::{
     HistogramOpts, HistogramVec, IntCounter, IntCounterVec, IntGauge, IntGaugeVec, Opts, Registry,
-    core::Collector,
+    core::Collector, proto::MetricFamily,
 };
 use std::time::{Duration, Instant};
 
@@ -40,8 +40,8 @@ impl Gathered {
         &self.registry
     }
 
-    /// All of it as Prometheus reads it.
-    pub(crate) async fn text(&self) -> String {
+    /// All metrics at this moment.
+    pub(crate) async fn gather(&self) -> Vec<MetricFamily> {
         // There is one store. Kubernetes can have several, and numbers them.
         const STORE: [&str; 1] = ["etcd-0"];
         let size = tokio::time::timeout(SIZE_WAIT_MAX, (self.ask_size)()).await.ok().flatten();
@@ -50,7 +50,12 @@ impl Gathered {
             // An old size is worse than none.
             None => self.storage_size.reset(),
         }
-        prometheus::TextEncoder::new().encode_to_string(&self.registry.gather()).unwrap_or_default()
+        self.registry.gather()
+    }
+
+    /// Metrics in the text form of Prometheus.
+    pub(crate) fn encode(families: &[MetricFamily]) -> String {
+        prometheus::TextEncoder::new().encode_to_string(families).unwrap_or_default()
     }
 }
 
@@ -342,7 +347,7 @@ mod tests {
             (1, None),
         ] {
             size.store(bytes, Ordering::Relaxed);
-            let text = gathered.text().await;
+            let text = Gathered::encode(&gathered.gather().await);
             assert_eq!(text.lines().find(|line| !line.starts_with('#')), told);
         }
     }

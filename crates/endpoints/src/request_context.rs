@@ -23,6 +23,8 @@ pub(crate) struct RequestContext {
     pub(crate) query: Query,
     pub(crate) headers: HeaderMap,
     pub(crate) user: Arc<User>,
+    /// The user whose limits count: the one who authenticated, whomever it impersonates.
+    pub(crate) limited_as: Arc<User>,
     pub(crate) connection: Arc<ConnectionState>,
 }
 
@@ -113,9 +115,9 @@ impl RequestContext {
             self.headers.get_all(header::ACCEPT_ENCODING).iter().any(|value| {
                 value.to_str().is_ok_and(|value| value.split(',').any(|own| own.trim() == "gzip"))
             });
-        let body = answer.body.on_behalf_of(&self.user);
+        let body = answer.body.on_behalf_of(&self.limited_as);
         let (body, compressed) = if takes_gzip { body.compressed().await } else { (body, false) };
-        let body = body.on_behalf_of(&self.user);
+        let body = body.on_behalf_of(&self.limited_as);
         let size = http_body::Body::size_hint(&body).exact();
         let body = body.with_deadline((permit, answer.held), deadline);
         let mut response = typed(answer.code, answer.content_type, body);

@@ -291,7 +291,7 @@ async fn reads_of_old_history_are_closed_with_the_last_watcher() {
     client.receives("MODIFIED a=1@5").await;
     assert_eq!(open(), 2);
     let dropped = cache.client(after(4)).await;
-    drop(gone);
+    drop(dropped);
     receives_updates(&cache, &mut client, 2, 2000).await;
     assert_eq!(open(), 1, "it is live");
     let mut client = cache.client(after(4)).await;

@@ -14,7 +14,7 @@ use crate::{
     api::Api,
     body::Body,
     fair_semaphore::FairPermit,
-    large_documents::LARGE_BYTES_MIN,
+    large_documents::{self, LARGE_BYTES_MIN},
     negotiation::{self, Answering, ShownAs},
     render::{IncludeObject, Renderer},
     request_context::RequestContext,
@@ -227,15 +227,20 @@ pub(crate) async fn handle(
     answer.map_err(Refused::from)
 }
 
-/// Whether a request takes long because of what it sends, or what it is about.
+/// From how many bytes on a selector is long.
+const LONG_SELECTOR_BYTES_MIN: usize = 1 << 10;
+
+/// Whether a request takes long because of its body, its selector, or the object that it is about.
 pub(crate) async fn is_large(api: &Api, context: &RequestContext, route: &Route, body: &[u8]) -> bool {
-    if body.len() >= LARGE_BYTES_MIN && route.action.writes() {
+    let call = Call { api, context, route, deadline: None };
+    if route.action.writes() && large_documents::is_large(body, call.sends_protobuf()) {
         return true;
     }
-    let call = Call { api, context, route, deadline: None };
     match route.action {
         Action::Patch(_) | Action::PatchScale if call.may_copy(body) => true,
-        // As it is stored it is only copied.
+        // The cost of examining an object grows with the selector.
+        Action::List | Action::DeleteCollection => call.has_long_selector(),
+        // A stored object is only copied.
         Action::Get if call.shows_what_is_stored() => false,
         Action::Get
         | Action::Update(_)
@@ -286,6 +291,16 @@ impl Call<'_> {
         let kind = self.context.header(header::CONTENT_TYPE).unwrap_or_default();
         kind.split(';').next().is_some_and(|kind| kind.trim() == "application/json-patch+json")
             && (memchr::memmem::find(body, b"copy").is_some() || memchr::memchr(b'\\', body).is_some())
+    }
+
+    /// Whether the body is said to be Protobuf.
+    fn sends_protobuf(&self) -> bool {
+        self.context.header(header::CONTENT_TYPE).is_some_and(|kind| kind.contains("protobuf"))
+    }
+
+    fn has_long_selector(&self) -> bool {
+        let of = |name| self.context.query.first(name).map_or(0, str::len);
+        of("labelSelector") + of("fieldSelector") >= LONG_SELECTOR_BYTES_MIN
     }
 
     /// Whether an object is answered as it is stored.

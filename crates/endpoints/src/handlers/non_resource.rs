@@ -2,8 +2,10 @@
 
 use crate::{
     api::Api,
-    body::Body,
-    discovery, negotiation,
+    body::{Body, offload},
+    discovery,
+    metrics::Gathered,
+    negotiation,
     negotiation::{Answering, Form},
     openapi,
     request_context::RequestContext,
@@ -16,7 +18,7 @@ use http::{HeaderValue, Method, Response, StatusCode, header};
 use keepwatch_apimachinery::status::Status;
 use keepwatch_registry::{codec::Media, kinds};
 use serde_json::json;
-use std::time::Duration;
+use std::{io::Read, sync::Arc, time::Duration};
 
 impl Api {
     /// Answers a request for a path that is not of a resource.
@@ -36,12 +38,22 @@ impl Api {
         match trimmed {
             "/" | "/index.html" => pretty_json(&json!({"paths": paths(&self.discovery)})),
             "/version" => pretty_json(&version()),
-            "/metrics" => prometheus_text(self.gathered.text().await),
+            "/metrics" => self.answer_metrics(context).await,
             "/metrics/slis" => prometheus_text(self.health.indicators()),
             "/openapi/v2" => self.answer_openapi(context, "").await,
             "/openapi/v3" if trimmed == path => self.answer_openapi(context, path).await,
             _ if path.starts_with("/openapi/v3/") => self.answer_openapi(context, path).await,
-            _ => self.answer_discovery(context, trimmed),
+            _ => self.answer_discovery(context, trimmed).await,
+        }
+    }
+
+    /// Encoding thousands of time series takes milliseconds.
+    async fn answer_metrics(&self, context: &RequestContext) -> Response<Body> {
+        let families = self.gathered.gather().await;
+        let encoding = offload(Some(Arc::clone(&context.limited_as)), move || Gathered::encode(&families));
+        match encoding.await {
+            Ok(text) => prometheus_text(text),
+            Err(_) => plain(StatusCode::INTERNAL_SERVER_ERROR),
         }
     }
 
@@ -60,7 +72,7 @@ impl Api {
         }
     }
 
-    fn answer_discovery(&self, context: &RequestContext, path: &str) -> Response<Body> {
+    async fn answer_discovery(&self, context: &RequestContext, path: &str) -> Response<Body> {
         let accept = context.header(header::ACCEPT).unwrap_or_default();
         if let Some(tagged) = self.discovery.aggregated(path).filter(|_| wants_aggregated(accept)) {
             let mut response = not_modified(context, &tagged.etag).unwrap_or_else(|| {
@@ -79,10 +91,14 @@ impl Api {
         match negotiation::negotiate(Some(accept), Answering::One, false) {
             Err(status) => context.refusal(&status),
             Ok(form) => {
-                let bytes = if form.media == Media::Yaml { as_yaml(document) } else { document.clone() };
-                let kind =
-                    if form.media == Media::Yaml { form.content_type() } else { Form::JSON.content_type() };
-                typed(StatusCode::OK, kind, Body::from(bytes))
+                if form.media != Media::Yaml {
+                    return typed(StatusCode::OK, Form::JSON.content_type(), Body::from(document.clone()));
+                }
+                let (user, document) = (Arc::clone(&context.limited_as), document.clone());
+                match offload(Some(user), move || as_yaml(&document)).await {
+                    Ok(yaml) => typed(StatusCode::OK, form.content_type(), Body::from(yaml)),
+                    Err(_) => plain(StatusCode::INTERNAL_SERVER_ERROR),
+                }
             }
         }
     }
@@ -186,8 +202,8 @@ fn answer_document(
     let etag = format!("\"{hash}\"");
     let mut response = not_modified(context, &etag).unwrap_or_else(|| {
         let takes_gzip = context.header(header::ACCEPT_ENCODING).is_some_and(|value| value.contains("gzip"));
-        let body = if takes_gzip { gzip } else { unpacked(&gzip) };
-        let mut response = typed(StatusCode::OK, media, Body::from(body));
+        let body = if takes_gzip { Body::from(gzip) } else { Body::offloaded(Box::new(unpacked(gzip))) };
+        let mut response = typed(StatusCode::OK, media, body);
         if takes_gzip {
             response.headers_mut().insert(header::CONTENT_ENCODING, HeaderValue::from_static("gzip"));
         }
@@ -206,11 +222,19 @@ fn answer_document(
     response
 }
 
-fn unpacked(gzip: &[u8]) -> Bytes {
-    let mut out = Vec::new();
-    std::io::Read::read_to_end(&mut flate2::read::GzDecoder::new(gzip), &mut out)
-        .expect("it was compressed by this program");
-    out.into()
+/// Unpacks a document in chunks: the largest has more than a megabyte, and many clients may not read theirs.
+fn unpacked(gzip: Bytes) -> impl Iterator<Item = Bytes> + Send {
+    const CHUNK_BYTES: u64 = 64 << 10;
+    let mut decoder = flate2::read::GzDecoder::new(std::io::Cursor::new(gzip));
+    std::iter::from_fn(move || {
+        let mut chunk = Vec::new();
+        decoder
+            .by_ref()
+            .take(CHUNK_BYTES)
+            .read_to_end(&mut chunk)
+            .expect("it was compressed by this program");
+        (!chunk.is_empty()).then(|| chunk.into())
+    })
 }
 
 fn as_yaml(json: &[u8]) -> Bytes {

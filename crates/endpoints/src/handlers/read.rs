@@ -41,7 +41,7 @@ impl Call<'_> {
                 .map_or(Position::Any, Position::At),
         };
         let object = self.api.registry.get(self.target(), position).await?;
-        let held = self.api.hold(&self.context.user, object.value.len())?;
+        let held = self.api.hold(&self.context.limited_as, object.value.len())?;
         let bytes = renderer.object(&Shown::from(&object))?;
         Ok(answer(StatusCode::OK, &renderer, bytes, Vec::new()).holding(held))
     }
@@ -56,9 +56,9 @@ impl Call<'_> {
         let list = self.api.registry.list(self.target(), options).await?;
         let meta = list_meta(&list);
         let (is_many, bytes) = (list.items.len() > ITEMS_AT_ONCE_MAX, held_bytes(&renderer, &list));
-        let held = self.api.hold(&self.context.user, bytes)?;
+        let held = self.api.hold(&self.context.limited_as, bytes)?;
         let body = if renderer.lists_at_once() && (is_many || bytes >= LARGE_BYTES_MIN) {
-            let turn = large_documents::ANSWERS_OF_USER.acquire(&self.context.user).await;
+            let turn = large_documents::ANSWERS_OF_USER.acquire(&self.context.limited_as).await;
             let made = large_documents::answers().spawn(async move {
                 let body = renderer.list(list.items, meta);
                 drop(turn);

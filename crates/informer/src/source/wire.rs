@@ -561,7 +561,7 @@ mod tests {
             (r#""resourceVersion":"9""#, "bookmark @9"),
             (
                 r#""resourceVersion":"9","annotations":{"k8s.io/initial-events-end":"true"}"#,
-                "end of the state @9",
+                "end of the initial events @9",
             ),
             (r#""resourceVersion":"9","annotations":{"k8s.io/initial-events-end":"false"}"#, "bookmark @9"),
             (r#""resourceVersion":"9","annotations":null"#, "bookmark @9"),
