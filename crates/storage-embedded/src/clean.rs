@@ -67,8 +67,9 @@ pub(crate) fn choose(fills: &[Fill], is_short_of_room: bool) -> Option<Range<usi
     let (seed, _) = fills.iter().enumerate().rev().max_by(|(_, a), (_, b)| emptier(a, b))?;
     let mut run = seed..seed + 1;
     let fits = |run: &Range<usize>| {
-        let (live, bytes) =
-            fills[run.clone()].iter().fold((0, 0), |(live, bytes), fill| (live + fill.live(), bytes + fill.bytes));
+        let (live, bytes) = fills[run.clone()]
+            .iter()
+            .fold((0, 0), |(live, bytes), fill| (live + fill.live(), bytes + fill.bytes));
         live <= SEGMENT_BYTES && bytes <= RUN_BYTES_MAX
     };
     while let Some(next) = fills.get(run.end)
@@ -223,5 +224,34 @@ impl Cleaning {
     /// Gives up, and the room that was taken for it.
     pub(crate) fn abandon(self) {
         let _ = fs::remove_file(&self.output.path);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Which of segments are replaced, given how many of their MiB are needed and how many are not.
+    fn chosen(fills: &[(u64, u64)], is_short: bool) -> Option<Range<usize>> {
+        let fill = |(live, dead): &(u64, u64)| Fill { bytes: (live + dead) << 20, dead: dead << 20 };
+        choose(&fills.iter().map(fill).collect::<Vec<_>>(), is_short)
+    }
+
+    #[test]
+    fn room_is_given_back_where_there_is_most_to_gain() {
+        assert_eq!(chosen(&[], false), None);
+        assert_eq!(chosen(&[(8, 8)], false), None, "not enough");
+        assert_eq!(chosen(&[(8, 8)], true), Some(0..1), "unless room is short");
+        assert_eq!(chosen(&[(16, 0), (4, 12), (16, 0)], false), None, "little of all that there is");
+        assert_eq!(chosen(&[(16, 0), (1, 15), (10, 6)], false), Some(1..2));
+        assert_eq!(chosen(&[(10, 6), (16, 0), (0, 16)], false), Some(2..3));
+    }
+
+    #[test]
+    fn segments_that_leave_little_are_replaced_together_but_not_too_many() {
+        assert_eq!(chosen(&[(16, 0), (1, 15), (0, 16), (2, 0), (16, 0)], false), Some(1..4));
+        assert_eq!(chosen(&[(0, 16); 10], false), Some(0..4));
+        assert_eq!(chosen(&[(8, 8); 10], false), Some(0..2), "what is left fits into one");
+        assert_eq!(chosen(&[(1, 0), (0, 0), (1, 15), (15, 1)], false), Some(0..3));
     }
 }

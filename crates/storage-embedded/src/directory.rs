@@ -182,9 +182,7 @@ impl Directory {
                 self.is_new = true;
                 Ok(())
             }
-            Err(source) => {
-                Err(OpenError::Io { doing: "read the format", path: self.path.clone(), source })
-            }
+            Err(source) => Err(OpenError::Io { doing: "read the format", path: self.path.clone(), source }),
         }
     }
 }
@@ -234,15 +232,22 @@ impl Lock {
     fn take(path: &Path) -> Result<Self, OpenError> {
         let io = |source| OpenError::Io { doing: "take the lock", path: path.to_owned(), source };
         let mut options = File::options();
-        let mut file =
-            options.read(true).write(true).create(true).truncate(false).open(path.join(LOCK_FILE)).map_err(io)?;
+        let mut file = options
+            .read(true)
+            .write(true)
+            .create(true)
+            .truncate(false)
+            .open(path.join(LOCK_FILE))
+            .map_err(io)?;
         let metadata = file.metadata().map_err(io)?;
         let id = (metadata.dev(), metadata.ino());
         let begun = Instant::now();
         loop {
             match file.try_lock() {
                 Ok(()) => break,
-                Err(TryLockError::WouldBlock) if OURS.lock().contains(&id) || begun.elapsed() >= LOCK_WAIT => {
+                Err(TryLockError::WouldBlock)
+                    if OURS.lock().contains(&id) || begun.elapsed() >= LOCK_WAIT =>
+                {
                     let mut pid = String::new();
                     let pid = file.read_to_string(&mut pid).ok().and_then(|_| pid.trim().parse().ok());
                     return Err(OpenError::InUse { path: path.to_owned(), pid });

@@ -444,3 +444,6 @@ fn storage_error(doing: &'static str, error: io::Error) -> StorageError {
         false => StorageError::Backend { doing, source: error.into() },
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -131,7 +131,10 @@ impl Found {
                 continue;
             }
             if number > expected {
-                return Err(Fault::Damaged(format!("segment {expected} is missing before {}", path.display())));
+                return Err(Fault::Damaged(format!(
+                    "segment {expected} is missing before {}",
+                    path.display()
+                )));
             }
             expected = header.next;
             segments.push(Segment::of(header, path, file));
@@ -187,7 +190,9 @@ impl<R: Recover> Reading<'_, R> {
         let (path, end) = (segment.path.display(), segment.end());
         let whole_if = |is_whole: bool, though: String| match is_whole {
             true => Ok(()),
-            false => Err(Fault::Damaged(format!("{path} cannot be read from byte {end} on, though {though}"))),
+            false => {
+                Err(Fault::Damaged(format!("{path} cannot be read from byte {end} on, though {though}")))
+            }
         };
         match next {
             Some(next) => {

@@ -144,7 +144,8 @@ impl Segment {
             let Some(block) = blocks.get(number) else { return Ok(None) };
             (block.at, blocks.get(number + 1).map_or_else(|| self.end(), |next| next.at))
         };
-        let mut bytes = vec![0; (end - begin) as usize];
+        // One that is just being added is read by nobody: what it holds is not known yet.
+        let mut bytes = vec![0; end.saturating_sub(begin) as usize];
         self.file.read_exact_at(&mut bytes, begin)?;
         Ok(Some(bytes))
     }
