@@ -249,10 +249,12 @@ impl Log {
     fn fill_ahead(&mut self) {
         let end = self.head.end();
         let needed = end + self.batch.len() as u64;
-        if needed + QUICK_BYTES <= self.filled || self.reader.is_short_of_room() {
+        let ahead = self.filled.max(needed) + end.clamp(FILL_BYTES_MIN, FILL_BYTES_MAX);
+        let goal = ahead.min(self.full.max(needed));
+        let is_enough = needed + QUICK_BYTES <= self.filled || goal <= self.filled;
+        if is_enough || self.reader.is_short_of_room() {
             return;
         }
-        let goal = self.filled.max(needed) + end.clamp(FILL_BYTES_MIN, FILL_BYTES_MAX);
         let zeros = vec![0; FILL_CHUNK_BYTES];
         // Only speed is lost where it cannot be done. If the disk is full the write will say so.
         while self.filled < goal && self.head.file.write_all_at(&zeros, self.filled).is_ok() {

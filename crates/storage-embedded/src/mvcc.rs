@@ -670,6 +670,17 @@ mod tests {
         assert_eq!(mvcc.superseded.values.len(), 2);
     }
 
+    #[test]
+    fn an_old_version_takes_little_memory_however_large_its_value_is() {
+        assert_eq!(size_of::<Older>(), 24);
+        let large = "x".repeat(1000);
+        let mut mvcc = written(&format!("a={large} a={large} a=1"), Some(0));
+        assert_eq!((mvcc.superseded.bytes, mvcc.superseded.values.len()), (0, 0));
+        assert_eq!(mvcc.history_bytes(), 2000 + 3 * CHANGE_BYTES, "but it counts for the limit");
+        mvcc.compact(mvcc.current());
+        assert!(mvcc.changes.capacity() <= 16);
+    }
+
     /// Wherever they are.
     #[test]
     fn the_bytes_of_history_are_those_of_values_that_are_no_longer_current() {
