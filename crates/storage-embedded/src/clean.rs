@@ -72,17 +72,18 @@ pub(crate) fn choose(fills: &[Fill], is_short_of_room: bool) -> Option<Range<usi
             .fold((0, 0), |(live, bytes), fill| (live + fill.live(), bytes + fill.bytes));
         live <= SEGMENT_BYTES && bytes <= RUN_BYTES_MAX
     };
-    while let Some(next) = fills.get(run.end)
-        && next.goes_along()
-        && fits(&(run.start..run.end + 1))
-    {
-        run.end += 1;
-    }
+    // First towards the older ones: what earlier runs left is small, and would become many files.
     while let Some(before) = run.start.checked_sub(1)
         && fills[before].goes_along()
         && fits(&(before..run.end))
     {
         run.start = before;
+    }
+    while let Some(next) = fills.get(run.end)
+        && next.goes_along()
+        && fits(&(run.start..run.end + 1))
+    {
+        run.end += 1;
     }
     Some(run)
 }
@@ -251,6 +252,11 @@ mod tests {
     fn segments_that_leave_little_are_replaced_together_but_not_too_many() {
         assert_eq!(chosen(&[(16, 0), (1, 15), (0, 16), (2, 0), (16, 0)], false), Some(1..4));
         assert_eq!(chosen(&[(0, 16); 10], false), Some(0..4));
+        assert_eq!(
+            chosen(&[(1, 0), (0, 16), (0, 16), (0, 16), (0, 16)], false),
+            Some(0..4),
+            "and what is left of others"
+        );
         assert_eq!(chosen(&[(8, 8); 10], false), Some(0..2), "what is left fits into one");
         assert_eq!(chosen(&[(1, 0), (0, 0), (1, 15), (15, 1)], false), Some(0..3));
     }

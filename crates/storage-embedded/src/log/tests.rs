@@ -623,7 +623,7 @@ fn all_of(mvcc: &Mvcc) -> String {
 /// order.
 #[test]
 fn fault_a_power_cut_at_any_moment_of_a_compaction_loses_nothing_and_brings_nothing_back() {
-    let rounds = if is_long() { 200 } else { 8 };
+    let rounds = if is_long() { 60 } else { 8 };
     for round in 0..rounds {
         let seed = if rounds > 8 { rand::random() } else { round };
         println!("seed {seed}");
