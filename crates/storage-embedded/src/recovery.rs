@@ -146,9 +146,9 @@ impl Found {
     }
 }
 
-fn read_header(file: &File, path: &Path, number: u64) -> Result<Header, Fault> {
+fn read_header(mut file: &File, path: &Path, number: u64) -> Result<Header, Fault> {
     let mut bytes = Vec::new();
-    (&*file).take(HEADER_BYTES as u64).read_to_end(&mut bytes)?;
+    file.by_ref().take(HEADER_BYTES as u64).read_to_end(&mut bytes)?;
     match Header::decode(&bytes) {
         Ok(header) if header.number == number && header.next > number => Ok(header),
         Err(BadHeader::Unknown) => Err(Fault::Unknown(path.to_owned())),

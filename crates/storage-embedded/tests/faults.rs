@@ -124,6 +124,7 @@ mod killed {
             child.wait().unwrap();
             let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
             runtime.block_on(async { Embedded::open(&directory, options()).map(drop) }).unwrap();
+            std::fs::remove_dir_all(&directory).unwrap();
         }
     }
 

@@ -537,8 +537,7 @@ fn snapshots_of(store: &Path, snapshots: &Path, work: impl FnOnce()) -> usize {
     })));
     work();
     CRASH.set(None);
-    let taken = *taken.borrow();
-    taken
+    taken.take()
 }
 
 /// A state, and the log that it can be made from again.
