@@ -114,7 +114,7 @@ impl Proposal {
                 let created = stamp.map_or(revision, |(created, _)| created);
                 What::Put { value, created, expires_ms }
             }
-            Proposed::Delete => What::Delete,
+            Proposed::Delete => What::Delete { created: stamp.map_or(revision, |(created, _)| created) },
         };
         Ok(Entry { revision, key: self.key, what })
     }
@@ -158,6 +158,7 @@ enum Request {
     Write(Proposal, Answer<Swap>),
     Compact(ResourceVersion, Answer<()>),
     LookForRoom,
+    Clean(Answer<bool>),
     /// Nothing to do but look whether the store is being closed.
     Wake,
 }
@@ -211,6 +212,14 @@ impl Committer {
                 }
                 Self::Disk(disk) => disk.ask(|answer| Request::Compact(step, answer)).await?,
             }
+        }
+    }
+
+    /// Does some of the work of giving back room on the disk. Returns whether there is more to do.
+    pub(crate) async fn clean(&self) -> Result<bool, StorageError> {
+        match self {
+            Self::InPlace => Ok(false),
+            Self::Disk(disk) => disk.ask(Request::Clean).await,
         }
     }
 
@@ -329,8 +338,15 @@ impl Writer {
                     log.look_for_room();
                     drop(self.waiting.pop_front());
                 }
+                (Some(Request::Clean(_)), Some(log)) => self.clean_some(log),
                 _ => drop(self.waiting.pop_front()),
             }
+        }
+    }
+
+    fn clean_some(&mut self, log: &mut Log) {
+        if let Some(Request::Clean(answer)) = self.waiting.pop_front() {
+            let _ = answer.send(log.clean(&*self.shared));
         }
     }
 

@@ -147,6 +147,7 @@ pub(crate) async fn maintain(
     clock: WallClock,
 ) {
     let mut next_look = Instant::now();
+    let mut may_clean = true;
     loop {
         let deadline = shared.state.read().mvcc.next_deadline_ms().map(|ms| clock.instant(ms));
         let wake = deadline.map_or(next_look, |deadline| deadline.min(next_look));
@@ -168,7 +169,32 @@ pub(crate) async fn maintain(
         {
             tracing::warn!(%error, "history could not be compacted; trying again");
         }
+        // What failed is tried again when it is time to look.
+        may_clean |= is_due;
+        if may_clean {
+            match clean(&committer).await {
+                Ok(true) => shared.attention.notify_one(),
+                Ok(false) => {}
+                Err(error) => {
+                    tracing::warn!(%error, "room on the disk could not be given back; trying again");
+                    may_clean = false;
+                }
+            }
+        }
     }
+}
+
+/// How many steps of giving back room are made before it is looked again what else is due.
+const CLEANING_STEPS_MAX: usize = 32;
+
+/// Gives back room on the disk. Returns whether there is more to do.
+async fn clean(committer: &Committer) -> Result<bool, StorageError> {
+    for _ in 0..CLEANING_STEPS_MAX {
+        if !committer.clean().await? {
+            return Ok(false);
+        }
+    }
+    Ok(true)
 }
 
 /// Up to where to compact now. Between the times that are due, only the limit in bytes counts.

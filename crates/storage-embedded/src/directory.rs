@@ -3,16 +3,25 @@
 //! Kept true: while a [`Directory`] exists no other process (and no other store of this one) has it open,
 //! and its format is ours.
 
+use parking_lot::Mutex;
 use std::{
+    collections::BTreeSet,
     fmt,
     fs::{self, File, TryLockError},
     io::{self, Read, Seek, Write},
     os::unix::fs::{DirBuilderExt, MetadataExt},
     path::{Path, PathBuf},
+    time::{Duration, Instant},
 };
 
 /// The version of what is written to the directory.
-pub(crate) const FORMAT: u32 = 1;
+pub(crate) const FORMAT: u32 = 2;
+/// The version before it, which no release had.
+const OLD_FORMAT: &str = "1";
+
+/// How long to wait for a process that may be about to end. One that was killed has its lock until its memory is freed.
+const LOCK_WAIT: Duration = Duration::from_secs(5);
+const LOCK_RETRY: Duration = Duration::from_millis(20);
 
 /// The unit in which the system tells how much room a file takes.
 const BLOCK_BYTES: u64 = 512;
@@ -24,7 +33,9 @@ const FORMAT_FILE: &str = "format";
 #[derive(Debug)]
 pub(crate) struct Directory {
     path: PathBuf,
-    _lock: File,
+    _lock: Lock,
+    /// Nothing was kept in it yet.
+    is_new: bool,
 }
 
 /// Why a data directory cannot be used.
@@ -45,12 +56,12 @@ pub enum OpenError {
         /// What its format file says.
         found: String,
     },
-    /// It has a journal that is in none of our formats. Nothing was changed.
-    UnknownJournal {
+    /// Its log has a file that is in none of our formats. Nothing was changed.
+    UnknownFile {
         /// The directory.
         path: PathBuf,
-        /// The journal.
-        journal: PathBuf,
+        /// The file.
+        file: PathBuf,
     },
     /// It cannot be read or written.
     Io {
@@ -83,19 +94,26 @@ impl fmt::Display for OpenError {
                 "data directory {} is in use by another process: stop it, or choose another directory",
                 path.display()
             ),
+            Self::UnknownFormat { path, found } if found == OLD_FORMAT => write!(
+                f,
+                "data directory {} has format {found:?}, from before the first release, which this program does not \
+                 read, and was left as it is: choose another directory or move this one away, and create its objects \
+                 again (the version that wrote it can still serve them)",
+                path.display()
+            ),
             Self::UnknownFormat { path, found } => write!(
                 f,
                 "data directory {} has format {found:?}, but this program reads and writes format {FORMAT}: use \
                  the version that wrote it, or choose another directory",
                 path.display()
             ),
-            Self::UnknownJournal { path, journal } => write!(
+            Self::UnknownFile { path, file } => write!(
                 f,
-                "data directory {} holds a journal in an unknown format, {}, which was left as it is: use the \
+                "the log in data directory {} has a file in an unknown format, {}, which was left as it is: use the \
                  version of this program that wrote it, restore the directory from a backup, or choose another \
                  directory",
                 path.display(),
-                journal.display()
+                file.display()
             ),
             Self::Io { doing, path, .. } => write!(f, "cannot {doing} in data directory {}", path.display()),
             Self::Damaged { path, .. } => {
@@ -120,10 +138,20 @@ impl Directory {
     pub(crate) fn take(path: &Path) -> Result<Self, OpenError> {
         let io = |doing| move |source| OpenError::Io { doing, path: path.to_owned(), source };
         make_private(path).map_err(io("make it and write"))?;
-        let lock = lock(path)?;
-        let directory = Self { path: path.to_owned(), _lock: lock };
+        let lock = Lock::take(path)?;
+        let mut directory = Self { path: path.to_owned(), _lock: lock, is_new: false };
         directory.check_format()?;
         Ok(directory)
+    }
+
+    /// Whether nothing was kept in it yet.
+    pub(crate) fn is_new(&self) -> bool {
+        self.is_new
+    }
+
+    /// Says which format it has from now on.
+    pub(crate) fn write_format(&self) -> io::Result<()> {
+        write_durably(&self.path, FORMAT_FILE, &format!("{FORMAT}\n"))
     }
 
     /// Where the log is kept.
@@ -140,19 +168,7 @@ impl Directory {
         File::open(&self.path)?.sync_all()
     }
 
-    /// Whether a little can be written: asked before a log that failed for lack of room is opened again.
-    pub(crate) fn probe_room(&self, bytes: usize) -> io::Result<()> {
-        let probe = self.path.join("probe");
-        let written = File::create(&probe).and_then(|mut file| {
-            file.write_all(&vec![0; bytes])?;
-            file.sync_data()
-        });
-        let removed = fs::remove_file(&probe);
-        written.and(removed)
-    }
-
-    fn check_format(&self) -> Result<(), OpenError> {
-        let io = |doing| move |source| OpenError::Io { doing, path: self.path.clone(), source };
+    fn check_format(&mut self) -> Result<(), OpenError> {
         let path = self.path.join(FORMAT_FILE);
         match fs::read_to_string(&path) {
             Ok(found) if found.trim() == FORMAT.to_string() => Ok(()),
@@ -163,9 +179,10 @@ impl Directory {
                 Err(OpenError::UnknownFormat { path: self.path.clone(), found: "none".to_owned() })
             }
             Err(error) if error.kind() == io::ErrorKind::NotFound => {
-                write_durably(&self.path, FORMAT_FILE, &format!("{FORMAT}\n")).map_err(io("write the format"))
+                self.is_new = true;
+                Ok(())
             }
-            Err(error) => Err(io("read the format")(error)),
+            Err(source) => Err(OpenError::Io { doing: "read the format", path: self.path.clone(), source }),
         }
     }
 }
@@ -198,28 +215,63 @@ pub(crate) fn allocated_bytes(path: &Path) -> io::Result<u64> {
     Ok(bytes)
 }
 
-fn lock(path: &Path) -> Result<File, OpenError> {
-    let io = |source| OpenError::Io { doing: "take the lock", path: path.to_owned(), source };
-    let mut file = File::options()
-        .read(true)
-        .write(true)
-        .create(true)
-        .truncate(false)
-        .open(path.join(LOCK_FILE))
-        .map_err(io)?;
-    match file.try_lock() {
-        Ok(()) => {
-            file.set_len(0).map_err(io)?;
-            file.rewind().map_err(io)?;
-            writeln!(file, "{}", std::process::id()).map_err(io)?;
-            Ok(file)
+/// Says that a directory is ours, to other processes by a lock on a file in it.
+#[derive(Debug)]
+struct Lock {
+    file: File,
+    id: FileId,
+}
+
+/// Device and number.
+type FileId = (u64, u64);
+
+/// The locks that this process has. They are not about to be let go.
+static OURS: Mutex<BTreeSet<FileId>> = Mutex::new(BTreeSet::new());
+
+impl Lock {
+    fn take(path: &Path) -> Result<Self, OpenError> {
+        let io = |source| OpenError::Io { doing: "take the lock", path: path.to_owned(), source };
+        let mut options = File::options();
+        let mut file = options
+            .read(true)
+            .write(true)
+            .create(true)
+            .truncate(false)
+            .open(path.join(LOCK_FILE))
+            .map_err(io)?;
+        let metadata = file.metadata().map_err(io)?;
+        let id = (metadata.dev(), metadata.ino());
+        let begun = Instant::now();
+        loop {
+            match file.try_lock() {
+                Ok(()) => break,
+                Err(TryLockError::WouldBlock)
+                    if OURS.lock().contains(&id) || begun.elapsed() >= LOCK_WAIT =>
+                {
+                    let mut pid = String::new();
+                    let pid = file.read_to_string(&mut pid).ok().and_then(|_| pid.trim().parse().ok());
+                    return Err(OpenError::InUse { path: path.to_owned(), pid });
+                }
+                Err(TryLockError::WouldBlock) => std::thread::sleep(LOCK_RETRY),
+                Err(TryLockError::Error(error)) => return Err(io(error)),
+            }
         }
-        Err(TryLockError::WouldBlock) => {
-            let mut pid = String::new();
-            let pid = file.read_to_string(&mut pid).ok().and_then(|_| pid.trim().parse().ok());
-            Err(OpenError::InUse { path: path.to_owned(), pid })
-        }
-        Err(TryLockError::Error(error)) => Err(io(error)),
+        OURS.lock().insert(id);
+        let mut lock = Self { file, id };
+        lock.leave_number().map_err(io)?;
+        Ok(lock)
+    }
+
+    fn leave_number(&mut self) -> io::Result<()> {
+        self.file.set_len(0)?;
+        self.file.rewind()?;
+        writeln!(self.file, "{}", std::process::id())
+    }
+}
+
+impl Drop for Lock {
+    fn drop(&mut self) {
+        OURS.lock().remove(&self.id);
     }
 }
 
@@ -245,6 +297,24 @@ mod tests {
         assert!(error.contains(&format!("in use by process {}", std::process::id())), "{error}");
     }
 
+    /// A process that was killed holds its lock for a moment longer.
+    #[test]
+    fn a_lock_that_another_process_is_about_to_let_go_is_waited_for() {
+        let root = tempfile::tempdir().unwrap();
+        drop(Directory::take(root.path()).unwrap());
+        // A lock belongs to an open file, so this one is as good as another process's.
+        let other = File::open(root.path().join(LOCK_FILE)).unwrap();
+        other.try_lock().unwrap();
+        let waiting = std::thread::spawn({
+            let path = root.path().to_owned();
+            move || Directory::take(&path).map(drop)
+        });
+        std::thread::sleep(LOCK_RETRY * 3);
+        assert!(!waiting.is_finished());
+        drop(other);
+        waiting.join().unwrap().unwrap();
+    }
+
     #[test]
     fn a_directory_can_be_taken_again_once_it_is_let_go() {
         let root = tempfile::tempdir().unwrap();
@@ -255,7 +325,7 @@ mod tests {
     #[test]
     fn an_unknown_format_is_refused_and_left_alone() {
         let root = tempfile::tempdir().unwrap();
-        for found in ["2", "banana", ""] {
+        for found in ["1", "3", "banana", ""] {
             fs::write(root.path().join(FORMAT_FILE), found).unwrap();
             let error = Directory::take(root.path()).unwrap_err().to_string();
             assert!(error.contains(&format!("has format {found:?}")), "{error}");

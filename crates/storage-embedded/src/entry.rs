@@ -1,7 +1,8 @@
 //! One committed write: the unit of the log and of the state it rebuilds.
 //!
-//! Its bytes are part of the store's format: a change here needs a new [`crate::directory::FORMAT`].
+//! Its bytes are part of the store's format: see `record`.
 
+use crate::record::FRAME_BYTES;
 use bytes::Bytes;
 use keepwatch_apimachinery::ResourceVersion;
 use keepwatch_storage::Key;
@@ -23,39 +24,38 @@ pub(crate) enum What {
         /// When the key's time to live runs out, in milliseconds of Unix time.
         expires_ms: Option<u64>,
     },
-    Delete,
+    /// The revision is that of the creation of what was deleted: no earlier version needs the deletion.
+    Delete { created: ResourceVersion },
 }
 
 const PUT: u8 = 1;
 const DELETE: u8 = 2;
 
 impl Entry {
-    /// The entry without its revision, which the log keeps as the key:
-    /// kind, created, expires (0: never), length of the key, key, value.
-    pub(crate) fn encode(&self) -> Vec<u8> {
+    /// Appends the entry without its revision: kind, created, expires (0: never), length of the key, key, value.
+    pub(crate) fn encode_into(&self, bytes: &mut Vec<u8>) {
         let (kind, created, expires_ms, value) = match &self.what {
             What::Put { value, created, expires_ms } => {
-                (PUT, created.get(), expires_ms.unwrap_or(0), value.as_ref())
+                (PUT, created, expires_ms.unwrap_or(0), value.as_ref())
             }
-            What::Delete => (DELETE, 0, 0, [].as_slice()),
+            What::Delete { created } => (DELETE, created, 0, [].as_slice()),
         };
-        let mut bytes = Vec::with_capacity(HEADER_BYTES + self.key.len() + value.len());
+        bytes.reserve(HEADER_BYTES + self.key.len() + value.len());
         bytes.push(kind);
-        bytes.extend_from_slice(&created.to_le_bytes());
+        bytes.extend_from_slice(&created.get().to_le_bytes());
         bytes.extend_from_slice(&expires_ms.to_le_bytes());
         bytes.extend_from_slice(&(self.key.len() as u32).to_le_bytes());
         bytes.extend_from_slice(self.key.as_bytes());
         bytes.extend_from_slice(value);
-        bytes
     }
 
-    /// How long its encoding is.
+    /// How many bytes of the log it takes.
     pub(crate) fn bytes(&self) -> u64 {
         let value = match &self.what {
             What::Put { value, .. } => value.len(),
-            What::Delete => 0,
+            What::Delete { .. } => 0,
         };
-        (HEADER_BYTES + self.key.len() + value) as u64
+        log_bytes(&self.key, value)
     }
 
     pub(crate) fn decode(revision: ResourceVersion, bytes: &[u8]) -> Option<Self> {
@@ -82,7 +82,7 @@ impl Entry {
                 created: ResourceVersion::new(number(1)?)?,
                 expires_ms: Some(number(9)?).filter(|ms| *ms != 0),
             },
-            DELETE => What::Delete,
+            DELETE => What::Delete { created: ResourceVersion::new(number(1)?)? },
             _ => return None,
         };
         Some(Self { revision, key: Key::from_backend(std::str::from_utf8(key).ok()?), what })
@@ -90,6 +90,35 @@ impl Entry {
 }
 
 const HEADER_BYTES: usize = 1 + 8 + 8 + 4;
+
+/// A version that the log need not keep any more, and how many bytes of it that frees.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Unneeded {
+    pub(crate) revision: ResourceVersion,
+    pub(crate) bytes: u64,
+}
+
+/// How many bytes of the log a version takes.
+pub(crate) fn log_bytes(key: &str, value_bytes: usize) -> u64 {
+    (FRAME_BYTES + HEADER_BYTES + key.len() + value_bytes) as u64
+}
+
+/// What must be known of an encoded entry to decide whether to keep it.
+pub(crate) struct Glance<'a> {
+    pub(crate) key: &'a str,
+    /// If it is a deletion, when that was created which it deleted.
+    pub(crate) deleted: Option<u64>,
+}
+
+impl<'a> Glance<'a> {
+    pub(crate) fn at(bytes: &'a [u8]) -> Option<Self> {
+        let (header, rest) = bytes.split_at_checked(HEADER_BYTES)?;
+        let key_bytes = u32::from_le_bytes(header[17..21].try_into().ok()?) as usize;
+        let created = u64::from_le_bytes(header[1..9].try_into().ok()?);
+        let key = std::str::from_utf8(rest.get(..key_bytes)?).ok()?;
+        Some(Self { key, deleted: (header[0] == DELETE).then_some(created) })
+    }
+}
 
 #[cfg(test)]
 mod tests {
@@ -99,16 +128,22 @@ mod tests {
         ResourceVersion::new(n).unwrap()
     }
 
+    fn encoded(entry: &Entry) -> Vec<u8> {
+        let mut bytes = Vec::new();
+        entry.encode_into(&mut bytes);
+        bytes
+    }
+
     #[test]
     fn entries_read_back_as_they_were_written() {
         let key = Key::from_backend("/registry/pods/ns/ä");
         for what in [
             What::Put { value: Bytes::from_static(b"v"), created: revision(7), expires_ms: Some(9) },
             What::Put { value: Bytes::new(), created: revision(8), expires_ms: None },
-            What::Delete,
+            What::Delete { created: revision(7) },
         ] {
             let entry = Entry { revision: revision(8), key: key.clone(), what };
-            let bytes = Bytes::from(entry.encode());
+            let bytes = Bytes::from(encoded(&entry));
             assert_eq!(Entry::decode_shared(entry.revision, &bytes), Some(entry.clone()));
             assert_eq!(Entry::decode(entry.revision, &bytes), Some(entry));
         }
@@ -117,7 +152,8 @@ mod tests {
     #[test]
     fn damaged_entries_are_refused() {
         let key = Key::from_backend("/k");
-        let whole = Entry { revision: revision(2), key, what: What::Delete }.encode();
+        let what = What::Delete { created: revision(2) };
+        let whole = encoded(&Entry { revision: revision(3), key, what });
         for end in 0..whole.len() {
             assert_eq!(Entry::decode(revision(2), &whole[..end]), None, "cut at {end}");
         }

@@ -1,7 +1,7 @@
-//! Keepwatch's own store: every version of every key in memory, durable through an LSM tree on disk.
+//! Keepwatch's own store: every key's versions in memory, durable in a log on disk.
 //!
 //! A write is decided against the state, written to the log together with all others that wait, synced once
-//! and only then seen and acknowledged. The log holds each version under its revision until compaction, so a
+//! and only then seen and acknowledged. The log holds each version until compaction, so a
 //! store that is opened again has its history too, and watches go on where they were.
 //!
 //! [`Embedded::memory`] is the same store without the disk, for tests and throw-away servers.
@@ -24,8 +24,11 @@
 mod directory;
 mod entry;
 mod mvcc;
-mod journal;
 mod room;
+mod record;
+mod segment;
+mod recovery;
+mod clean;
 mod log;
 mod state;
 mod commit;
@@ -39,9 +42,10 @@ use crate::{
     commit::{Committer, Proposal, Proposed},
     compact::WallClock,
     directory::{Directory, allocated_bytes},
-    entry::Entry,
-    log::{Log, LogReader, Recover},
+    entry::{Entry, Unneeded},
+    log::{Log, LogReader},
     mvcc::Mvcc,
+    recovery::Recover,
     state::{Shared, fetch, run},
 };
 use async_trait::async_trait;
@@ -91,11 +95,11 @@ pub struct Embedded {
 }
 
 impl Recover for Mvcc {
-    fn compacted(&mut self, revision: ResourceVersion) {
-        self.resume_compacted(revision);
+    fn compacted(&mut self, revision: ResourceVersion) -> Vec<Unneeded> {
+        self.resume_compacted(revision)
     }
 
-    fn entry(&mut self, entry: Entry) -> Option<Vec<ResourceVersion>> {
+    fn entry(&mut self, entry: Entry) -> Option<Vec<Unneeded>> {
         self.is_next(&entry).then(|| self.apply(entry))
     }
 }

@@ -8,7 +8,7 @@
 //!
 //! Not here: disk, locks, waiting.
 
-use crate::entry::{Entry, What};
+use crate::entry::{Entry, Unneeded, What, log_bytes};
 use bytes::Bytes;
 use keepwatch_apimachinery::ResourceVersion;
 use keepwatch_storage::{Key, Scope};
@@ -38,34 +38,36 @@ struct Chain {
     newest: Version,
     /// Oldest first; absent for the many keys that were written once.
     #[expect(clippy::box_collection, reason = "8 bytes for each of those keys instead of 32")]
-    older: Option<Box<VecDeque<Version>>>,
+    older: Option<Box<VecDeque<Older>>>,
 }
 
-#[derive(Clone)]
 struct Version {
     modified: ResourceVersion,
-    content: Content,
+    /// Absent if it is a deletion.
+    created: Option<ResourceVersion>,
+    value: Bytes,
 }
 
-#[derive(Clone)]
-enum Content {
-    Value { created: ResourceVersion, value: Stored },
-    Deleted,
+/// A version that is no longer current: 24 bytes, however large its value is.
+#[derive(Clone, Copy)]
+struct Older {
+    modified: ResourceVersion,
+    /// Absent if it is a deletion.
+    created: Option<ResourceVersion>,
+    bytes: u32,
 }
 
 /// A value, or where it went.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Stored {
     InMemory(Bytes),
-    /// Only the log has it, under the version's revision, with so many bytes.
-    InLog {
-        bytes: usize,
-    },
+    /// Only the log has it, under the version's revision.
+    InLog,
 }
 
 impl Stored {
     pub(crate) fn is_in_log(&self) -> bool {
-        matches!(self, Self::InLog { .. })
+        matches!(self, Self::InLog)
     }
 }
 
@@ -95,53 +97,82 @@ pub(crate) struct Page {
     pub(crate) count: Option<usize>,
 }
 
+/// Where a version is among a key's.
+#[derive(Clone, Copy)]
+enum Seen<'a> {
+    Newest(&'a Version),
+    /// With the revision of the version after it.
+    Older(&'a Older, ResourceVersion),
+}
+
 impl Chain {
     /// The version that was current at a revision. A key may have very many: they are searched, not scanned.
-    fn at(&self, revision: ResourceVersion) -> Option<&Version> {
+    fn at(&self, revision: ResourceVersion) -> Option<Seen<'_>> {
         if self.newest.modified <= revision {
-            return Some(&self.newest);
+            return Some(Seen::Newest(&self.newest));
         }
         let older = self.older.as_ref()?;
-        older.get(older.partition_point(|version| version.modified <= revision).checked_sub(1)?)
+        let index = older.partition_point(|version| version.modified <= revision).checked_sub(1)?;
+        let superseded_at = older.get(index + 1).map_or(self.newest.modified, |next| next.modified);
+        Some(Seen::Older(older.get(index)?, superseded_at))
     }
 
-    fn before(&self, revision: ResourceVersion) -> Option<&Version> {
+    fn before(&self, revision: ResourceVersion) -> Option<Seen<'_>> {
         self.at(ResourceVersion::new(revision.get() - 1)?)
     }
 
-    fn older_mut(&mut self, revision: ResourceVersion) -> Option<&mut Version> {
-        let older = self.older.as_mut()?;
-        let index = older.binary_search_by_key(&revision, |version| version.modified).ok()?;
-        older.get_mut(index)
+    fn has(&self, revision: ResourceVersion) -> bool {
+        let older = || self.older.iter().any(|older| has_revision(older, revision));
+        self.newest.modified == revision || older()
+    }
+}
+
+fn has_revision(versions: &VecDeque<Older>, revision: ResourceVersion) -> bool {
+    versions.binary_search_by_key(&revision, |version| version.modified).is_ok()
+}
+
+impl Seen<'_> {
+    fn created(self) -> Option<ResourceVersion> {
+        match self {
+            Self::Newest(version) => version.created,
+            Self::Older(version, _) => version.created,
+        }
+    }
+
+    fn found(self, key: &Key, superseded: &Superseded) -> Option<Found> {
+        let created = self.created()?;
+        let (modified, value) = match self {
+            Self::Newest(version) => (version.modified, Stored::InMemory(version.value.clone())),
+            Self::Older(version, _) if version.bytes == 0 => {
+                (version.modified, Stored::InMemory(Bytes::new()))
+            }
+            Self::Older(version, superseded_at) => {
+                (version.modified, superseded.get(superseded_at).map_or(Stored::InLog, Stored::InMemory))
+            }
+        };
+        Some(Found { key: key.clone(), created, modified, value })
     }
 }
 
 impl Version {
-    fn found(&self, key: &Key) -> Option<Found> {
-        match &self.content {
-            Content::Value { created, value } => Some(Found {
-                key: key.clone(),
-                created: *created,
-                modified: self.modified,
-                value: value.clone(),
-            }),
-            Content::Deleted => None,
-        }
+    fn is_deletion(&self) -> bool {
+        self.created.is_none()
     }
 
-    fn bytes_in_memory(&self) -> usize {
-        match &self.content {
-            Content::Value { value: Stored::InMemory(value), .. } => value.len(),
-            _ => 0,
-        }
+    fn unneeded(&self, key: &str) -> Unneeded {
+        Unneeded { revision: self.modified, bytes: log_bytes(key, self.value.len()) }
+    }
+}
+
+impl Older {
+    fn of(version: &Version) -> Self {
+        // No value is near 4 GiB; of one that were, only the room that it takes would be misjudged.
+        let bytes = u32::try_from(version.value.len()).unwrap_or(u32::MAX);
+        Self { modified: version.modified, created: version.created, bytes }
     }
 
-    fn value_bytes(&self) -> usize {
-        match &self.content {
-            Content::Value { value: Stored::InMemory(value), .. } => value.len(),
-            Content::Value { value: Stored::InLog { bytes }, .. } => *bytes,
-            Content::Deleted => 0,
-        }
+    fn unneeded(&self, key: &str) -> Unneeded {
+        Unneeded { revision: self.modified, bytes: log_bytes(key, self.bytes as usize) }
     }
 }
 
@@ -155,15 +186,17 @@ impl Mvcc {
             keys: BTreeMap::new(),
             changes: VecDeque::new(),
             past_value_bytes: 0,
-            superseded: Superseded { bytes: 0, bytes_max: superseded_bytes_max, queue: VecDeque::new() },
+            superseded: Superseded { bytes: 0, bytes_max: superseded_bytes_max, values: VecDeque::new() },
             deadlines: Deadlines::default(),
         }
     }
 
-    /// Begins the rebuilding of a state that was compacted before.
-    pub(crate) fn resume_compacted(&mut self, compacted: ResourceVersion) {
+    /// Goes on rebuilding a state that was compacted up to here, whether or not all of that was taken in yet. Returns
+    /// the versions that the log need not keep any more.
+    pub(crate) fn resume_compacted(&mut self, compacted: ResourceVersion) -> Vec<Unneeded> {
+        let unneeded = self.compact(compacted);
         self.current = self.current.max(compacted);
-        self.compacted = Some(compacted);
+        unneeded
     }
 
     /// Ends the rebuilding: gives back the room that growing left unused.
@@ -191,30 +224,30 @@ impl Mvcc {
     }
 
     pub(crate) fn len(&self) -> usize {
-        self.keys.values().filter(|chain| !matches!(chain.newest.content, Content::Deleted)).count()
+        self.keys.values().filter(|chain| !chain.newest.is_deletion()).count()
     }
 
     /// The key's current version.
     pub(crate) fn get(&self, key: &str) -> Option<Found> {
         let (key, chain) = self.keys.get_key_value(key)?;
-        chain.newest.found(key)
+        Seen::Newest(&chain.newest).found(key, &self.superseded)
+    }
+
+    /// Whether a version of a key may be asked for.
+    pub(crate) fn needs(&self, key: &str, revision: ResourceVersion) -> bool {
+        self.keys.get(key).is_some_and(|chain| chain.has(revision))
     }
 
     /// The revisions of the key's creation and last write, if it exists.
     pub(crate) fn stamp(&self, key: &str) -> Option<(ResourceVersion, ResourceVersion)> {
         let chain = self.keys.get(key)?;
-        match chain.newest.content {
-            Content::Value { created, .. } => Some((created, chain.newest.modified)),
-            Content::Deleted => None,
-        }
+        Some((chain.newest.created?, chain.newest.modified))
     }
 
     /// How many bytes the key's current value has, if it exists.
     pub(crate) fn value_bytes(&self, key: &str) -> Option<usize> {
-        match self.get(key)?.value {
-            Stored::InMemory(value) => Some(value.len()),
-            Stored::InLog { .. } => None,
-        }
+        let chain = self.keys.get(key)?;
+        chain.newest.created.map(|_| chain.newest.value.len())
     }
 
     /// The keys of a scope at a revision that is neither compacted nor in the future.
@@ -237,11 +270,11 @@ impl Mvcc {
             .range::<str, _>(bounds)
             .filter(|(key, _)| scope.contains(key))
             .filter_map(|(key, chain)| Some((key, chain.at(at)?)))
-            .filter(|(_, version)| !matches!(version.content, Content::Deleted));
+            .filter(|(_, version)| version.created().is_some());
         let items: Vec<Found> = found
             .by_ref()
             .take(limit.unwrap_or(usize::MAX))
-            .filter_map(|(key, version)| version.found(key))
+            .filter_map(|(key, version)| version.found(key, &self.superseded))
             .collect();
         let unread = if count { found.count() } else { usize::from(found.next().is_some()) };
         Page { more: unread > 0, count: count.then_some(items.len() + unread), items }
@@ -274,7 +307,7 @@ impl Mvcc {
 
     fn found_change(&self, key: &Key, revision: ResourceVersion) -> FoundChange {
         let chain = self.keys.get(key).expect("a key has versions while a change of it is kept");
-        let found = |version: &Version| version.found(key);
+        let found = |version: Seen<'_>| version.found(key, &self.superseded);
         FoundChange {
             key: key.clone(),
             revision,
@@ -297,24 +330,21 @@ impl Mvcc {
         entry.revision <= self.base() || entry.revision == self.current.next()
     }
 
-    /// Takes in the next write. Returns the revisions of versions that the log need not keep any more:
+    /// Takes in the next write. Returns the versions that the log need not keep any more:
     /// none for a new write, some for a write that a compaction had covered before its clearing was done.
-    pub(crate) fn apply(&mut self, entry: Entry) -> Vec<ResourceVersion> {
+    pub(crate) fn apply(&mut self, entry: Entry) -> Vec<Unneeded> {
         debug_assert!(self.is_next(&entry));
         let Entry { revision, key, what } = entry;
         self.current = self.current.max(revision);
-        let version = Version {
-            modified: revision,
-            content: match what {
-                What::Put { value, created, expires_ms } => {
-                    self.deadlines.set(&key, revision, expires_ms);
-                    Content::Value { created, value: Stored::InMemory(value) }
-                }
-                What::Delete => {
-                    self.deadlines.set(&key, revision, None);
-                    Content::Deleted
-                }
-            },
+        let version = match what {
+            What::Put { value, created, expires_ms } => {
+                self.deadlines.set(&key, revision, expires_ms);
+                Version { modified: revision, created: Some(created), value }
+            }
+            What::Delete { .. } => {
+                self.deadlines.set(&key, revision, None);
+                Version { modified: revision, created: None, value: Bytes::new() }
+            }
         };
         if self.compacted.is_some_and(|compacted| revision <= compacted) {
             return self.replace_compacted(key, version);
@@ -322,41 +352,30 @@ impl Mvcc {
         match self.keys.get_mut(&key) {
             Some(chain) => {
                 let old = std::mem::replace(&mut chain.newest, version);
-                self.past_value_bytes += old.value_bytes();
-                self.superseded.add(&key, &old, revision);
-                chain.older.get_or_insert_default().push_back(old);
+                self.past_value_bytes += old.value.len();
+                let older = chain.older.get_or_insert_with(|| Box::new(VecDeque::with_capacity(1)));
+                older.push_back(Older::of(&old));
+                self.superseded.add(old.value, revision);
             }
             None => {
                 self.keys.insert(key.clone(), Box::new(Chain { newest: version, older: None }));
             }
         }
         self.changes.push_back(key);
-        self.leave_superseded_values_to_the_log();
         Vec::new()
     }
 
-    fn replace_compacted(&mut self, key: Key, version: Version) -> Vec<ResourceVersion> {
+    fn replace_compacted(&mut self, key: Key, version: Version) -> Vec<Unneeded> {
         let mut unneeded = Vec::new();
-        let revision = version.modified;
-        let old = if matches!(version.content, Content::Deleted) {
-            unneeded.push(revision);
+        let name = key.clone();
+        let old = if version.is_deletion() {
+            unneeded.push(version.unneeded(&name));
             self.keys.remove(&key)
         } else {
             self.keys.insert(key, Box::new(Chain { newest: version, older: None }))
         };
-        unneeded.extend(old.map(|chain| chain.newest.modified));
+        unneeded.extend(old.map(|chain| chain.newest.unneeded(&name)));
         unneeded
-    }
-
-    fn leave_superseded_values_to_the_log(&mut self) {
-        while let Some((key, revision)) = self.superseded.next_over_limit() {
-            let version = self.keys.get_mut(&key).and_then(|chain| chain.older_mut(revision));
-            if let Some(Version { content: Content::Value { value, .. }, .. }) = version
-                && let Stored::InMemory(bytes) = value
-            {
-                *value = Stored::InLog { bytes: bytes.len() };
-            }
-        }
     }
 
     /// The revision to compact to so that at most `changes_max` changes are dropped on the way to `goal`.
@@ -370,8 +389,8 @@ impl Mvcc {
         Some(self.base_plus(beyond))
     }
 
-    /// Forgets changes up to `revision` and the versions they superseded, whose revisions are returned.
-    pub(crate) fn compact(&mut self, revision: ResourceVersion) -> Vec<ResourceVersion> {
+    /// Forgets changes up to `revision` and the versions they superseded, which are returned.
+    pub(crate) fn compact(&mut self, revision: ResourceVersion) -> Vec<Unneeded> {
         let mut unneeded = Vec::new();
         while self.base() < revision
             && let Some(key) = self.changes.pop_front()
@@ -382,33 +401,26 @@ impl Mvcc {
         }
         self.superseded.forget_up_to(revision);
         self.compacted = self.compacted.max(Some(revision));
+        give_back_unused(&mut self.changes);
+        self.deadlines.give_back_unused();
         unneeded
     }
 
-    fn forget_versions_before(
-        &mut self,
-        key: &Key,
-        revision: ResourceVersion,
-        unneeded: &mut Vec<ResourceVersion>,
-    ) {
+    fn forget_versions_before(&mut self, key: &Key, revision: ResourceVersion, unneeded: &mut Vec<Unneeded>) {
         let Some(chain) = self.keys.get_mut(key) else { return };
-        let is_over = |version: &Version| {
-            version.modified < revision
-                || (version.modified == revision && matches!(version.content, Content::Deleted))
-        };
+        let is_over = |modified, is_deletion| modified < revision || (modified == revision && is_deletion);
         if let Some(older) = &mut chain.older {
-            while older.front().is_some_and(is_over)
-                && let Some(version) = older.pop_front()
-            {
-                self.past_value_bytes -= version.value_bytes();
-                unneeded.push(version.modified);
+            while let Some(version) = older.pop_front_if(|old| is_over(old.modified, old.created.is_none())) {
+                self.past_value_bytes -= version.bytes as usize;
+                unneeded.push(version.unneeded(key));
             }
+            give_back_unused(older);
             if older.is_empty() {
                 chain.older = None;
             }
         }
-        if is_over(&chain.newest) {
-            unneeded.push(chain.newest.modified);
+        if is_over(chain.newest.modified, chain.newest.is_deletion()) {
+            unneeded.push(chain.newest.unneeded(key));
             self.keys.remove(key);
         }
     }
@@ -437,41 +449,57 @@ const FIRST_REVISION: ResourceVersion = ResourceVersion::new(1).expect("one is n
 struct Superseded {
     bytes: usize,
     bytes_max: Option<usize>,
-    queue: VecDeque<SupersededValue>,
+    values: VecDeque<SupersededValue>,
 }
 
 struct SupersededValue {
-    key: Key,
-    revision: ResourceVersion,
     superseded_at: ResourceVersion,
-    bytes: usize,
+    value: Bytes,
+}
+
+impl SupersededValue {
+    /// What it takes beside its bytes.
+    const OVERHEAD_BYTES: usize = 64;
+
+    fn bytes(&self) -> usize {
+        Self::OVERHEAD_BYTES + self.value.len()
+    }
 }
 
 impl Superseded {
-    fn add(&mut self, key: &Key, version: &Version, superseded_at: ResourceVersion) {
-        let bytes = version.bytes_in_memory();
-        if bytes > 0 {
-            self.bytes += bytes;
-            self.queue.push_back(SupersededValue {
-                key: key.clone(),
-                revision: version.modified,
-                superseded_at,
-                bytes,
-            });
+    /// Adds a value. Values beyond the limit are left to the log.
+    fn add(&mut self, value: Bytes, superseded_at: ResourceVersion) {
+        if !value.is_empty() {
+            let added = SupersededValue { superseded_at, value };
+            self.bytes += added.bytes();
+            self.values.push_back(added);
+            while self.bytes_max.is_some_and(|max| self.bytes > max) {
+                self.forget_first();
+            }
         }
     }
 
-    fn next_over_limit(&mut self) -> Option<(Key, ResourceVersion)> {
-        self.bytes_max.filter(|max| self.bytes > *max)?;
-        let value = self.queue.pop_front()?;
-        self.bytes -= value.bytes;
-        Some((value.key, value.revision))
+    fn get(&self, superseded_at: ResourceVersion) -> Option<Bytes> {
+        let index = self.values.binary_search_by_key(&superseded_at, |value| value.superseded_at).ok()?;
+        self.values.get(index).map(|value| value.value.clone())
     }
 
     fn forget_up_to(&mut self, revision: ResourceVersion) {
-        while self.queue.front().is_some_and(|value| value.superseded_at <= revision) {
-            self.bytes -= self.queue.pop_front().map_or(0, |value| value.bytes);
+        while self.values.front().is_some_and(|value| value.superseded_at <= revision) {
+            self.forget_first();
         }
+        give_back_unused(&mut self.values);
+    }
+
+    fn forget_first(&mut self) {
+        self.bytes -= self.values.pop_front().map_or(0, |value| value.bytes());
+    }
+}
+
+/// Gives back most of the room that was needed for more.
+fn give_back_unused<T>(queue: &mut VecDeque<T>) {
+    if queue.capacity() > 4 * (queue.len() + 4) {
+        queue.shrink_to(2 * queue.len());
     }
 }
 
@@ -490,6 +518,12 @@ impl Deadlines {
         if let Some(ms) = expires_ms {
             self.by_key.insert(key.clone(), (ms, revision));
             self.by_time.insert((ms, revision), key.clone());
+        }
+    }
+
+    fn give_back_unused(&mut self) {
+        if self.by_key.capacity() > 4 * (self.by_key.len() + 4) {
+            self.by_key.shrink_to(2 * self.by_key.len());
         }
     }
 }
@@ -522,8 +556,7 @@ mod tests {
             let (name, value) = write.split_once('=').unwrap_or((&write[..1], "-"));
             let key = Key::from_backend(format!("/{name}"));
             let what = if value == "-" {
-                created.remove(name);
-                What::Delete
+                What::Delete { created: created.remove(name).unwrap_or(revision) }
             } else {
                 let created = *created.entry(name.to_owned()).or_insert(revision);
                 What::Put { value: value.to_owned().into(), created, expires_ms: None }
@@ -536,7 +569,7 @@ mod tests {
     fn shown(found: &Found) -> String {
         let value = match &found.value {
             Stored::InMemory(value) => String::from_utf8(value.to_vec()).unwrap(),
-            Stored::InLog { .. } => "log".to_owned(),
+            Stored::InLog => "log".to_owned(),
         };
         format!("{}={value}@{}", &found.key[1..], found.modified)
     }
@@ -587,7 +620,7 @@ mod tests {
         ] {
             let mut mvcc = written(WRITES, None);
             let removed: Vec<u64> =
-                mvcc.compact(revision(to)).into_iter().map(ResourceVersion::get).collect();
+                mvcc.compact(revision(to)).into_iter().map(|version| version.revision.get()).collect();
             assert_eq!(removed, unneeded, "compacted to {to}");
             assert_eq!(changes(&mvcc, to), rest);
             assert_eq!(state(&mvcc, to), state(&written(WRITES, None), to));
@@ -599,7 +632,7 @@ mod tests {
     fn a_compacted_deletion_leaves_nothing_behind() {
         let mut mvcc = written("a=1 a-", None);
         mvcc.compact(revision(3));
-        assert_eq!((mvcc.keys.len(), mvcc.superseded.queue.len(), mvcc.superseded.bytes), (0, 0, 0));
+        assert_eq!((mvcc.keys.len(), mvcc.superseded.values.len(), mvcc.superseded.bytes), (0, 0, 0));
         assert_eq!(mvcc.history_bytes(), 0);
         assert_eq!(mvcc.current(), revision(3));
     }
@@ -611,7 +644,7 @@ mod tests {
         let mut unneeded: Vec<u64> = entries(WRITES)
             .into_iter()
             .flat_map(|entry| mvcc.apply(entry))
-            .map(ResourceVersion::get)
+            .map(|version| version.revision.get())
             .collect();
         unneeded.sort_unstable();
         assert_eq!(unneeded, [2, 4, 5]);
@@ -631,10 +664,21 @@ mod tests {
 
     #[test]
     fn superseded_values_beyond_the_limit_are_left_to_the_log() {
-        let mvcc = written("a=11 a=22 a=33 a=44", Some(4));
+        let mvcc = written("a=11 a=22 a=33 a=44", Some(2 * (64 + 2)));
         assert_eq!(state(&mvcc, 5), "a=44@5");
         assert_eq!(changes(&mvcc, 1), "a=log@2 a=log@2→a=22@3 a=22@3→a=33@4 a=33@4→a=44@5");
-        assert_eq!(mvcc.superseded.bytes, 4);
+        assert_eq!(mvcc.superseded.values.len(), 2);
+    }
+
+    #[test]
+    fn an_old_version_takes_little_memory_however_large_its_value_is() {
+        assert_eq!(size_of::<Older>(), 24);
+        let large = "x".repeat(1000);
+        let mut mvcc = written(&format!("a={large} a={large} a=1"), Some(0));
+        assert_eq!((mvcc.superseded.bytes, mvcc.superseded.values.len()), (0, 0));
+        assert_eq!(mvcc.history_bytes(), 2000 + 3 * CHANGE_BYTES, "but it counts for the limit");
+        mvcc.compact(mvcc.current());
+        assert!(mvcc.changes.capacity() <= 16);
     }
 
     /// Wherever they are.

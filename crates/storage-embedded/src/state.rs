@@ -4,6 +4,7 @@
 //! nothing new has been told everything.
 
 use crate::{
+    clean::Needs,
     compact::Samples,
     entry::{Entry, What},
     log::LogReader,
@@ -81,12 +82,22 @@ impl Shared {
     }
 }
 
+impl Needs for Shared {
+    fn needs(&self, key: &str, revision: ResourceVersion) -> bool {
+        self.state.read().mvcc.needs(key, revision)
+    }
+
+    fn compacted(&self) -> Option<ResourceVersion> {
+        self.state.read().mvcc.compacted()
+    }
+}
+
 /// Completes a version with its value; absent if only the log had it and a compaction was faster.
 pub(crate) fn fetch(log: &LogReader, found: Found) -> Result<Option<KeyValue>, StorageError> {
     let Found { key, created, modified, value } = found;
     let value = match value {
         Stored::InMemory(value) => value,
-        Stored::InLog { .. } => match log.read(modified)?.map(|entry| entry.what) {
+        Stored::InLog => match log.read(modified)?.map(|entry| entry.what) {
             Some(What::Put { value, .. }) => value,
             _ => return Ok(None),
         },

@@ -110,14 +110,13 @@ mod killed {
         assert!(checker.acknowledged > 100, "too few writes to mean anything: {}", checker.acknowledged);
     }
 
-    /// fjall leaves a database that it cannot open if it is killed while it makes one.
     #[test]
     fn fault_a_first_start_killed_at_any_moment_can_be_repeated() {
         let root = tempfile::tempdir().unwrap();
         for round in 0..rounds(20, 200) {
             let directory = root.path().join(round.to_string());
             let mut child = spawn(&directory);
-            while !directory.join("format").exists() {
+            while !directory.join("lock").exists() {
                 std::thread::sleep(Duration::from_micros(100));
             }
             std::thread::sleep(Duration::from_micros(rand::rng().random_range(0..12_000)));
@@ -125,6 +124,7 @@ mod killed {
             child.wait().unwrap();
             let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
             runtime.block_on(async { Embedded::open(&directory, options()).map(drop) }).unwrap();
+            std::fs::remove_dir_all(&directory).unwrap();
         }
     }
 
@@ -319,7 +319,7 @@ mod full {
     async fn fill_and_make_room(disk: &Path, round: u64) {
         let directory = disk.join(format!("data-{round}"));
         let ballast = disk.join("ballast");
-        // Every other time there is room for more than one journal of fjall's.
+        // Every other time there is room for more than one segment of the log.
         let ballast_bytes = if round.is_multiple_of(2) { 168 << 20 } else { 64 << 20 };
         std::fs::write(&ballast, vec![1; ballast_bytes]).unwrap();
         let store = Embedded::open(&directory, EmbeddedOptions::default()).unwrap();

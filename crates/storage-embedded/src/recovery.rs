@@ -1,0 +1,303 @@
+//! Reads the log when it is opened, and tells what a crash may leave from damage.
+//!
+//! Each batch is synced before the next begins, so a crash or a failed write can leave only the last batch of the last
+//! segment torn, and that one was never acknowledged: it is cut off. Everything else is an error that says where: a batch
+//! that cannot be read and has a whole one behind it, a segment that ends before the one that follows it was begun, one that
+//! is missing. What is not ours, or of another version, is an error too. Nothing is changed before all has been read.
+
+use crate::{
+    directory::OpenError,
+    entry::{Entry, Unneeded},
+    record::{self, BATCH_BYTES, BadHeader, BatchHead, Content, Frames, HEADER_BYTES, Header},
+    segment::{Name, Segment, Segments, name},
+};
+use keepwatch_apimachinery::ResourceVersion;
+use std::{
+    fs::{self, File},
+    io::{self, BufReader, Read, Seek},
+    os::unix::fs::FileExt,
+    path::{Path, PathBuf},
+    sync::Arc,
+};
+
+/// How much is read at a time.
+const READ_BYTES: usize = 256 << 10;
+
+/// What a log holds, in order.
+pub(crate) trait Recover {
+    /// The history was compacted up to here. Returns what that made superfluous.
+    fn compacted(&mut self, revision: ResourceVersion) -> Vec<Unneeded>;
+    /// A write. Returns what it made superfluous, or nothing if entries before this one are missing.
+    fn entry(&mut self, entry: Entry) -> Option<Vec<Unneeded>>;
+}
+
+/// A log that was read.
+pub(crate) struct Recovered {
+    pub(crate) segments: Segments,
+    /// The checksum of the last batch.
+    pub(crate) chain: u64,
+    pub(crate) last: Option<ResourceVersion>,
+    pub(crate) compacted: Option<ResourceVersion>,
+}
+
+/// Why a log cannot be read.
+#[derive(Debug)]
+pub(crate) enum Fault {
+    Io(io::Error),
+    Damaged(String),
+    /// A file that has the name of ours but is none.
+    Unknown(PathBuf),
+}
+
+impl From<io::Error> for Fault {
+    fn from(error: io::Error) -> Self {
+        Self::Io(error)
+    }
+}
+
+impl Fault {
+    /// The same, about a data directory.
+    pub(crate) fn of(self, path: &Path) -> OpenError {
+        let path = path.to_owned();
+        match self {
+            Self::Io(source) => OpenError::Io { doing: "open the log", path, source },
+            Self::Damaged(what) => OpenError::Damaged { path, source: what.into() },
+            Self::Unknown(file) => OpenError::UnknownFile { path, file },
+        }
+    }
+}
+
+/// Reads the log in a folder.
+pub(crate) fn recover(folder: &Path, recover: &mut impl Recover) -> Result<Recovered, Fault> {
+    let found = Found::look(folder)?;
+    let mut reading = Reading {
+        recover,
+        segments: Segments::default(),
+        chain: 0,
+        last: None,
+        compacted: None,
+        body: Vec::new(),
+    };
+    if let Some(compacted) = found.segments.iter().map(|segment| segment.header.compacted).max() {
+        reading.compact(compacted);
+    }
+    let mut cuts = Vec::new();
+    let mut segments = found.segments.into_iter().peekable();
+    while let Some(segment) = segments.next() {
+        let segment = Arc::new(segment);
+        reading.segments.0.push(segment.clone());
+        let next = segments.peek().map(|next| &next.header);
+        if reading.read(&segment, next)? {
+            cuts.push(segment);
+        }
+    }
+    for segment in cuts {
+        tracing::warn!(file = %segment.path.display(), at = segment.end(), "cut off what was never acknowledged");
+        segment.file.set_len(segment.end())?;
+        segment.file.sync_all()?;
+    }
+    for file in found.superfluous {
+        fs::remove_file(file)?;
+    }
+    let Reading { segments, chain, last, compacted, .. } = reading;
+    Ok(Recovered { segments, chain, last, compacted })
+}
+
+/// The files of a log.
+struct Found {
+    segments: Vec<Segment>,
+    /// What an interrupted rewriting left.
+    superfluous: Vec<PathBuf>,
+}
+
+impl Found {
+    fn look(folder: &Path) -> Result<Self, Fault> {
+        let (mut numbered, mut superfluous) = (Vec::new(), Vec::new());
+        for file in fs::read_dir(folder)? {
+            let path = file?.path();
+            match name(&path) {
+                Name::Segment(number) => numbered.push((number, path)),
+                Name::Unfinished => superfluous.push(path),
+                Name::Other => {}
+            }
+        }
+        numbered.sort_unstable();
+        let (mut segments, mut expected) = (Vec::new(), 1);
+        for (number, path) in numbered {
+            let file = File::options().read(true).write(true).open(&path)?;
+            let header = read_header(&file, &path, number)?;
+            if number < expected {
+                superfluous.push(path);
+                continue;
+            }
+            if number > expected {
+                return Err(Fault::Damaged(format!(
+                    "segment {expected} is missing before {}",
+                    path.display()
+                )));
+            }
+            expected = header.next;
+            segments.push(Segment::of(header, path, file));
+        }
+        if segments.is_empty() {
+            return Err(Fault::Damaged(format!("there is no log in {}", folder.display())));
+        }
+        Ok(Self { segments, superfluous })
+    }
+}
+
+fn read_header(mut file: &File, path: &Path, number: u64) -> Result<Header, Fault> {
+    let mut bytes = Vec::new();
+    file.by_ref().take(HEADER_BYTES as u64).read_to_end(&mut bytes)?;
+    match Header::decode(&bytes) {
+        Ok(header) if header.number == number && header.next > number => Ok(header),
+        Err(BadHeader::Unknown) => Err(Fault::Unknown(path.to_owned())),
+        _ => Err(Fault::Damaged(format!("the header of {} is damaged", path.display()))),
+    }
+}
+
+struct Reading<'a, R> {
+    recover: &'a mut R,
+    segments: Segments,
+    chain: u64,
+    last: Option<ResourceVersion>,
+    compacted: Option<ResourceVersion>,
+    body: Vec<u8>,
+}
+
+impl<R: Recover> Reading<'_, R> {
+    fn compact(&mut self, revision: u64) {
+        let Some(revision) = ResourceVersion::new(revision) else { return };
+        if Some(revision) > self.compacted {
+            self.compacted = Some(revision);
+            self.last = self.last.max(Some(revision));
+            let unneeded = self.recover.compacted(revision);
+            self.segments.note_unneeded(&unneeded);
+        }
+    }
+
+    /// Reads a segment. Returns whether there is something behind its end that is to be cut off.
+    fn read(&mut self, segment: &Segment, next: Option<&Header>) -> Result<bool, Fault> {
+        let begins_after = self.chain;
+        if segment.header.previous != begins_after {
+            return Err(Fault::Damaged(format!(
+                "{} does not go on where the segment before it ends",
+                segment.path.display()
+            )));
+        }
+        self.chain = segment.header.salt;
+        let sealed = self.read_batches(segment)?;
+        let (path, end) = (segment.path.display(), segment.end());
+        let whole_if = |is_whole: bool, though: String| match is_whole {
+            true => Ok(()),
+            false => {
+                Err(Fault::Damaged(format!("{path} cannot be read from byte {end} on, though {though}")))
+            }
+        };
+        match next {
+            Some(next) => {
+                if segment.header.is_rewritten() {
+                    whole_if(sealed == Some(next.number), format!("segment {} follows", next.number))?;
+                    self.chain = segment.header.replaced;
+                }
+                whole_if(self.chain == next.previous, format!("segment {} follows", next.number))?;
+            }
+            None if segment.header.is_rewritten() || sealed.is_some() => {
+                let missing = segment.header.next;
+                return Err(Fault::Damaged(format!("segment {missing} is missing after {path}")));
+            }
+            None => {}
+        }
+        let rest = Rest::look(segment)?;
+        whole_if(rest != Rest::Batches, "it goes on behind that".to_owned())?;
+        // What was prepared for more is needed in the last segment only.
+        Ok(rest == Rest::Torn || (next.is_some() && segment.file.metadata()?.len() > end))
+    }
+
+    /// Reads what is whole, and moves the segment's end there. Returns which segment it says that follows.
+    fn read_batches(&mut self, segment: &Segment) -> Result<Option<u64>, Fault> {
+        let length = segment.file.metadata()?.len();
+        let mut file = &segment.file;
+        file.seek(io::SeekFrom::Start(segment.end()))?;
+        let mut reader = BufReader::with_capacity(READ_BYTES, file);
+        let mut sealed = None;
+        while sealed.is_none() {
+            let (place, salt) = (segment.end(), segment.header.salt);
+            let mut head = [0; BATCH_BYTES];
+            if length - place < BATCH_BYTES as u64 {
+                break;
+            }
+            reader.read_exact(&mut head)?;
+            let Some(batch) = BatchHead::decode(&head, salt, place) else { break };
+            self.body.clear();
+            (&mut reader).take(batch.body_bytes as u64).read_to_end(&mut self.body)?;
+            if batch.previous != self.chain || !batch.is_of(&self.body, salt, place) {
+                break;
+            }
+            let body = std::mem::take(&mut self.body);
+            sealed = self.take(&body).ok_or_else(|| {
+                let path = segment.path.display();
+                Fault::Damaged(format!("{path} holds something unexpected behind byte {place}"))
+            })?;
+            segment.note(&body, place + BATCH_BYTES as u64);
+            self.body = body;
+            if sealed.is_none() {
+                self.chain = batch.check;
+            }
+        }
+        Ok(sealed)
+    }
+
+    /// Takes in a batch; nothing if that cannot be. Returns which segment it says that follows.
+    fn take(&mut self, body: &[u8]) -> Option<Option<u64>> {
+        let (mut frames, mut sealed) = (Frames::new(body), None);
+        for frame in frames.by_ref() {
+            match frame.decode()? {
+                Content::Entry(entry) => {
+                    self.last = self.last.max(Some(entry.revision));
+                    let unneeded = self.recover.entry(entry)?;
+                    self.segments.note_unneeded(&unneeded);
+                }
+                Content::Compacted(revision) => self.compact(revision.get()),
+                Content::Sealed { next } => sealed = Some(next),
+                Content::Closed => {}
+            }
+        }
+        frames.is_at_end().then_some(sealed)
+    }
+}
+
+/// What is behind the end of a segment.
+#[derive(PartialEq)]
+enum Rest {
+    /// Nothing, or room for more.
+    Zeros,
+    /// What is left of a batch.
+    Torn,
+    /// Batches.
+    Batches,
+}
+
+impl Rest {
+    fn look(segment: &Segment) -> io::Result<Self> {
+        let end = segment.end();
+        let mut chunk = vec![0; READ_BYTES];
+        let mut at = end;
+        loop {
+            let read = segment.file.read_at(&mut chunk, at)?;
+            if read == 0 {
+                return Ok(Self::Zeros);
+            }
+            if chunk[..read].iter().any(|byte| *byte != 0) {
+                break;
+            }
+            at += read as u64;
+        }
+        let mut rest = vec![0; (segment.file.metadata()?.len() - end) as usize];
+        segment.file.read_exact_at(&mut rest, end)?;
+        Ok(match record::holds_a_batch(&rest, segment.header.salt, end) {
+            true => Self::Batches,
+            false => Self::Torn,
+        })
+    }
+}

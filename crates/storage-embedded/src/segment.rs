@@ -1,0 +1,243 @@
+//! One file of the log, and what is known of it.
+//!
+//! Kept true: a file has its name only when its header is durable; what is behind `end` was never acknowledged; a block
+//! begins with a frame, and its frames and those of the blocks before it are in the order of their revisions.
+//!
+//! Old versions are found by blocks: 16 bytes of memory for about 32 KiB on disk.
+
+use crate::{
+    entry::Unneeded,
+    record::{Batch, Frame, Frames, HEADER_BYTES, Header},
+};
+use parking_lot::RwLock;
+use std::{
+    fs::{self, File},
+    hash::{BuildHasher, Hasher, RandomState},
+    io,
+    os::unix::fs::FileExt,
+    path::{Path, PathBuf},
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering},
+    },
+};
+
+/// How long a segment becomes, unless a single batch is longer.
+pub(crate) const SEGMENT_BYTES: u64 = 16 << 20;
+/// How much is read to find an old version.
+const BLOCK_BYTES: u64 = 32 << 10;
+
+const EXTENSION: &str = "segment";
+const UNFINISHED: &str = "unfinished";
+
+/// A segment that can be read, and whose last one is written to by the one writer.
+pub(crate) struct Segment {
+    pub(crate) header: Header,
+    pub(crate) path: PathBuf,
+    pub(crate) file: File,
+    end: AtomicU64,
+    blocks: RwLock<Vec<Block>>,
+    /// How many of its bytes are versions that nobody needs any more. It decides what is rewritten, not what is kept.
+    dead: AtomicU64,
+    /// How many are deletions that only older segments still need.
+    held: AtomicU64,
+}
+
+#[derive(Clone, Copy)]
+struct Block {
+    /// The revision of its first frame.
+    first: u64,
+    at: u64,
+}
+
+impl Segment {
+    /// Makes a file that is not yet part of the log.
+    pub(crate) fn begin(folder: &Path, header: Header) -> io::Result<Self> {
+        let path = folder.join(format!("{:016}.{UNFINISHED}", header.number));
+        let file = File::options().read(true).write(true).create(true).truncate(true).open(&path)?;
+        file.write_all_at(&header.encode(), 0)?;
+        Ok(Self::of(header, path, file))
+    }
+
+    pub(crate) fn of(header: Header, path: PathBuf, file: File) -> Self {
+        Self {
+            header,
+            path,
+            file,
+            end: AtomicU64::new(HEADER_BYTES as u64),
+            blocks: RwLock::default(),
+            dead: AtomicU64::new(0),
+            held: AtomicU64::new(0),
+        }
+    }
+
+    /// Gives a file that is complete the name of a segment, in place of one that has it. That is durable once the
+    /// folder is synced.
+    pub(crate) fn publish(mut self) -> io::Result<Self> {
+        self.file.sync_all()?;
+        crash_point();
+        let path = self.path.with_extension(EXTENSION);
+        fs::rename(&self.path, &path)?;
+        crash_point();
+        self.path = path;
+        Ok(self)
+    }
+
+    /// Up to where it is written.
+    pub(crate) fn end(&self) -> u64 {
+        self.end.load(Ordering::Acquire)
+    }
+
+    /// How many bytes of frames and batches it has.
+    pub(crate) fn bytes(&self) -> u64 {
+        self.end() - HEADER_BYTES as u64
+    }
+
+    pub(crate) fn dead(&self) -> u64 {
+        self.dead.load(Ordering::Relaxed).min(self.bytes())
+    }
+
+    pub(crate) fn add_dead(&self, bytes: u64) {
+        self.dead.fetch_add(bytes, Ordering::Relaxed);
+    }
+
+    pub(crate) fn hold(&self, bytes: u64) {
+        self.held.store(bytes, Ordering::Relaxed);
+    }
+
+    /// What was held may no longer be needed.
+    pub(crate) fn release_held(&self) {
+        self.add_dead(self.held.swap(0, Ordering::Relaxed));
+    }
+
+    /// Writes a batch behind the last one and waits until it is durable. Returns its checksum.
+    pub(crate) fn append(&self, batch: &mut Batch, previous: u64) -> io::Result<u64> {
+        let place = self.end();
+        let (bytes, check) = batch.finish(self.header.salt, place, previous);
+        self.file.write_all_at(bytes, place)?;
+        self.file.sync_data()?;
+        self.note(bytes, place);
+        Ok(check)
+    }
+
+    /// Takes in what is written behind `end`: whole frames and batches.
+    pub(crate) fn note(&self, bytes: &[u8], place: u64) {
+        for frame in Frames::new(bytes).filter(|frame| !frame.is_note()) {
+            let at = place + frame.at as u64;
+            let last = self.blocks.read().last().map(|block| block.at);
+            if last.is_none_or(|last| at - last >= BLOCK_BYTES) {
+                self.blocks.write().push(Block { first: frame.number, at });
+            }
+        }
+        self.end.store(place + bytes.len() as u64, Ordering::Release);
+    }
+
+    /// The number of the block that has a revision, if one has.
+    pub(crate) fn block_of(&self, revision: u64) -> usize {
+        self.blocks.read().partition_point(|block| block.first <= revision).saturating_sub(1)
+    }
+
+    /// Reads a block; nothing behind the last one.
+    pub(crate) fn read_block(&self, number: usize) -> io::Result<Option<Vec<u8>>> {
+        let (begin, end) = {
+            let blocks = self.blocks.read();
+            let Some(block) = blocks.get(number) else { return Ok(None) };
+            (block.at, blocks.get(number + 1).map_or_else(|| self.end(), |next| next.at))
+        };
+        // One that is just being added is read by nobody: what it holds is not known yet.
+        let mut bytes = vec![0; end.saturating_sub(begin) as usize];
+        self.file.read_exact_at(&mut bytes, begin)?;
+        Ok(Some(bytes))
+    }
+}
+
+/// The frames of a block but for notes, or an error if they are not what was written.
+pub(crate) fn checked_frames(block: &[u8]) -> impl Iterator<Item = io::Result<Frame<'_>>> {
+    let mut frames = Frames::new(block);
+    std::iter::from_fn(move || match frames.next() {
+        Some(frame) if frame.is_whole() => Some(Ok(frame)),
+        None if frames.is_at_end() => None,
+        _ => {
+            frames = Frames::new(&[]);
+            Some(Err(io::Error::new(io::ErrorKind::InvalidData, "a block of the log is damaged")))
+        }
+    })
+    .filter(|frame| !frame.as_ref().is_ok_and(Frame::is_note))
+}
+
+/// All segments, oldest first.
+#[derive(Default)]
+pub(crate) struct Segments(pub(crate) Vec<Arc<Segment>>);
+
+impl Segments {
+    /// Those with revisions from this one on.
+    pub(crate) fn from(&self, revision: u64) -> &[Arc<Segment>] {
+        let after = self.0.partition_point(|segment| segment.header.first <= revision);
+        &self.0[after.saturating_sub(1)..]
+    }
+}
+
+impl Segments {
+    /// Puts a segment in the place of some that follow one another.
+    pub(crate) fn replace(&mut self, sources: &[Arc<Segment>], output: Segment) {
+        let Some(begin) = self.0.iter().position(|segment| Arc::ptr_eq(segment, &sources[0])) else { return };
+        self.0.splice(begin..begin + sources.len(), [Arc::new(output)]);
+        // Deletions in later segments may have been held for what is now gone.
+        self.0[begin + 1..].iter().for_each(|segment| segment.release_held());
+    }
+
+    /// Notes that nobody needs these versions any more.
+    pub(crate) fn note_unneeded(&self, unneeded: &[Unneeded]) {
+        for version in unneeded {
+            if let Some(segment) = self.from(version.revision.get()).first() {
+                segment.add_dead(version.bytes);
+            }
+        }
+    }
+}
+
+/// A number that no other segment has.
+pub(crate) fn salt() -> u64 {
+    RandomState::new().build_hasher().finish()
+}
+
+/// What a file in the folder of a log is.
+pub(crate) enum Name {
+    Segment(u64),
+    Unfinished,
+    Other,
+}
+
+pub(crate) fn name(path: &Path) -> Name {
+    let number = path.file_stem().and_then(|stem| stem.to_str()?.parse().ok());
+    match (number, path.extension().and_then(|extension| extension.to_str())) {
+        (Some(number), Some(EXTENSION)) => Name::Segment(number),
+        (Some(_), Some(UNFINISHED)) => Name::Unfinished,
+        _ => Name::Other,
+    }
+}
+
+/// Makes the names of the files in a folder durable.
+pub(crate) fn sync_folder(path: &Path) -> io::Result<()> {
+    File::open(path)?.sync_all()
+}
+
+/// Here a test may look at what a power cut would leave.
+pub(crate) fn crash_point() {
+    #[cfg(test)]
+    tests::CRASH.with_borrow_mut(|crash| {
+        if let Some(crash) = crash {
+            crash();
+        }
+    });
+}
+
+#[cfg(test)]
+pub(crate) mod tests {
+    use std::cell::RefCell;
+
+    thread_local! {
+        /// Called wherever the files are in a state that a crash could leave.
+        pub(crate) static CRASH: RefCell<Option<Box<dyn FnMut()>>> = const { RefCell::new(None) };
+    }
+}
