@@ -14,7 +14,7 @@ use keepwatch_endpoints::{
     metrics::ApiMetrics,
     negotiation::{Form, MetaVersion, ShownAs},
     request_info::RequestInfo,
-    stopping::Stopping,
+    shutdown_signal::ShutdownSignal,
     watch::{Encodings, Events},
 };
 use keepwatch_registry::codec::Media;
@@ -55,7 +55,7 @@ fn encode(runtime: &Runtime, form: Form, objects: Vec<Object>) -> Ready<'_> {
     let metrics = ApiMetrics::register(&prometheus::Registry::new()).expect("it is the first");
     let metrics = metrics.watch(&RequestInfo::new(&Method::GET, "/api/v1/pods", |_| Some("true")));
     let encodings = Arc::new(Encodings::new(ENCODINGS_BYTES_MAX));
-    let stopping = Stopping::default().wait();
+    let stopping = ShutdownSignal::default().wait();
     let mut events = Events::new(watch, renderer(resource("pods"), form), encodings, metrics, stopping);
     Box::new(move |times| {
         runtime.block_on(async {
