@@ -4,7 +4,7 @@ use crate::request_info::RequestInfo;
 use futures::future::BoxFuture;
 use prometheus::{
     HistogramOpts, HistogramVec, IntCounter, IntCounterVec, IntGauge, IntGaugeVec, Opts, Registry,
-    core::Collector, proto::MetricFamily,
+    core::Collector,
 };
 use std::time::{Duration, Instant};
 
@@ -40,8 +40,8 @@ impl Gathered {
         &self.registry
     }
 
-    /// All metrics at this moment.
-    pub(crate) async fn gather(&self) -> Vec<MetricFamily> {
+    /// Encodes all metrics in the text form of Prometheus. The future is short; calling its result takes milliseconds.
+    pub(crate) async fn encoder(&self) -> impl FnOnce() -> String + Send + 'static {
         // There is one store. Kubernetes can have several, and numbers them.
         const STORE: [&str; 1] = ["etcd-0"];
         let size = tokio::time::timeout(SIZE_WAIT_MAX, (self.ask_size)()).await.ok().flatten();
@@ -50,12 +50,8 @@ impl Gathered {
             // An old size is worse than none.
             None => self.storage_size.reset(),
         }
-        self.registry.gather()
-    }
-
-    /// Metrics in the text form of Prometheus.
-    pub(crate) fn encode(families: &[MetricFamily]) -> String {
-        prometheus::TextEncoder::new().encode_to_string(families).unwrap_or_default()
+        let registry = self.registry.clone();
+        move || prometheus::TextEncoder::new().encode_to_string(&registry.gather()).unwrap_or_default()
     }
 }
 
@@ -347,7 +343,7 @@ mod tests {
             (1, None),
         ] {
             size.store(bytes, Ordering::Relaxed);
-            let text = Gathered::encode(&gathered.gather().await);
+            let text = (gathered.encoder().await)();
             assert_eq!(text.lines().find(|line| !line.starts_with('#')), told);
         }
     }

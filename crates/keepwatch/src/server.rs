@@ -214,7 +214,13 @@ pub(crate) async fn start(mut builder: Builder) -> Result<Server, StartError> {
         cache.until_ready().await;
     }
     let reachable = (pki::endpoint_address(advertised.ip()), advertised.port());
-    registry.bootstrap(reachable).await.map_err(|status| StartError::Bootstrap(Box::new(status)))?;
+    if let Err(status) = registry.bootstrap(reachable).await {
+        // A full disk is no reason not to start: only a server that runs can delete objects. It tries again while it runs.
+        if backend.trouble().is_none() {
+            return Err(StartError::Bootstrap(Box::new(status)));
+        }
+        tracing::warn!(why = status.message, "the server's own objects cannot be written yet");
+    }
 
     let shutdown = Shutdown::default();
     let kubeconfig = pki.kubeconfig(address, &trusted);

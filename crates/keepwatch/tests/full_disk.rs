@@ -10,6 +10,7 @@ use keepwatch_endpoints::auth::StaticTokens;
 use serde_json::json;
 use std::{
     env,
+    net::{Ipv4Addr, SocketAddr},
     path::{Path, PathBuf},
     process::Command,
 };
@@ -28,6 +29,12 @@ fn a_disk_that_objects_have_filled_has_room_when_their_namespace_is_gone() {
         "a_disk_that_objects_have_filled_has_room_when_their_namespace_is_gone",
         fill_and_delete_namespace,
     );
+}
+
+/// Nobody could delete anything otherwise.
+#[test]
+fn a_server_starts_on_a_full_disk() {
+    on_a_small_disk("a_server_starts_on_a_full_disk", start_on_a_full_disk);
 }
 
 /// Does something with a directory on a disk of 64 MB. `name` is that of the test, which is started once more.
@@ -52,8 +59,12 @@ fn on_a_small_disk<F: Future<Output = ()>>(name: &str, work: impl FnOnce(PathBuf
 }
 
 async fn server_on(disk: &Path) -> Server {
+    server_at(disk, (Ipv4Addr::LOCALHOST, 0)).await
+}
+
+async fn server_at(disk: &Path, address: impl Into<SocketAddr>) -> Server {
     let tokens = StaticTokens::parse("s3cret,alice,u-1").unwrap();
-    let server = Server::builder().data_dir(disk.join("data")).http_port(0).tokens(tokens);
+    let server = Server::builder().data_dir(disk.join("data")).address(address).http_port(0).tokens(tokens);
     server.start().await.unwrap()
 }
 
@@ -74,6 +85,30 @@ async fn fill_and_delete_namespace(disk: PathBuf) {
     create(&server, "after").await;
     server.stop().await;
 }
+
+async fn start_on_a_full_disk(disk: PathBuf) {
+    let server = server_on(&disk).await;
+    create(&server, "kept").await;
+    let address = server.address();
+    // One of the server's own objects is missing when it starts.
+    assert_eq!(ask(&server, "DELETE", KUBERNETES, "", b"").await.code, 200);
+    server.stop().await;
+    let ballast = disk.join("ballast");
+    let _ = std::fs::remove_file(disk.join("data/store/reserve"));
+    let copied = std::fs::File::create(&ballast)
+        .and_then(|mut file| std::io::copy(&mut std::io::Read::take(std::io::repeat(1), 1 << 30), &mut file));
+    assert!(copied.is_err(), "the disk is full");
+
+    let server = server_at(&disk, address).await;
+    assert_eq!(get(&server, &format!("{CONFIGMAPS}/kept")).await.code, 200);
+    assert_eq!(get(&server, "/readyz").await.code, 500);
+    std::fs::remove_file(&ballast).unwrap();
+    until("it is ready", || async { get(&server, "/readyz").await.code == 200 }).await;
+    until("its own objects are there", || async { get(&server, KUBERNETES).await.code == 200 }).await;
+    server.stop().await;
+}
+
+const KUBERNETES: &str = "/api/v1/namespaces/default/services/kubernetes";
 
 async fn fill_and_make_room(disk: PathBuf) {
     let server = server_on(&disk).await;

@@ -3,9 +3,7 @@
 use crate::{
     api::Api,
     body::{Body, offload},
-    discovery,
-    metrics::Gathered,
-    negotiation,
+    discovery, negotiation,
     negotiation::{Answering, Form},
     openapi,
     request_context::RequestContext,
@@ -47,11 +45,9 @@ impl Api {
         }
     }
 
-    /// Encoding thousands of time series takes milliseconds.
     async fn answer_metrics(&self, context: &RequestContext) -> Response<Body> {
-        let families = self.gathered.gather().await;
-        let encoding = offload(Some(Arc::clone(&context.limited_as)), move || Gathered::encode(&families));
-        match encoding.await {
+        let encode = self.gathered.encoder().await;
+        match offload(Some(Arc::clone(&context.limited_as)), encode).await {
             Ok(text) => prometheus_text(text),
             Err(_) => plain(StatusCode::INTERNAL_SERVER_ERROR),
         }

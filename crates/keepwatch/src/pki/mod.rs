@@ -24,7 +24,7 @@ pub(crate) use tls::server_config;
 use base64::{Engine, engine::general_purpose::STANDARD};
 use ca::{Ca, Leaf, new_key};
 use directory::Directory;
-use files::{PRIVATE, write};
+use files::{PRIVATE, read, write};
 use rustls::pki_types::{CertificateDer, pem::PemObject};
 use std::{
     fmt,
@@ -141,8 +141,11 @@ impl Pki {
         address: SocketAddr,
         trusted: &str,
     ) -> Result<PathBuf, PkiError> {
-        let path = data_dir.join("admin.kubeconfig");
-        write(&path, &self.kubeconfig(address, trusted), PRIVATE)?;
+        let (path, text) = (data_dir.join("admin.kubeconfig"), self.kubeconfig(address, trusted));
+        // It is not written again in vain: the disk may be full.
+        if read(&path)?.as_ref() != Some(&text) {
+            write(&path, &text, PRIVATE)?;
+        }
         Ok(path)
     }
 }
