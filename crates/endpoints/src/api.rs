@@ -39,6 +39,7 @@ use std::{
     time::{Duration, Instant},
 };
 use tokio::{runtime::Handle, sync::Semaphore};
+use tokio_util::task::AbortOnDropHandle;
 
 /// Limits and addresses of the HTTP API.
 pub struct ApiOptions {
@@ -410,7 +411,7 @@ impl Api {
             // A write that was begun is finished whether its client still listens or not, and holds its permit until then.
             match (is_large, changes) {
                 (true, true) => self.shutdown.finish_on(work, large_documents::requests()).await,
-                (true, false) => large_documents::requests().spawn(work).await,
+                (true, false) => AbortOnDropHandle::new(large_documents::requests().spawn(work)).await,
                 (false, true) => self.shutdown.finish_on(work, &Handle::current()).await,
                 (false, false) => Ok(work.await),
             }

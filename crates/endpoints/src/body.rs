@@ -24,10 +24,8 @@ use std::{
     task::{Context, Poll, Waker, ready},
     time::Duration,
 };
-use tokio::{
-    task::{AbortHandle, JoinHandle},
-    time::Instant,
-};
+use tokio::{task::AbortHandle, time::Instant};
+use tokio_util::task::AbortOnDropHandle;
 
 /// The body of an answer.
 pub struct Body {
@@ -67,7 +65,7 @@ enum ChunkStream {
     /// By the threads for large documents; none is being encoded.
     Offloaded(Chunks, Option<Arc<User>>),
     /// By those threads, which are encoding one.
-    Running(JoinHandle<(Chunks, Option<Bytes>)>, Option<Arc<User>>),
+    Running(AbortOnDropHandle<(Chunks, Option<Bytes>)>, Option<Arc<User>>),
     /// Either way, and dropped at a deadline.
     WithDeadline(DeadlineBody),
     /// Not all chunks could be encoded.
@@ -76,18 +74,19 @@ enum ChunkStream {
     Done,
 }
 
-/// Runs work on the threads for large documents, within the user's limit.
+/// Runs work on the threads for large documents, within the user's limit. Work that has not begun is dropped with the
+/// handle: clients that are gone must not keep those threads from others.
 pub(crate) fn offload<T: Send + 'static>(
     user: Option<Arc<User>>,
     work: impl FnOnce() -> T + Send + 'static,
-) -> JoinHandle<T> {
-    large_documents::answers().spawn(async move {
+) -> AbortOnDropHandle<T> {
+    AbortOnDropHandle::new(large_documents::answers().spawn(async move {
         let _permit = match &user {
             Some(user) => large_documents::ANSWERS_OF_USER.acquire(user).await,
             None => None,
         };
         work()
-    })
+    }))
 }
 
 type NextChunk = Option<Result<Bytes, EndedEarly>>;

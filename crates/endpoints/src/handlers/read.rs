@@ -23,6 +23,7 @@ use keepwatch_apimachinery::{
 use keepwatch_registry::{Shown, codec::Media};
 use keepwatch_storage::{List, Object};
 use std::time::Duration;
+use tokio_util::task::AbortOnDropHandle;
 
 /// How many items are made as a whole on a thread that has other things to do.
 const ITEMS_AT_ONCE_MAX: usize = 20;
@@ -59,12 +60,12 @@ impl Call<'_> {
         let held = self.api.hold(&self.context.limited_as, bytes)?;
         let body = if renderer.lists_at_once() && (is_many || bytes >= LARGE_BYTES_MIN) {
             let turn = large_documents::ANSWERS_OF_USER.acquire(&self.context.limited_as).await;
-            let made = large_documents::answers().spawn(async move {
+            let encoding = large_documents::answers().spawn(async move {
                 let body = renderer.list(list.items, meta);
                 drop(turn);
                 body
             });
-            let made = made.await;
+            let made = AbortOnDropHandle::new(encoding).await;
             made.unwrap_or_else(|error| Err(Status::internal_error(&error.to_string())))?
         } else {
             renderer.list(list.items, meta)?

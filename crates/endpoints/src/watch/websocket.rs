@@ -21,7 +21,7 @@ use tokio_tungstenite::{
 use crate::body::Body;
 
 /// How large a message from a client may be. Its content is ignored, but it is in memory until it is complete.
-const MESSAGE_BYTES_MAX: usize = 64 << 10;
+const MESSAGE_BYTES_MAX: usize = 1 << 20;
 
 /// Whether a request asks for a WebSocket.
 pub fn is_upgrade(headers: &HeaderMap) -> bool {
