@@ -930,7 +930,7 @@ pub(crate) fn apply_patch(
         patched.map_err(|error: PatchError| error.status())
     };
     let document = patched()?;
-    // Told with what the patch made, which is made again, or with the patch: hardly any patch comes to this.
+    // The original shows the patched object or the patch here. Few patches come to this, so it is encoded again.
     let undecodable = |why: &str| {
         let shown = match patch {
             Patch::Strategic(patch) => patch::Shown(patch).to_string(),

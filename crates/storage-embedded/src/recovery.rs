@@ -1,4 +1,4 @@
-//! Reads the log when it is opened, and tells what a crash may leave from damage.
+//! Reads the log when it is opened, and distinguishes what a crash may leave from damage.
 //!
 //! Each batch is synced before the next begins, so a crash or a failed write can leave only the last batch of the last
 //! segment torn, and that one was never acknowledged: it is cut off. Everything else is an error that says where: a batch

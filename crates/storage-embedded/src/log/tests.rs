@@ -21,14 +21,14 @@ fn revision(n: u64) -> ResourceVersion {
     ResourceVersion::new(n).unwrap()
 }
 
-/// Collects what a log tells at opening.
+/// Collects what a log reports when it is opened.
 #[derive(Default, PartialEq, Debug)]
-struct Told {
+struct Recovered {
     compacted: Option<u64>,
     revisions: Vec<u64>,
 }
 
-impl Recover for Told {
+impl Recover for Recovered {
     fn compacted(&mut self, revision: ResourceVersion) -> Vec<Unneeded> {
         self.compacted = Some(revision.get());
         Vec::new()
@@ -40,13 +40,13 @@ impl Recover for Told {
     }
 }
 
-fn try_open(path: &Path) -> Result<(Log, Told), OpenError> {
-    let mut told = Told::default();
-    let log = Log::open(Directory::take(path).unwrap(), &mut told)?;
-    Ok((log, told))
+fn try_open(path: &Path) -> Result<(Log, Recovered), OpenError> {
+    let mut recovered = Recovered::default();
+    let log = Log::open(Directory::take(path).unwrap(), &mut recovered)?;
+    Ok((log, recovered))
 }
 
-fn open(path: &Path) -> (Log, Told) {
+fn open(path: &Path) -> (Log, Recovered) {
     try_open(path).unwrap()
 }
 
@@ -152,15 +152,15 @@ impl Damageable {
 fn check(path: &Path) -> Result<u64, OpenError> {
     let before = files(&path.join("log"));
     let opened = try_open(path);
-    let (mut log, told) = match opened {
+    let (mut log, recovered) = match opened {
         Ok(opened) => opened,
         Err(refused) => {
             assert!(files(&path.join("log")) == before, "{refused} and something was changed");
             return Err(refused);
         }
     };
-    let last = told.revisions.last().copied().unwrap_or(1);
-    assert_eq!(told.revisions, (2..=last).collect::<Vec<_>>());
+    let last = recovered.revisions.last().copied().unwrap_or(1);
+    assert_eq!(recovered.revisions, (2..=last).collect::<Vec<_>>());
     log.append(&entries(last + 1..=last + 2)).unwrap();
     drop(log);
     assert_eq!(open(path).1.revisions, (2..=last + 2).collect::<Vec<_>>(), "written on");
@@ -444,7 +444,7 @@ fn a_compaction_is_remembered() {
     log.append(&entries(2..=6)).unwrap();
     log.compact(revision(5), &[]).unwrap();
     drop(log);
-    assert_eq!(open(root.path()).1, Told { compacted: Some(5), revisions: (2..=6).collect() });
+    assert_eq!(open(root.path()).1, Recovered { compacted: Some(5), revisions: (2..=6).collect() });
 }
 
 #[test]
@@ -514,8 +514,8 @@ fn a_batch_that_is_larger_than_a_segment_is_taken() {
     log.append(std::slice::from_ref(&large)).unwrap();
     log.append(&entries(4..=4)).unwrap();
     drop(log);
-    let (log, told) = open(root.path());
-    assert_eq!(told.revisions, [2, 3, 4]);
+    let (log, recovered) = open(root.path());
+    assert_eq!(recovered.revisions, [2, 3, 4]);
     assert_eq!(log.reader().read(revision(3)).unwrap(), Some(large));
 }
 
