@@ -6,8 +6,9 @@ use crate::{
 };
 use keepwatch_apimachinery::list_options::Position;
 use keepwatch_endpoints::negotiation::Form;
-use keepwatch_registry::{kinds::Resource, rest::Target};
+use keepwatch_registry::{kind::Kind, rest::Target};
 use std::hint::black_box;
+use std::sync::Arc;
 use tokio::runtime::Runtime;
 
 pub(crate) fn config_maps(runtime: &Runtime, times: usize) -> Ready<'_> {
@@ -27,7 +28,7 @@ pub(crate) fn pods(runtime: &Runtime, times: usize) -> Ready<'_> {
 /// Creates objects from names and bodies, one when the cache has the one before.
 fn created<'r>(
     runtime: &'r Runtime,
-    resource: &'static Resource,
+    resource: &'static Arc<Kind>,
     objects: Vec<(String, String)>,
 ) -> Ready<'r> {
     let registry = runtime.block_on(server::registry());

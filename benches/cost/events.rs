@@ -53,7 +53,8 @@ pub(crate) fn table(runtime: &Runtime, times: usize) -> Ready<'_> {
 fn encode(runtime: &Runtime, form: Form, objects: Vec<Object>) -> Ready<'_> {
     let watch = stream::iter(objects).map(|object| Ok(WatchEvent::Modified(object))).boxed();
     let metrics = ApiMetrics::register(&prometheus::Registry::new()).expect("it is the first");
-    let metrics = metrics.watch(&RequestInfo::new(&Method::GET, "/api/v1/pods", |_| Some("true")));
+    let metrics =
+        metrics.watch(&RequestInfo::new(&Method::GET, "/api/v1/pods", |_| Some("true")), resource("pods"));
     let encodings = Arc::new(Encodings::new(ENCODINGS_BYTES_MAX));
     let stopping = ShutdownSignal::default().wait();
     let mut events = Events::new(watch, renderer(resource("pods"), form), encodings, metrics, stopping);

@@ -2,7 +2,7 @@
 
 use crate::objects;
 use bytes::Bytes;
-use keepwatch_apimachinery::{meta::Qualified, status::Status};
+use keepwatch_apimachinery::status::Status;
 use keepwatch_cacher::{CacheMetrics, Cacher, CacherOptions};
 use keepwatch_endpoints::{
     negotiation::Form,
@@ -11,10 +11,10 @@ use keepwatch_endpoints::{
 use keepwatch_registry::{
     Registry, RegistryOptions, Shown,
     codec::{self, Body, Expected, Media},
-    kinds::{self, Resource},
     options::WriteOptions,
     rest::Target,
     strategy::Requester,
+    {kind::Kind, kinds},
 };
 use keepwatch_storage::{
     Backend, ResourcePrefix, Storage, Store, StoreOptions,
@@ -23,7 +23,7 @@ use keepwatch_storage::{
 use keepwatch_storage_embedded::{Embedded, EmbeddedOptions};
 use std::{
     net::{IpAddr, Ipv4Addr},
-    sync::Arc,
+    sync::{Arc, Mutex},
 };
 
 /// Where everything is.
@@ -37,21 +37,23 @@ pub(crate) async fn registry() -> Registry {
     let metrics = prometheus::Registry::new();
     let cache_metrics = CacheMetrics::register(&metrics).expect("it is the first");
     let storage_metrics = StorageMetrics::register(&metrics).expect("it is the first");
-    let mut caches = Vec::new();
-    let registry = Registry::new(RegistryOptions::default(), |resource, inspector| {
-        let what = Qualified::new(resource.group, resource.plural);
-        let prefix = ResourcePrefix::new("/registry", resource.storage.unwrap_or(resource.plural));
+    let caches: Arc<Mutex<Vec<Arc<Cacher>>>> = Arc::default();
+    let made = Arc::clone(&caches);
+    let registry = Registry::new(RegistryOptions::default(), move |kind, inspector| {
+        let what = kind.qualified();
+        let prefix = ResourcePrefix::new("/registry", kind.storage.as_ref().unwrap_or(&kind.plural));
         let prefix = prefix.expect("the names of resources can be keys");
         let store = Store::new(Arc::clone(&backend), StoreOptions::new(prefix.clone(), inspector));
         let store: Arc<dyn Storage> = Arc::new(MeteredStorage::new(Arc::new(store), what, &storage_metrics));
-        if resource.plural == "events" {
+        if !kind.is_cached {
             return store;
         }
         let options = CacherOptions { seed: Some(SEED), ..CacherOptions::default() };
         let cache = Arc::new(Cacher::new(store, prefix, what, options, &cache_metrics));
-        caches.push(Arc::clone(&cache));
+        made.lock().expect("nobody panics").push(Arc::clone(&cache));
         cache
     });
+    let caches = std::mem::take(&mut *caches.lock().expect("nobody panics"));
     for cache in caches {
         cache.until_ready().await;
     }
@@ -60,24 +62,24 @@ pub(crate) async fn registry() -> Registry {
 }
 
 /// A resource of the core group.
-pub(crate) fn resource(plural: &str) -> &'static Resource {
+pub(crate) fn resource(plural: &str) -> &'static Arc<Kind> {
     kinds::find("", "v1", plural).expect("it is built in")
 }
 
 /// What requests for a resource as a whole are about.
-pub(crate) fn collection(resource: &'static Resource) -> Target<'static> {
-    Target { resource, namespace: NAMESPACE, name: "" }
+pub(crate) fn collection(resource: &'static Arc<Kind>) -> Target<'static> {
+    Target { kind: resource, namespace: NAMESPACE, name: "" }
 }
 
 /// Shows objects of a resource.
-pub(crate) fn renderer(resource: &'static Resource, form: Form) -> Renderer {
-    Renderer { resource, form, pretty: false, include_object: IncludeObject::default() }
+pub(crate) fn renderer(resource: &'static Arc<Kind>, form: Form) -> Renderer {
+    Renderer { kind: Arc::clone(resource), form, pretty: false, include_object: IncludeObject::default() }
 }
 
 /// Creates an object as a POST of this body does.
 pub(crate) async fn create(
     registry: &Registry,
-    resource: &'static Resource,
+    resource: &'static Arc<Kind>,
     body: &[u8],
 ) -> Result<Shown, Status> {
     let options = WriteOptions::default();

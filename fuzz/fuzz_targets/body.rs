@@ -6,7 +6,7 @@
 use keepwatch_fuzz::checks;
 use keepwatch_registry::{
     codec::{Body, Expected, Media, decode},
-    kinds::RESOURCES,
+    kinds::built_in,
     options::FieldValidation,
     protobuf,
 };
@@ -14,14 +14,14 @@ use libfuzzer_sys::fuzz_target;
 
 fuzz_target!(|input: (u8, u8, &[u8])| {
     let (which, media, bytes) = input;
-    let resource = &RESOURCES[usize::from(which) % RESOURCES.len()];
+    let resource = &built_in()[usize::from(which) % built_in().len()];
     let (bytes, media) = match media % 4 {
         0 => (bytes.to_vec(), Media::Json),
         1 => (bytes.to_vec(), Media::Yaml),
         2 => (bytes.to_vec(), Media::Protobuf),
         _ => {
             let mut message = Vec::new();
-            protobuf::wrap(&mut message, &resource.api_version(), resource.kind, |out| {
+            protobuf::wrap(&mut message, &resource.api_version(), &resource.name, |out| {
                 out.extend_from_slice(bytes)
             });
             (message, Media::Protobuf)

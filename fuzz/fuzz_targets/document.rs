@@ -6,13 +6,13 @@
 use keepwatch_fuzz::{checks, document, resource};
 use keepwatch_registry::{
     codec::{Body, Decoded, Expected, Media, decode},
-    kinds::Resource,
+    kind::Kind,
     options::FieldValidation,
 };
 use libfuzzer_sys::{arbitrary::Unstructured, fuzz_target};
 use serde_json::Value;
 
-fn read(resource: &'static Resource, text: &str, media: Media) -> Option<Decoded> {
+fn read(resource: &'static Kind, text: &str, media: Media) -> Option<Decoded> {
     let body = Body { bytes: text.as_bytes(), media };
     decode(&body, Expected::of(resource), FieldValidation::Warn).ok()
 }
@@ -20,7 +20,7 @@ fn read(resource: &'static Resource, text: &str, media: Media) -> Option<Decoded
 fuzz_target!(|bytes: &[u8]| {
     let mut source = Unstructured::new(bytes);
     let Ok(resource) = resource(&mut source) else { return };
-    let Ok(made) = document(&mut source, resource.type_ref()) else { return };
+    let Ok(made) = document(&mut source, resource.ty) else { return };
     let text = made.to_string();
     let json = read(resource, &text, Media::Json);
     // JSON is YAML, nearly: an escaped surrogate, a line end and a huge number are something else there.

@@ -6,7 +6,7 @@
 use keepwatch_fuzz::{any, checks, document, resource, text};
 use keepwatch_registry::{
     codec::{Expected, finish},
-    kinds::Resource,
+    kind::Kind,
     patch::{json, merge, strategic},
     schema::{self, Problems, TypeRef},
 };
@@ -17,18 +17,18 @@ use libfuzzer_sys::{
 use serde_json::{Map, Value, json};
 
 /// What an update makes of a patched document, if it is one of the kind.
-fn check(resource: &'static Resource, patched: Value) {
+fn check(resource: &'static Kind, patched: Value) {
     let mut problems = Problems::default();
     let text = patched.to_string();
     schema::read(text.as_bytes(), &mut problems)
         .expect("what a patch makes is nested no deeper than what is read");
-    if let Ok(mut normalized) = schema::normalize(patched, resource.type_ref(), &mut problems) {
+    if let Ok(mut normalized) = schema::normalize(patched, resource.ty, &mut problems) {
         finish(&mut normalized, &Expected::of(resource));
         checks::object(resource, &normalized);
     }
 }
 
-fn merges(resource: &'static Resource, live: &Value, patch: &Value) {
+fn merges(resource: &'static Kind, live: &Value, patch: &Value) {
     assert_eq!(&merge::apply(live.clone(), json!({})), live);
     let parsed = merge::parse(patch.to_string().as_bytes(), &mut Problems::default());
     let Ok(patch) = parsed else { return };
@@ -37,15 +37,15 @@ fn merges(resource: &'static Resource, live: &Value, patch: &Value) {
     check(resource, once);
 }
 
-fn merges_by_type(resource: &'static Resource, live: &Value, patch: &Value) {
-    let ty = resource.type_ref();
+fn merges_by_type(resource: &'static Kind, live: &Value, patch: &Value) {
+    let ty = resource.ty;
     assert_eq!(strategic::apply(live.clone(), json!({}), ty).as_ref(), Ok(live));
     let Ok(patch) = strategic::parse(patch.to_string().as_bytes(), &mut Problems::default()) else { return };
     let Ok(once) = strategic::apply(live.clone(), patch.clone(), ty) else { return };
     check(resource, once);
 }
 
-fn operations(resource: &'static Resource, live: &Value, bytes: &mut Unstructured<'_>) -> Result<()> {
+fn operations(resource: &'static Kind, live: &Value, bytes: &mut Unstructured<'_>) -> Result<()> {
     let mut places = Vec::new();
     places_in(live, String::new(), &mut places);
     let mut operations = Vec::new();
@@ -128,7 +128,7 @@ fn with_directives(bytes: &mut Unstructured<'_>, value: Value, depth: u32) -> Re
 
 fn run(bytes: &mut Unstructured<'_>) -> Result<()> {
     let resource = resource(bytes)?;
-    let ty: TypeRef = resource.type_ref();
+    let ty: TypeRef = resource.ty;
     let (live, patch) = (document(bytes, ty)?, document(bytes, ty)?);
     let Ok(mut live) = schema::normalize(live, ty, &mut Problems::default()) else { return Ok(()) };
     finish(&mut live, &Expected::of(resource));

@@ -85,9 +85,9 @@ fuzz_target!(|input: (u8, Option<&str>, &str)| {
         }
         let Some(resource) = kinds::find(&info.group, &info.version, &info.resource) else { continue };
         let prefix =
-            ResourcePrefix::new("/registry", resource.storage.unwrap_or(resource.plural)).expect("a prefix");
+            ResourcePrefix::new("/registry", resource.storage.as_ref().unwrap_or(&resource.plural)).expect("a prefix");
         let all = prefix.all();
-        let key = Target { resource, namespace: &info.namespace, name: &info.name }.key();
+        let key = Target { kind: resource, namespace: &info.namespace, name: &info.name }.key();
         if let Ok(key) = prefix.object(&key)
             && [&info.namespace, &info.name].into_iter().all(|part| part.is_empty() || is_path_segment(part))
             && !(info.namespace.is_empty() && info.name.is_empty())

@@ -5,12 +5,12 @@
 
 use keepwatch_apimachinery::{ResourceVersion, meta::write_versioned};
 use keepwatch_fuzz::{any, checks, document, resource};
-use keepwatch_registry::{convert, inspect::ResourceInspector, kinds::Resource};
+use keepwatch_registry::{convert, inspect::ResourceInspector, kind::Kind};
 use keepwatch_storage::{Inspector, Key};
 use libfuzzer_sys::{arbitrary::Unstructured, fuzz_target};
 use serde_json::Value;
 
-fn check(resource: &'static Resource, value: &[u8]) {
+fn check(resource: &'static Kind, value: &[u8]) {
     if let Ok(parsed) = serde_json::from_slice::<Value>(value) {
         checks::row(resource, &parsed);
         checks::row(resource, &convert::from_stored(resource, parsed));
@@ -37,7 +37,7 @@ fuzz_target!(|bytes: &[u8]| {
     let mut source = Unstructured::new(bytes);
     let Ok(resource) = resource(&mut source) else { return };
     check(resource, source.peek_bytes(source.len()).unwrap_or_default());
-    if let Ok(made) = document(&mut source, resource.type_ref()) {
+    if let Ok(made) = document(&mut source, resource.ty) {
         check(resource, made.to_string().as_bytes());
     }
     if let Ok(made) = any(&mut source, 0) {

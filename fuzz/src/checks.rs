@@ -5,7 +5,7 @@ use keepwatch_registry::{
     codec::{Body, Expected, Media, decode},
     convert, defaults,
     inspect::ResourceInspector,
-    kinds::Resource,
+    kind::Kind,
     options::FieldValidation,
     protobuf,
     schema::{self, Problems, Timestamp},
@@ -15,7 +15,7 @@ use keepwatch_storage::{Inspector, Key};
 use serde_json::Value;
 
 /// All that must hold of an object that was decoded.
-pub fn object(resource: &'static Resource, document: &Value) {
+pub fn object(resource: &'static Kind, document: &Value) {
     let expected = Expected::of(resource);
     let mut json = Vec::new();
     schema::write(&mut json, document, expected.ty);
@@ -43,11 +43,11 @@ pub fn object(resource: &'static Resource, document: &Value) {
 }
 
 /// An object says in Protobuf what it says in JSON, but for what is empty.
-fn by_protobuf(resource: &'static Resource, document: &Value) {
+fn by_protobuf(resource: &'static Kind, document: &Value) {
     let expected = Expected::of(resource);
     let send = |document: &Value| {
         let mut bytes = Vec::new();
-        protobuf::wrap(&mut bytes, &resource.api_version(), resource.kind, |out| {
+        protobuf::wrap(&mut bytes, &resource.api_version(), &resource.name, |out| {
             protobuf::encode(out, document, expected.ty);
         });
         let decoded =
@@ -60,15 +60,15 @@ fn by_protobuf(resource: &'static Resource, document: &Value) {
 }
 
 /// An object comes back from its stored form, and selectors find there what it says.
-fn stored(resource: &'static Resource, document: &Value) {
+fn stored(resource: &'static Kind, document: &Value) {
     let kept = convert::to_stored(resource, document.clone());
-    let ty = schema::lookup(resource.stored().ty).expect("the table has what is stored");
+    let ty = resource.stored().ty;
     let mut value = Vec::new();
     schema::write(&mut value, &kept, ty);
     let read: Value = serde_json::from_slice(&value).expect("what is stored can be read");
     assert_eq!(read, kept, "nothing is lost in storage");
     let shown = convert::from_stored(resource, read);
-    if resource.ty != "autoscaling.v1.HorizontalPodAutoscaler" {
+    if resource.ty.name != "autoscaling.v1.HorizontalPodAutoscaler" {
         assert_eq!(&shown, document, "both forms say the same");
     }
     let inspector = ResourceInspector::new(resource);
@@ -85,9 +85,9 @@ fn stored(resource: &'static Resource, document: &Value) {
 }
 
 /// A row has a cell for each column.
-pub fn row(resource: &'static Resource, document: &Value) {
+pub fn row(resource: &'static Kind, document: &Value) {
     let now = Timestamp::from_second(1_800_000_000).expect("a time");
-    let row = table::cells(resource.ty, document, now);
-    assert_eq!(row.cells.len(), table::columns(resource.ty).len());
+    let row = table::cells(resource.ty.name, document, now);
+    assert_eq!(row.cells.len(), table::columns(resource.ty.name).len());
     assert!(row.cells.iter().all(|cell| !cell.is_object() && !cell.is_array()), "{:?}", row.cells);
 }

@@ -6,8 +6,9 @@
 pub mod checks;
 
 use keepwatch_registry::{
-    kinds::{RESOURCES, Resource},
-    schema::{Field, Kind, Shape, TypeRef, lookup},
+    kind::Kind,
+    kinds::built_in,
+    schema::{Field, ValueKind, Shape, TypeRef, lookup},
 };
 use libfuzzer_sys::arbitrary::{Result, Unstructured};
 use serde_json::{Map, Value, json};
@@ -76,8 +77,8 @@ const QUANTITIES: [&str; 12] = [
 ];
 
 /// Any of the resources.
-pub fn resource(bytes: &mut Unstructured<'_>) -> Result<&'static Resource> {
-    bytes.choose(RESOURCES)
+pub fn resource(bytes: &mut Unstructured<'_>) -> Result<&'static Kind> {
+    bytes.choose(built_in()).map(|kind| &**kind)
 }
 
 /// A document of a type, mostly.
@@ -112,39 +113,39 @@ fn field(bytes: &mut Unstructured<'_>, field: &Field, depth: u32) -> Result<Valu
     }
 }
 
-fn value(bytes: &mut Unstructured<'_>, kind: Kind, depth: u32) -> Result<Value> {
+fn value(bytes: &mut Unstructured<'_>, kind: ValueKind, depth: u32) -> Result<Value> {
     let schema = lookup("apiextensions.v1.JSONSchemaProps").expect("the table has the type of JSON schemas");
     Ok(match kind {
         _ if bytes.ratio(1, 60)? => any(bytes, depth)?,
-        Kind::String => text(bytes)?.into(),
-        Kind::Bool => bytes.arbitrary::<bool>()?.into(),
-        Kind::Int32 => match bytes.ratio(1, 4)? {
+        ValueKind::String => text(bytes)?.into(),
+        ValueKind::Bool => bytes.arbitrary::<bool>()?.into(),
+        ValueKind::Int32 => match bytes.ratio(1, 4)? {
             true => bytes.arbitrary::<i32>()?.into(),
             false => bytes.arbitrary::<i8>()?.into(),
         },
-        Kind::Int64 => match bytes.ratio(1, 4)? {
+        ValueKind::Int64 => match bytes.ratio(1, 4)? {
             true => bytes.arbitrary::<i64>()?.into(),
             false => bytes.arbitrary::<i8>()?.into(),
         },
-        Kind::Double => number(bytes)?,
-        Kind::Bytes => {
+        ValueKind::Double => number(bytes)?,
+        ValueKind::Bytes => {
             bytes.choose(&["", "AA==", "aGVsbG8=", "aGVs\nbG8=", "eyJhIjoxfQ=="])?.to_owned().into()
         }
-        Kind::Time | Kind::MicroTime => time(bytes)?.into(),
-        Kind::Quantity if bytes.ratio(1, 4)? => number(bytes)?,
-        Kind::Quantity => bytes.choose(&QUANTITIES)?.to_owned().into(),
-        Kind::IntOrString => match bytes.arbitrary()? {
+        ValueKind::Time | ValueKind::MicroTime => time(bytes)?.into(),
+        ValueKind::Quantity if bytes.ratio(1, 4)? => number(bytes)?,
+        ValueKind::Quantity => bytes.choose(&QUANTITIES)?.to_owned().into(),
+        ValueKind::IntOrString => match bytes.arbitrary()? {
             true => text(bytes)?.into(),
             false => bytes.arbitrary::<i32>()?.into(),
         },
-        Kind::Raw | Kind::Fields => json!({ text(bytes)?: any(bytes, depth + 1)? }),
-        Kind::Json => any(bytes, depth)?,
-        Kind::Strings => Value::Array(vec![text(bytes)?.into(), text(bytes)?.into()]),
-        Kind::SchemaOrArray if bytes.arbitrary()? => Value::Array(vec![message(bytes, schema, depth)?]),
-        Kind::SchemaOrBool if bytes.arbitrary()? => bytes.arbitrary::<bool>()?.into(),
-        Kind::SchemaOrStrings if bytes.arbitrary()? => Value::Array(vec![text(bytes)?.into()]),
-        Kind::SchemaOrArray | Kind::SchemaOrBool | Kind::SchemaOrStrings => message(bytes, schema, depth)?,
-        Kind::Message(ty) => message(bytes, ty, depth)?,
+        ValueKind::Raw | ValueKind::Fields => json!({ text(bytes)?: any(bytes, depth + 1)? }),
+        ValueKind::Json => any(bytes, depth)?,
+        ValueKind::Strings => Value::Array(vec![text(bytes)?.into(), text(bytes)?.into()]),
+        ValueKind::SchemaOrArray if bytes.arbitrary()? => Value::Array(vec![message(bytes, schema, depth)?]),
+        ValueKind::SchemaOrBool if bytes.arbitrary()? => bytes.arbitrary::<bool>()?.into(),
+        ValueKind::SchemaOrStrings if bytes.arbitrary()? => Value::Array(vec![text(bytes)?.into()]),
+        ValueKind::SchemaOrArray | ValueKind::SchemaOrBool | ValueKind::SchemaOrStrings => message(bytes, schema, depth)?,
+        ValueKind::Message(ty) => message(bytes, ty, depth)?,
     })
 }
 

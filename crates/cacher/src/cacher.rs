@@ -49,7 +49,7 @@ impl Cacher {
         metrics: &CacheMetrics,
     ) -> Self {
         let limits = Limits::new(options.fresh_for, options.history_bytes_max);
-        let state = State::new(options.indexed_fields, limits, Instant::now());
+        let state = State::new(&options.indexed_fields, limits, Instant::now());
         let random = options.seed.map_or_else(SmallRng::from_os_rng, SmallRng::seed_from_u64);
         let metrics = metrics.for_resource(resource);
         let reads = metrics.history_reads.clone();

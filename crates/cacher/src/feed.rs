@@ -85,7 +85,7 @@ async fn list(shared: &Shared) -> Result<ResourceVersion, StorageError> {
     let target = shared.storage.current_revision().await?;
     let list = shared.storage.get_list(&shared.prefix, ListRequest::all()).await?;
     // The new store is built before the lock is taken, so that reads of single objects continue.
-    let mut store = Store::new(shared.options.indexed_fields);
+    let mut store = Store::new(&shared.options.indexed_fields);
     for (count, object) in list.items.into_iter().enumerate() {
         store.put(object);
         if count % OBJECTS_BETWEEN_YIELDS == OBJECTS_BETWEEN_YIELDS - 1 {

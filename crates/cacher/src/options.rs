@@ -1,13 +1,13 @@
 //! The options of a cache.
 
 use crate::{history::FRESH_DURATION_MIN, history_pages::HistoryReadLimits};
-use std::time::Duration;
+use std::{sync::Arc, time::Duration};
 
 /// How a cache behaves.
 #[derive(Clone, Debug)]
 pub struct CacherOptions {
     /// The fields that have an index: a list that selects an exact value of one reads only the objects with that value.
-    pub indexed_fields: &'static [&'static str],
+    pub indexed_fields: Vec<Arc<str>>,
     /// How long events are kept in memory, if there is room; at least 75 seconds.
     pub fresh_for: Duration,
     /// How many bytes the history in memory may take. Older changes are read from storage.
@@ -21,7 +21,7 @@ pub struct CacherOptions {
 impl Default for CacherOptions {
     fn default() -> Self {
         Self {
-            indexed_fields: &[],
+            indexed_fields: Vec::new(),
             fresh_for: FRESH_DURATION_MIN,
             history_bytes_max: 32 << 20,
             history_reads: HistoryReadLimits::default(),

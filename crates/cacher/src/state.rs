@@ -57,7 +57,7 @@ pub(crate) struct Applied {
 
 impl State {
     /// An empty state before the first revision.
-    pub(crate) fn new(indexed_fields: &[&'static str], limits: Limits, now: Instant) -> Self {
+    pub(crate) fn new(indexed_fields: &[Arc<str>], limits: Limits, now: Instant) -> Self {
         Self {
             ready: Readiness::new(now),
             store: Store::new(indexed_fields),

@@ -30,21 +30,21 @@ pub(crate) struct Entry {
 /// The keys of the objects, by the value of one field.
 #[derive(Clone)]
 struct Index {
-    field: &'static str,
+    field: Arc<str>,
     keys: OrdSet<(Arc<str>, Key)>,
 }
 
 /// Objects that may match a list or watch, ordered by key.
 pub(crate) struct Candidates<'a> {
     /// The field of the index that was used; if absent, these are all objects in scope.
-    pub(crate) index: Option<&'static str>,
+    pub(crate) index: Option<&'a str>,
     pub(crate) entries: Box<dyn Iterator<Item = &'a Entry> + Send + 'a>,
 }
 
 impl Store {
     /// An empty store with an index for each of these fields.
-    pub(crate) fn new(indexed_fields: &[&'static str]) -> Self {
-        let index = |field: &&'static str| Index { field, keys: OrdSet::new() };
+    pub(crate) fn new(indexed_fields: &[Arc<str>]) -> Self {
+        let index = |field: &Arc<str>| Index { field: Arc::clone(field), keys: OrdSet::new() };
         Self {
             objects: OrdMap::new(),
             counts: RangeCounts::new(),
@@ -118,13 +118,13 @@ impl Store {
             // An object whose key equals the prefix is not in the scope.
             None => Bound::Excluded(own.as_str()),
         };
-        let exact = |index: &'_ Index| predicate.fields.exact_match(index.field).map(Arc::from);
+        let exact = |index: &'_ Index| predicate.fields.exact_match(&index.field).map(Arc::from);
         match self.indexes.iter().find_map(|index| Some((index, exact(index)?))) {
             Some((index, value)) => {
                 let at = |key: &str| (Arc::clone(&value), Key::from_backend(key));
                 let keys = index.keys.range((begin.map(at), Bound::Excluded(at(&end))));
                 let entries = keys.filter_map(|(_, key)| self.objects.get(key));
-                Candidates { index: Some(index.field), entries: Box::new(entries) }
+                Candidates { index: Some(&index.field), entries: Box::new(entries) }
             }
             None => {
                 let range = self.objects.range::<_, str>((begin, Bound::Excluded(end.as_str())));
@@ -136,7 +136,7 @@ impl Store {
 
 impl Index {
     fn replace(&mut self, old: Option<&Object>, new: Option<&Object>) {
-        let field = self.field;
+        let field = &*self.field;
         let old = old.map(|old| (old.attributes.fields.get(field).unwrap_or_default(), &old.key));
         let new = new.map(|new| (new.attributes.fields.get(field).unwrap_or_default(), &new.key));
         if old == new {
@@ -191,12 +191,12 @@ mod tests {
     }
 
     /// The objects that a list would return, and the index that it used.
-    fn list(
-        store: &Store,
+    fn list<'a>(
+        store: &'a Store,
         scope: &Scope,
         from: Option<&str>,
         predicate: &Predicate,
-    ) -> (Option<&'static str>, Vec<Object>) {
+    ) -> (Option<&'a str>, Vec<Object>) {
         let found = store.find(scope, from, predicate);
         let filter = PredicateFilter::new(predicate);
         let matching = found
@@ -208,7 +208,7 @@ mod tests {
 
     #[test]
     fn an_exact_value_of_an_indexed_field_is_found_through_the_index_alone() {
-        let mut store = Store::new(&[NODE]);
+        let mut store = Store::new(&[NODE.into()]);
         for (revision, (key, node)) in
             [("/pods/n/a", "x"), ("/pods/n/b", "y"), ("/pods/n/c", "x")].into_iter().enumerate()
         {
@@ -230,7 +230,7 @@ mod tests {
 
     #[test]
     fn a_single_object_is_found_by_its_key_alone() {
-        let mut store = Store::new(&[NODE]);
+        let mut store = Store::new(&[NODE.into()]);
         store.put(object("/pods/n/a", Some("x"), 1));
         store.put(object("/pods/n/a/b", Some("x"), 2));
         let scope = Scope::Object(Key::from_backend("/pods/n/a"));
@@ -265,7 +265,7 @@ mod tests {
             steps in steps(),
             from in option::of(select(&KEYS)),
         ) {
-            let (mut store, mut model) = (Store::new(&[NODE]), BTreeMap::new());
+            let (mut store, mut model) = (Store::new(&[NODE.into()]), BTreeMap::new());
             let mut clones = vec![(store.clone(), model.clone())];
             for (revision, (key, step)) in steps.into_iter().enumerate() {
                 let key = Key::from_backend(key);

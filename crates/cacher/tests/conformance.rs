@@ -34,7 +34,7 @@ async fn fixture(backend: Arc<dyn Backend>, cacher_options: CacherOptions) -> Fi
 
 /// With an index.
 fn indexed() -> CacherOptions {
-    CacherOptions { indexed_fields: &["spec.nodeName"], ..CacherOptions::default() }
+    CacherOptions { indexed_fields: vec!["spec.nodeName".into()], ..CacherOptions::default() }
 }
 
 /// With a history of a few events, so that watchers that lag a little read storage's history.

@@ -175,7 +175,7 @@ impl Simulation {
         let faulty = Faulty::new(backend.clone(), Plan::seeded(seed, rates));
         let options = || StoreOptions::new(pods_prefix(), Arc::new(QuickInspector));
         let cacher_options = CacherOptions {
-            indexed_fields: &["spec.nodeName"],
+            indexed_fields: vec!["spec.nodeName".into()],
             // From a few events to more than there are.
             history_bytes_max: *[2_000, 20_000, 10_000_000].choose(random).unwrap(),
             seed: Some(seed),

@@ -10,9 +10,9 @@ use crate::{
     },
     body::Body,
     connection_state::{ConnectionPermit, ConnectionState},
-    discovery,
+    description::{Description, LastDescription},
     fair_semaphore::{FairPermit, FairSemaphore},
-    handlers::{self, is_group},
+    handlers,
     health::{Health, is_probe},
     large_documents,
     metrics::{ApiMetrics, Gathered},
@@ -32,10 +32,10 @@ use http::{HeaderMap, HeaderName, HeaderValue, Method, Request, Response, Status
 use http_body_util::BodyExt;
 use hyper::body::Incoming;
 use keepwatch_apimachinery::{meta::Qualified, status::Status};
-use keepwatch_registry::{Registry, codec::Media, kinds, subresource::TokenIssuer};
+use keepwatch_registry::{Registry, codec::Media, subresource::TokenIssuer};
 use std::{
     panic::AssertUnwindSafe,
-    sync::{Arc, LazyLock},
+    sync::Arc,
     time::{Duration, Instant},
 };
 use tokio::{runtime::Handle, sync::Semaphore};
@@ -70,7 +70,7 @@ pub struct Api {
     pub(crate) shutdown: Shutdown,
     pub(crate) health: Health,
     pub(crate) gathered: Gathered,
-    pub(crate) discovery: LazyLock<discovery::Documents, Box<dyn FnOnce() -> discovery::Documents + Send>>,
+    description: LastDescription,
     reads: Arc<FairSemaphore>,
     writes: Arc<FairSemaphore>,
     /// Bytes of request bodies, and of the documents that answers are made from.
@@ -117,8 +117,7 @@ pub const URL_BYTES_MAX: usize = 32 << 10;
 impl Api {
     /// An API of these parts.
     pub fn new(parts: Parts) -> Result<Api, prometheus::Error> {
-        let address = parts.options.address.clone();
-        let make = move || discovery::Documents::new(discovery::built_in(), &address);
+        let description = LastDescription::new(parts.registry.catalog().snapshot(), &parts.options.address);
         Ok(Api {
             registry: parts.registry,
             encodings: parts.encodings,
@@ -129,7 +128,7 @@ impl Api {
             shutdown: parts.shutdown,
             health: parts.health,
             gathered: parts.metrics,
-            discovery: LazyLock::new(Box::new(make)),
+            description,
             reads: FairSemaphore::new(parts.options.reads_in_flight_max),
             writes: FairSemaphore::new(parts.options.writes_in_flight_max),
             held: FairSemaphore::new(HELD_BYTES_MAX),
@@ -137,6 +136,11 @@ impl Api {
             discards: Semaphore::new(DISCARDS_MAX),
             options: parts.options,
         })
+    }
+
+    /// The documents about the kinds that are served now.
+    pub(crate) fn description(&self) -> Arc<Description> {
+        self.description.of(&self.registry.catalog().snapshot())
     }
 
     /// Answers a request. `certificate` is the one that the client presented when it connected.
@@ -154,6 +158,10 @@ impl Api {
         let preflight = request.method() == Method::OPTIONS && origin.is_some();
         let query = Query::parse(request.uri().query().unwrap_or_default());
         let info = RequestInfo::new(request.method(), request.uri().path(), |name| query.first(name));
+        let kind = match info.is_resource {
+            true => self.registry.catalog().find(&info.group, &info.version, &info.resource),
+            false => None,
+        };
         let dry_run = query.first("dryRun").is_some();
         let allowed_origin = origin
             .filter(|origin| origin.to_str().is_ok_and(|origin| self.options.allowed_origins.allows(origin)));
@@ -162,6 +170,7 @@ impl Api {
         } else {
             let context = RequestContext {
                 info: info.clone(),
+                kind: kind.clone(),
                 query,
                 headers: std::mem::take(request.headers_mut()),
                 user: Arc::default(),
@@ -183,7 +192,7 @@ impl Api {
             let said = response.headers().get(header::CONTENT_LENGTH)?;
             said.to_str().ok()?.parse().ok()
         });
-        self.metrics.answered(&info, dry_run, code, began.elapsed(), size);
+        self.metrics.answered(&info, kind.as_deref(), dry_run, code, began.elapsed(), size);
         if response.status() != StatusCode::SWITCHING_PROTOCOLS {
             let headers = response.headers_mut();
             headers.insert(HeaderName::from_static("audit-id"), audit_id);
@@ -327,15 +336,15 @@ impl Api {
         request: &mut Request<Incoming>,
     ) -> Response<Body> {
         let info = &context.info;
-        let Some(resource) = kinds::find(&info.group, &info.version, &info.resource) else {
-            return if is_group(&info.group) {
+        let Some(kind) = context.kind.clone() else {
+            return if self.registry.catalog().snapshot().has_group(&info.group) {
                 context.refusal(&Status::unknown_path())
             } else {
                 page_not_found()
             };
         };
-        let deprecated = deprecation(resource.ty);
-        let mut response = match handlers::route(resource, &context, request.method()) {
+        let deprecated = deprecation(kind.ty.name);
+        let mut response = match handlers::route(kind, &context, request.method()) {
             // A path that does not exist is not deprecated either.
             Err(status) if status.code == 404 || status == Status::method_not_allowed() => {
                 return context.refusal(&status);

@@ -1,87 +1,21 @@
 //! What clients ask first: which groups, versions and resources there are, and what can be done with them.
 //!
-//! The documents say nothing but what the [`Served`] resources say that they are made of, built-in and custom alike.
-//! They are made once and then only handed out; when a custom resource comes or goes, all of them are made again.
+//! The documents say nothing but what the kinds say that they are made of, built-in and custom alike. They are made once
+//! and then only handed out; when a kind comes or goes, all of them are made again.
 //!
 //! The same facts come in two forms: one document per group and version, and all in one (aggregated discovery), which
 //! new clients prefer and which carries a tag to ask whether it has changed.
 
-use std::borrow::Cow;
 use std::cmp::Ordering;
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use aws_lc_rs::digest;
 use base64::{Engine, prelude::BASE64_STANDARD};
 use bytes::Bytes;
-use keepwatch_registry::kinds::{self, Resource, group_version};
+use keepwatch_registry::kind::{Kind, Subresource, group_version};
 use serde_json::{Map, Value, json};
 use xxhash_rust::xxh3::xxh3_128;
-
-/// A resource in one version of its group, as discovery shows it.
-#[derive(Clone, Debug)]
-pub struct Served<'a> {
-    /// The group; empty for the core group.
-    pub group: &'a str,
-    /// The version.
-    pub version: &'a str,
-    /// The name in paths: `pods`.
-    pub plural: &'a str,
-    /// The name of one: `pod`.
-    pub singular: Cow<'a, str>,
-    /// The kind: `Pod`.
-    pub kind: &'a str,
-    /// Whether its objects lie in namespaces.
-    pub namespaced: bool,
-    /// Short names for people.
-    pub short_names: Vec<&'a str>,
-    /// Groups of resources that people can ask for at once.
-    pub categories: Vec<&'a str>,
-    /// What can be done with it, in alphabetical order.
-    pub verbs: Vec<&'a str>,
-    /// What else there is under the name of an object, in alphabetical order.
-    pub subresources: Vec<ServedSubresource<'a>>,
-    /// The group and version in which its objects are stored; absent if they are not.
-    pub stored: Option<(&'a str, &'a str)>,
-}
-
-/// Something under the name of an object.
-#[derive(Clone, Debug)]
-pub struct ServedSubresource<'a> {
-    /// Its name: `status`.
-    pub name: &'a str,
-    /// What can be done with it, in alphabetical order.
-    pub verbs: Vec<&'a str>,
-    /// Group, version and kind of what is sent, if that is not an object of the resource.
-    pub kind: Option<(&'a str, &'a str, &'a str)>,
-}
-
-impl From<&'static Resource> for Served<'static> {
-    fn from(resource: &'static Resource) -> Self {
-        let stored = resource.stored();
-        Self {
-            group: resource.group,
-            version: resource.version,
-            plural: resource.plural,
-            singular: resource.kind.to_ascii_lowercase().into(),
-            kind: resource.kind,
-            namespaced: resource.namespaced,
-            short_names: resource.short_names.to_vec(),
-            categories: resource.categories.to_vec(),
-            verbs: resource.verbs.to_vec(),
-            subresources: resource
-                .subresources
-                .iter()
-                .map(|sub| ServedSubresource { name: sub.name, verbs: sub.verbs.to_vec(), kind: sub.kind })
-                .collect(),
-            stored: resource.storage.map(|_| (stored.group, stored.version)),
-        }
-    }
-}
-
-/// The built-in resources, in the order in which clients show them.
-pub fn built_in() -> impl Iterator<Item = Served<'static>> {
-    kinds::RESOURCES.iter().map(Served::from)
-}
 
 /// What aggregated discovery says that it is. The only version: the server whose answers are the measure no longer has
 /// `v2beta1`, and who asks for that gets the documents one by one.
@@ -114,8 +48,8 @@ pub struct Documents {
 impl Documents {
     /// Makes them all. Groups stand in the order in which they first come, the versions of a group and the resources of
     /// a version in the order in which Kubernetes has them. `server_address` is where clients reach the server: `host:port`.
-    pub fn new<'a>(resources: impl IntoIterator<Item = Served<'a>>, server_address: &str) -> Self {
-        let groups = grouped(resources);
+    pub fn new(kinds: &[Arc<Kind>], server_address: &str) -> Self {
+        let groups = grouped(kinds);
         let (core, named): (Vec<&Group<'_>>, Vec<&Group<'_>>) =
             groups.iter().partition(|group| group.name.is_empty());
         let mut by_path = BTreeMap::from([
@@ -125,10 +59,10 @@ impl Documents {
         for group in &groups {
             let root =
                 if group.name.is_empty() { "/api".to_owned() } else { format!("/apis/{}", group.name) };
-            for (version, resources) in &group.versions {
+            for (version, kinds) in &group.versions {
                 by_path.insert(
                     format!("{root}/{version}"),
-                    bytes_of(&api_resource_list(group.name, version, resources)),
+                    bytes_of(&api_resource_list(group.name, version, kinds)),
                 );
             }
             if !group.name.is_empty() {
@@ -181,26 +115,26 @@ fn stability(version: &str) -> Option<(u8, u64, u64)> {
 struct Group<'a> {
     name: &'a str,
     /// The preferred one first.
-    versions: Vec<(&'a str, Vec<Served<'a>>)>,
+    versions: Vec<(&'a str, Vec<&'a Kind>)>,
 }
 
-fn grouped<'a>(resources: impl IntoIterator<Item = Served<'a>>) -> Vec<Group<'a>> {
-    let mut groups: Vec<Group<'a>> = Vec::new();
-    for resource in resources {
-        let at = groups.iter().position(|group| group.name == resource.group).unwrap_or_else(|| {
-            groups.push(Group { name: resource.group, versions: Vec::new() });
+fn grouped(kinds: &[Arc<Kind>]) -> Vec<Group<'_>> {
+    let mut groups: Vec<Group<'_>> = Vec::new();
+    for kind in kinds {
+        let at = groups.iter().position(|group| group.name == kind.group).unwrap_or_else(|| {
+            groups.push(Group { name: &kind.group, versions: Vec::new() });
             groups.len() - 1
         });
         let versions = &mut groups[at].versions;
-        match versions.iter_mut().find(|(version, _)| *version == resource.version) {
-            Some((_, resources)) => resources.push(resource),
-            None => versions.push((resource.version, vec![resource])),
+        match versions.iter_mut().find(|(version, _)| *version == kind.version) {
+            Some((_, kinds)) => kinds.push(kind),
+            None => versions.push((&kind.version, vec![kind])),
         }
     }
     for group in &mut groups {
         group.versions.sort_by(|(a, _), (b, _)| by_preference(a, b));
-        for (_, resources) in &mut group.versions {
-            resources.sort_by_key(|resource| resource.plural);
+        for (_, kinds) in &mut group.versions {
+            kinds.sort_by(|a, b| a.plural.cmp(&b.plural));
         }
     }
     groups
@@ -240,39 +174,40 @@ fn api_group(group: &Group<'_>) -> Value {
     json!({ "name": group.name, "preferredVersion": versions.first(), "versions": versions })
 }
 
-fn api_resource_list(group: &str, version: &str, resources: &[Served<'_>]) -> Value {
+fn api_resource_list(group: &str, version: &str, kinds: &[&Kind]) -> Value {
     let mut entries = Vec::new();
-    for resource in resources {
-        entries.push(api_resource(resource));
-        entries.extend(resource.subresources.iter().map(|sub| api_subresource(resource, sub)));
+    for kind in kinds {
+        entries.push(api_resource(kind));
+        entries.extend(kind.subresources.iter().map(|sub| api_subresource(kind, sub)));
     }
     let api_version = (!group.is_empty()).then_some("v1");
     let list = json!({ "groupVersion": group_version(group, version), "resources": entries });
     typed("APIResourceList", api_version, list)
 }
 
-fn api_resource(resource: &Served<'_>) -> Value {
+fn api_resource(kind: &Kind) -> Value {
     let mut entry = json!({
-        "name": resource.plural,
-        "singularName": resource.singular,
-        "namespaced": resource.namespaced,
-        "kind": resource.kind,
-        "verbs": resource.verbs,
+        "name": kind.plural,
+        "singularName": kind.singular,
+        "namespaced": kind.namespaced,
+        "kind": kind.name,
+        "verbs": kind.verbs,
     });
-    put_names(&mut entry, resource);
-    if let Some((group, version)) = resource.stored {
-        entry["storageVersionHash"] = storage_version_hash(group, version, resource.kind).into();
+    put_names(&mut entry, kind);
+    if kind.storage.is_some() {
+        let stored = kind.stored();
+        entry["storageVersionHash"] = storage_version_hash(&stored.group, &stored.version, &kind.name).into();
     }
     entry
 }
 
-fn api_subresource(resource: &Served<'_>, sub: &ServedSubresource<'_>) -> Value {
-    let (group, version, kind) = response_kind(resource, sub);
+fn api_subresource(kind: &Kind, sub: &Subresource) -> Value {
+    let (group, version, name) = response_kind(kind, sub);
     let mut entry = json!({
-        "name": format!("{}/{}", resource.plural, sub.name),
+        "name": format!("{}/{}", kind.plural, sub.name),
         "singularName": "",
-        "namespaced": resource.namespaced,
-        "kind": kind,
+        "namespaced": kind.namespaced,
+        "kind": name,
         "verbs": sub.verbs,
     });
     if !version.is_empty() {
@@ -282,8 +217,8 @@ fn api_subresource(resource: &Served<'_>, sub: &ServedSubresource<'_>) -> Value 
     entry
 }
 
-fn put_names(entry: &mut Value, resource: &Served<'_>) {
-    for (field, names) in [("shortNames", &resource.short_names), ("categories", &resource.categories)] {
+fn put_names(entry: &mut Value, kind: &Kind) {
+    for (field, names) in [("shortNames", &kind.short_names), ("categories", &kind.categories)] {
         if !names.is_empty() {
             entry[field] = json!(names);
         }
@@ -291,13 +226,11 @@ fn put_names(entry: &mut Value, resource: &Served<'_>) {
 }
 
 /// Group, version and kind of what a subresource is about; group and version only if they are not the resource's own.
-fn response_kind<'a>(resource: &Served<'a>, sub: &ServedSubresource<'a>) -> (&'a str, &'a str, &'a str) {
-    match sub.kind {
-        None => ("", "", resource.kind),
-        Some((group, version, kind)) if (group, version) == (resource.group, resource.version) => {
-            ("", "", kind)
-        }
-        Some(elsewhere) => elsewhere,
+fn response_kind<'a>(kind: &'a Kind, sub: &'a Subresource) -> (&'a str, &'a str, &'a str) {
+    match &sub.kind {
+        None => ("", "", &kind.name),
+        Some(own) if (&own.group, &own.version) == (&kind.group, &kind.version) => ("", "", &own.kind),
+        Some(own) => (&own.group, &own.version, &own.kind),
     }
 }
 
@@ -321,37 +254,33 @@ fn aggregated_group(group: &Group<'_>) -> Value {
     let versions: Vec<Value> = group
         .versions
         .iter()
-        .map(|(version, resources)| {
-            let resources: Vec<Value> = resources.iter().map(aggregated_resource).collect();
+        .map(|(version, kinds)| {
+            let resources: Vec<Value> = kinds.iter().map(|kind| aggregated_resource(kind)).collect();
             json!({ "version": version, "resources": resources, "freshness": "Current" })
         })
         .collect();
     json!({ "metadata": metadata, "versions": versions })
 }
 
-fn aggregated_resource(resource: &Served<'_>) -> Value {
+fn aggregated_resource(kind: &Kind) -> Value {
     let mut entry = json!({
-        "resource": resource.plural,
-        "responseKind": { "group": "", "version": "", "kind": resource.kind },
-        "scope": if resource.namespaced { "Namespaced" } else { "Cluster" },
-        "singularResource": resource.singular,
-        "verbs": resource.verbs,
+        "resource": kind.plural,
+        "responseKind": { "group": "", "version": "", "kind": kind.name },
+        "scope": if kind.namespaced { "Namespaced" } else { "Cluster" },
+        "singularResource": kind.singular,
+        "verbs": kind.verbs,
     });
-    put_names(&mut entry, resource);
-    let subresources: Vec<Value> = resource
-        .subresources
-        .iter()
-        .map(|sub| {
-            let (group, version, kind) = response_kind(resource, sub);
-            json!({
-                "subresource": sub.name,
-                "responseKind": { "group": group, "version": version, "kind": kind },
-                "verbs": sub.verbs,
-            })
+    put_names(&mut entry, kind);
+    let subresource = |sub: &Subresource| {
+        let (group, version, name) = response_kind(kind, sub);
+        json!({
+            "subresource": sub.name,
+            "responseKind": { "group": group, "version": version, "kind": name },
+            "verbs": sub.verbs,
         })
-        .collect();
-    if !subresources.is_empty() {
-        entry["subresources"] = subresources.into();
+    };
+    if !kind.subresources.is_empty() {
+        entry["subresources"] = kind.subresources.iter().map(subresource).collect();
     }
     entry
 }
@@ -359,12 +288,13 @@ fn aggregated_resource(resource: &Served<'_>) -> Value {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use keepwatch_registry::{catalog::Catalog, kinds};
 
     const ALL: &str = "create,delete,deletecollection,get,list,patch,update,watch";
     const GPU: &str = "get,patch,update";
 
     fn documents() -> Documents {
-        Documents::new(built_in(), "10.0.0.1:6443")
+        Documents::new(kinds::built_in(), "10.0.0.1:6443")
     }
 
     fn parsed(bytes: &Bytes) -> Value {
@@ -543,7 +473,8 @@ mod tests {
 
     #[test]
     fn resources_stand_in_the_order_of_their_names() {
-        for (group, versions) in kinds::groups().into_iter().skip(1) {
+        let built_in = Catalog::new(kinds::built_in().iter().cloned()).snapshot();
+        for (group, versions) in built_in.groups().into_iter().skip(1) {
             for version in versions {
                 let list = get(&format!("/apis/{group}/{version}"));
                 assert!(
@@ -623,26 +554,18 @@ mod tests {
         assert!(documents.aggregated("/apis/apps").is_none());
     }
 
-    fn widgets(version: &'static str) -> Served<'static> {
-        Served {
-            group: "example.com",
-            version,
-            plural: "widgets",
-            singular: "widget".into(),
-            kind: "Widget",
-            namespaced: true,
-            short_names: Vec::new(),
-            categories: Vec::new(),
-            verbs: ALL.split(',').collect(),
-            subresources: Vec::new(),
-            stored: Some(("example.com", "v1")),
-        }
+    fn widgets(version: &str) -> Arc<Kind> {
+        let kind = Kind::of_type("example.com", "core.v1.ConfigMap", "widgets");
+        Arc::new(kind.version(version).named("widget", "Widget"))
     }
 
     #[test]
     fn a_custom_resource_appears_everywhere_and_changes_the_tag() {
         let without = documents();
-        let with = Documents::new(built_in().chain([widgets("v1beta1"), widgets("v1")]), "10.0.0.1:6443");
+        let with = Documents::new(
+            &[kinds::built_in(), &[widgets("v1beta1"), widgets("v1")]].concat(),
+            "10.0.0.1:6443",
+        );
         let group = parsed(with.get("/apis/example.com").unwrap());
         assert_eq!(group["preferredVersion"]["groupVersion"], "example.com/v1");
         let list = parsed(with.get("/apis/example.com/v1").unwrap());

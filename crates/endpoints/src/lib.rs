@@ -26,6 +26,7 @@ pub mod render;
 pub mod indent;
 pub mod body;
 mod respond;
+mod description;
 pub mod discovery;
 pub mod openapi;
 pub mod health;

@@ -2,6 +2,7 @@
 
 use crate::request_info::RequestInfo;
 use futures::future::BoxFuture;
+use keepwatch_registry::kind::Kind;
 use prometheus::{
     HistogramOpts, HistogramVec, IntCounter, IntCounterVec, IntGauge, IntGaugeVec, Opts, Registry,
     core::Collector,
@@ -175,11 +176,19 @@ impl ApiMetrics {
     }
 
     /// A request was answered.
-    pub fn answered(&self, info: &RequestInfo, dry_run: bool, code: u16, took: Duration, bytes: Option<u64>) {
+    pub fn answered(
+        &self,
+        info: &RequestInfo,
+        kind: Option<&Kind>,
+        dry_run: bool,
+        code: u16,
+        took: Duration,
+        bytes: Option<u64>,
+    ) {
         let verb = verb(info);
         let dry_run = if dry_run { "All" } else { "" };
         let scope = scope(info);
-        let [group, version, resource, subresource] = labels(info);
+        let [group, version, resource, subresource] = labels(info, kind);
         let mut digits = [0; 5];
         let code = text(code, &mut digits);
         self.requests
@@ -216,8 +225,9 @@ impl ApiMetrics {
     }
 
     /// A watch begins; it is counted for as long as what is returned lives.
-    pub fn watch(&self, info: &RequestInfo) -> WatchMetrics {
-        let [group, version, resource, subresource] = labels(info);
+    pub fn watch(&self, info: &RequestInfo, kind: &Kind) -> WatchMetrics {
+        let kind = Some(kind);
+        let [group, version, resource, subresource] = labels(info, kind);
         let own = [group, version, resource];
         let open = self.long_running.with_label_values(&[
             "WATCH",
@@ -294,16 +304,10 @@ fn scope(info: &RequestInfo) -> &'static str {
 }
 
 /// What names a resource. Only what exists is named: else anybody could make up new series.
-fn labels(info: &RequestInfo) -> [&str; 4] {
-    if !info.is_resource
-        || keepwatch_registry::kinds::find(&info.group, &info.version, &info.resource).is_none()
-    {
-        return [""; 4];
-    }
-    let known = keepwatch_registry::kinds::find(&info.group, &info.version, &info.resource)
-        .and_then(|resource| resource.subresource(&info.subresource))
-        .map_or("", |subresource| subresource.name);
-    [&info.group, &info.version, &info.resource, known]
+fn labels<'a>(info: &RequestInfo, kind: Option<&'a Kind>) -> [&'a str; 4] {
+    let Some(kind) = kind else { return [""; 4] };
+    let subresource = kind.subresource(&info.subresource).map_or("", |subresource| &subresource.name);
+    [&kind.group, &kind.version, &kind.plural, subresource]
 }
 
 fn text(code: u16, digits: &mut [u8; 5]) -> &str {

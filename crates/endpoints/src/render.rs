@@ -17,13 +17,14 @@ use keepwatch_registry::{
     Shown,
     codec::Media,
     convert,
-    kinds::{Resource, group_version},
+    kind::{Kind, group_version},
     protobuf,
     schema::{self, Timestamp, TypeRef},
     table,
 };
 use keepwatch_storage::Object;
 use serde_json::{Map, Value, json};
+use std::sync::Arc;
 
 /// What a row of a table says of its object.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
@@ -52,10 +53,10 @@ impl IncludeObject {
 }
 
 /// How one request's answers are written.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub struct Renderer {
-    /// Of which resource objects are shown, in which version.
-    pub resource: &'static Resource,
+    /// The kind that is shown.
+    pub kind: Arc<Kind>,
     /// In which form.
     pub form: Form,
     /// Whether for people.
@@ -78,7 +79,7 @@ impl Renderer {
                 out.push(b'\n');
                 Ok(out.into())
             }
-            ShownAs::Itself => self.document(&self.converted(shown.document()), self.resource.type_ref()),
+            ShownAs::Itself => self.document(&self.converted(shown.document()), self.kind.ty),
             ShownAs::Table(version) => {
                 let document = self.converted(shown.document());
                 let resource_version = text_at(&document, "resourceVersion").to_owned();
@@ -129,14 +130,14 @@ impl Renderer {
     }
 
     pub(crate) fn is_plain(&self) -> bool {
-        self.form.media == Media::Json && !self.pretty && self.resource.stored_as.is_none()
+        self.form.media == Media::Json && !self.pretty && self.kind.stored_as.is_none()
     }
 
     fn converted(&self, document: Value) -> Value {
-        match self.resource.stored_as {
+        match &self.kind.stored_as {
             Some(_) => {
-                let converted = convert::from_stored(self.resource, document);
-                let ty = self.resource.type_ref();
+                let converted = convert::from_stored(&self.kind, document);
+                let ty = self.kind.ty;
                 schema::normalize(converted, ty, &mut Default::default()).unwrap_or_default()
             }
             None => document,
@@ -158,7 +159,7 @@ impl Renderer {
     fn table(&self, version: MetaVersion, metadata: Value, documents: &[Value], with_columns: bool) -> Value {
         let now = Timestamp::now();
         let rows: Vec<Value> = documents.iter().map(|document| self.row(version, document, now)).collect();
-        let columns = if with_columns { columns(self.resource) } else { Value::Null };
+        let columns = if with_columns { columns(&self.kind) } else { Value::Null };
         json!({
             "kind": "Table", "apiVersion": version.api_version(), "metadata": metadata,
             "columnDefinitions": columns, "rows": rows,
@@ -166,7 +167,7 @@ impl Renderer {
     }
 
     fn row(&self, version: MetaVersion, document: &Value, now: Timestamp) -> Value {
-        let cells = table::cells(self.resource.ty, document, now);
+        let cells = table::cells(self.kind.ty.name, document, now);
         let mut row = Map::new();
         row.insert("cells".to_owned(), Value::Array(cells.cells));
         if let Some(conditions) = cells.conditions {
@@ -184,7 +185,7 @@ impl Renderer {
     fn not_a_list(&self) -> Status {
         let message = format!(
             "you requested PartialObjectMetadataList, but the requested object is not a list ({})",
-            self.resource.ty
+            self.kind.ty.name
         );
         let mut status = Status::not_acceptable(&[]);
         status.message = message;
@@ -194,7 +195,7 @@ impl Renderer {
     fn is_a_list(&self) -> Status {
         let message = format!(
             "you requested PartialObjectMetadata, but the requested object is a list ({}List)",
-            self.resource.ty
+            self.kind.ty.name
         );
         let mut status = Status::not_acceptable(&[]);
         status.message = message;
@@ -205,13 +206,13 @@ impl Renderer {
     pub fn lists_at_once(&self) -> bool {
         self.form.media == Media::Protobuf
             || (self.form.media == Media::Yaml && self.form.shown_as != ShownAs::Itself)
-            || (self.form.shown_as == ShownAs::Itself && self.resource.stored_as.is_some())
+            || (self.form.shown_as == ShownAs::Itself && self.kind.stored_as.is_some())
     }
 
     /// A list, piece by piece where that can be.
     pub fn list(&self, list: Vec<Object>, meta: ListMeta) -> Result<Body, Status> {
         if self.pretty && self.form.media == Media::Json {
-            let compact = Renderer { pretty: false, ..*self };
+            let compact = Renderer { pretty: false, ..self.clone() };
             return Ok(compact.list(list, meta)?.indented());
         }
         match self.form.shown_as {
@@ -226,7 +227,7 @@ impl Renderer {
             ShownAs::Itself => {
                 let items: Vec<Value> = list.iter().map(|object| self.item(object)).collect();
                 let document = json!({
-                    "kind": self.resource.list_kind(), "apiVersion": self.resource.api_version(),
+                    "kind": self.kind.list_kind(), "apiVersion": self.kind.api_version(),
                     "metadata": meta, "items": items,
                 });
                 Ok(self.untyped_list(document).into())
@@ -263,15 +264,15 @@ impl Renderer {
             }
             ShownAs::Itself => {
                 let items = documents.iter().cloned().map(without_type).collect();
-                let (kind, api_version) = (self.resource.list_kind(), self.resource.api_version());
-                Ok(list(&kind, &api_version, items, self.resource.type_ref()))
+                let (kind, api_version) = (self.kind.list_kind(), self.kind.api_version());
+                Ok(list(&kind, &api_version, items, self.kind.ty))
             }
         }
     }
 
     fn untyped_list(&self, document: Value) -> Bytes {
         if self.form.media == Media::Json {
-            return ordered_list(&document, self.resource.type_ref());
+            return ordered_list(&document, self.kind.ty);
         }
         yaml(&document)
     }
@@ -282,22 +283,22 @@ impl Renderer {
     }
 
     fn plain_list(&self, list: Vec<Object>, meta: &ListMeta) -> Body {
-        let stored = self.resource.stored();
+        let stored = self.kind.stored();
         let own = format!(
             "{{\"kind\":\"{}\",\"apiVersion\":\"{}\",",
-            self.resource.kind,
-            group_version(stored.group, stored.version)
+            self.kind.name,
+            group_version(&stored.group, &stored.version)
         );
-        let head = list_head(&self.resource.list_kind(), &self.resource.api_version(), meta);
+        let head = list_head(&self.kind.list_kind(), &self.kind.api_version(), meta);
         let write = move |out: &mut Vec<u8>, object: &Object| write_item(out, object, own.as_bytes());
         Body::inline(pieces(head, list, b",", write, JSON_FOOT))
     }
 
     /// A list with items, its fields in the order in which all YAML is written here.
     fn yaml_list(&self, list: Vec<Object>, meta: &ListMeta) -> Body {
-        let head = format!("apiVersion: {}\nitems:\n", self.resource.api_version());
-        let foot = yaml(&json!({"kind": self.resource.list_kind(), "metadata": meta}));
-        let own = *self;
+        let head = format!("apiVersion: {}\nitems:\n", self.kind.api_version());
+        let foot = yaml(&json!({"kind": self.kind.list_kind(), "metadata": meta}));
+        let own = self.clone();
         let write = move |out: &mut Vec<u8>, object: &Object| {
             out.extend_from_slice(&yaml(&Value::Array(vec![own.item(object)])));
         };
@@ -307,9 +308,9 @@ impl Renderer {
     fn protobuf_list(&self, list: &[Object], meta: &ListMeta) -> Body {
         let mut items = Vec::new();
         for object in list {
-            protobuf::list_item(&mut items, &self.item(object), self.resource.type_ref());
+            protobuf::list_item(&mut items, &self.item(object), self.kind.ty);
         }
-        protobuf_list(&self.resource.api_version(), &self.resource.list_kind(), meta, items)
+        protobuf_list(&self.kind.api_version(), &self.kind.list_kind(), meta, items)
     }
 
     fn table_list(&self, version: MetaVersion, list: Vec<Object>, meta: ListMeta) -> Body {
@@ -323,9 +324,9 @@ impl Renderer {
             "{{\"kind\":\"Table\",\"apiVersion\":\"{}\",\"metadata\":{},\"columnDefinitions\":{},\"rows\":[",
             version.api_version(),
             json!(meta),
-            columns(self.resource)
+            columns(&self.kind)
         );
-        let (own, now) = (*self, Timestamp::now());
+        let (own, now) = (self.clone(), Timestamp::now());
         let write = move |out: &mut Vec<u8>, object: &Object| {
             let document = own.converted(Shown::from(object).document());
             out.extend_from_slice(own.row(version, &document, now).to_string().as_bytes());
@@ -361,7 +362,7 @@ impl Renderer {
     /// An object of an event, without a newline. `first` is the first event of a watch, which alone shows the columns.
     pub fn event_object(&self, shown: &Shown, first: bool) -> Vec<u8> {
         let is_plain = self.form.shown_as == ShownAs::Itself && self.form.media == Media::Json;
-        if is_plain && self.resource.stored_as.is_none() {
+        if is_plain && self.kind.stored_as.is_none() {
             let mut out = Vec::with_capacity(shown.value.len() + 64);
             shown.write_json(&mut out);
             return out;
@@ -371,9 +372,9 @@ impl Renderer {
 
     /// The object of a bookmark: empty but for its version and, at the end of the initial state, an annotation.
     pub fn bookmark(&self, metadata: Value, first: bool) -> Vec<u8> {
-        let mut document = schema::zero(self.resource.type_ref());
-        document["kind"] = self.resource.kind.into();
-        document["apiVersion"] = self.resource.api_version().into();
+        let mut document = schema::zero(self.kind.ty);
+        document["kind"] = self.kind.name.clone().into();
+        document["apiVersion"] = self.kind.api_version().into();
         // Who reads the rows of a table must find the annotation there, whatever else was asked for.
         let is_end = metadata.get("annotations").is_some();
         document["metadata"] = metadata;
@@ -381,14 +382,14 @@ impl Renderer {
             IncludeObject::None if is_end => IncludeObject::Metadata,
             as_asked => as_asked,
         };
-        Renderer { include_object, ..*self }.event_document(document, first)
+        Renderer { include_object, ..self.clone() }.event_document(document, first)
     }
 
     fn event_document(&self, document: Value, first: bool) -> Vec<u8> {
         let mut out = Vec::new();
         match (self.form.shown_as, self.form.media) {
             (ShownAs::Itself, Media::Protobuf) => self.enveloped(&mut out, &document),
-            (ShownAs::Itself, _) => schema::write(&mut out, &document, self.resource.type_ref()),
+            (ShownAs::Itself, _) => schema::write(&mut out, &document, self.kind.ty),
             (ShownAs::Table(version), _) => {
                 let meta = json!({"resourceVersion": text_at(&document, "resourceVersion")});
                 out = self.table(version, meta, &[document], first).to_string().into_bytes();
@@ -404,8 +405,8 @@ impl Renderer {
     }
 
     fn enveloped(&self, out: &mut Vec<u8>, document: &Value) {
-        protobuf::wrap(out, &self.resource.api_version(), self.resource.kind, |out| {
-            protobuf::encode(out, document, self.resource.type_ref());
+        protobuf::wrap(out, &self.kind.api_version(), &self.kind.name, |out| {
+            protobuf::encode(out, document, self.kind.ty);
         });
     }
 }
@@ -488,8 +489,8 @@ fn text_at<'a>(document: &'a Value, name: &str) -> &'a str {
     document["metadata"].get(name).and_then(Value::as_str).unwrap_or_default()
 }
 
-fn columns(resource: &Resource) -> Value {
-    let columns = table::columns(resource.ty).iter().map(|column| {
+fn columns(kind: &Kind) -> Value {
+    let columns = table::columns(kind.ty.name).iter().map(|column| {
         json!({
             "name": column.name, "type": column.kind, "format": column.format,
             "description": column.description, "priority": column.priority,

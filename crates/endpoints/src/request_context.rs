@@ -14,12 +14,14 @@ use crate::{
 };
 use http::{HeaderMap, HeaderName, HeaderValue, Response, StatusCode, header};
 use keepwatch_apimachinery::status::Status;
-use keepwatch_registry::{codec::Media, rest::is_path_segment};
+use keepwatch_registry::{codec::Media, kind::Kind, rest::is_path_segment};
 use std::sync::Arc;
 
 /// A request: its target, its headers, its user and its connection.
 pub(crate) struct RequestContext {
     pub(crate) info: RequestInfo,
+    /// The kind that the path names, if it is served.
+    pub(crate) kind: Option<Arc<Kind>>,
     pub(crate) query: Query,
     pub(crate) headers: HeaderMap,
     pub(crate) user: Arc<User>,

@@ -39,6 +39,7 @@ pub mod pki;
 mod tokens;
 mod history;
 mod builder;
+mod caches;
 mod server;
 mod error;
 

@@ -5,13 +5,12 @@
 
 use crate::{
     builder::{Builder, StorageChoice},
+    caches::Caches,
     error::StartError,
     history::{self, HistoryMetrics},
     pki::{self, Pki, ServerNames},
     tokens::{ServiceAccountTokens, SigningKey},
 };
-use keepwatch_apimachinery::meta::Qualified;
-use keepwatch_cacher::{CacheMetrics, Cacher, CacherOptions};
 use keepwatch_endpoints::{
     Api, ApiOptions,
     api::Parts,
@@ -23,11 +22,8 @@ use keepwatch_endpoints::{
     shutdown_signal::ShutdownSignal,
     watch::Encodings,
 };
-use keepwatch_registry::{Registry, kinds::Resource, namespaces};
-use keepwatch_storage::{
-    Backend, ResourcePrefix, Storage, Store, StoreOptions,
-    metrics::{MeteredStorage, StorageMetrics},
-};
+use keepwatch_registry::{Registry, kind::Kind, kinds::known, namespaces};
+use keepwatch_storage::Backend;
 use keepwatch_storage_embedded::Embedded;
 #[cfg(feature = "etcd")]
 use keepwatch_storage_etcd::EtcdBackend;
@@ -62,7 +58,7 @@ pub struct Server {
     kubeconfig_path: Option<PathBuf>,
     store: Opened,
     shutdown: Shutdown,
-    caches: Arc<Vec<Arc<Cacher>>>,
+    caches: Arc<Caches>,
     tasks: Vec<JoinHandle<()>>,
     own_objects: OwnObjects,
 }
@@ -148,7 +144,7 @@ impl Server {
         for task in self.tasks.drain(..) {
             task.abort();
         }
-        for cache in self.caches.iter() {
+        for cache in self.caches.all() {
             cache.stop().await;
         }
     }
@@ -186,7 +182,10 @@ pub(crate) async fn start(mut builder: Builder) -> Result<Server, StartError> {
     metrics.register(Box::new(prometheus::process_collector::ProcessCollector::for_self()))?;
     // A data directory is locked, and memory is ours alone. An etcd may have other servers.
     builder.registry.owns_storage = !uses_etcd(&builder);
-    let (registry, caches) = registry(&builder, Arc::clone(&backend), &metrics)?;
+    let caches = Caches::new(&builder, Arc::clone(&backend), &metrics)?;
+    let opening = Arc::clone(&caches);
+    let open = move |kind: &Arc<Kind>, inspector| opening.open(kind, inspector);
+    let registry = Arc::new(Registry::new(builder.registry.clone(), open));
     metrics.register(Box::new(HistoryMetrics::new(Arc::clone(&backend))?))?;
     let (listener, address) = listen(builder.address)?;
     let http = match builder.http_port {
@@ -210,7 +209,7 @@ pub(crate) async fn start(mut builder: Builder) -> Result<Server, StartError> {
     client_cas.append(&mut builder.client_cas);
     let tls = pki::server_config(identity.as_ref().unwrap_or(&pki.server), &client_cas)?;
 
-    for cache in caches.iter() {
+    for cache in caches.all() {
         cache.until_ready().await;
     }
     let reachable = (pki::endpoint_address(advertised.ip()), advertised.port());
@@ -301,44 +300,6 @@ async fn open(builder: &Builder) -> Result<(Arc<dyn Backend>, Opened), StartErro
     }
 }
 
-type Caches = Arc<Vec<Arc<Cacher>>>;
-
-fn registry(
-    builder: &Builder,
-    backend: Arc<dyn Backend>,
-    metrics: &prometheus::Registry,
-) -> Result<(Arc<Registry>, Caches), StartError> {
-    let (cache_metrics, storage_metrics) =
-        (CacheMetrics::register(metrics)?, StorageMetrics::register(metrics)?);
-    let options =
-        CacherOptions { history_bytes_max: builder.watch_cache_history_bytes, ..CacherOptions::default() };
-    let mut caches = Vec::new();
-    let mut fault = None;
-    let registry = Registry::new(builder.registry.clone(), |resource: &'static Resource, inspector| {
-        let what = Qualified::new(resource.group, resource.plural);
-        let prefix = ResourcePrefix::new(&builder.key_prefix, resource.storage.unwrap_or(resource.plural));
-        let prefix = prefix.unwrap_or_else(|error| {
-            fault = Some(error);
-            ResourcePrefix::new("", resource.plural).expect("the names of resources can be keys")
-        });
-        let store = Store::new(Arc::clone(&backend), StoreOptions::new(prefix.clone(), inspector));
-        let store: Arc<dyn Storage> = Arc::new(MeteredStorage::new(Arc::new(store), what, &storage_metrics));
-        // Events are many, short-lived and hardly read: a copy of them would cost more than it saves. Kubernetes
-        // keeps none either, nor of the records that servers run.
-        if !builder.watch_cache || matches!(resource.plural, "events" | "masterleases") {
-            return store;
-        }
-        let options = CacherOptions { indexed_fields: resource.indexed_fields, ..options.clone() };
-        let cache = Arc::new(Cacher::new(store, prefix, what, options, &cache_metrics));
-        caches.push(Arc::clone(&cache));
-        cache
-    });
-    match fault {
-        Some(error) => Err(StartError::Internal(Box::new(error))),
-        None => Ok((Arc::new(registry), Arc::new(caches))),
-    }
-}
-
 /// How many connections may wait to be taken, as far as the system lets them. If all clients come back at once and there is
 /// no room, those that find none try again a second later.
 const WAITING_MAX: u32 = 4096;
@@ -362,15 +323,14 @@ fn first_address(network: Ipv4Addr) -> Ipv4Addr {
 
 fn health(
     registry: &Arc<Registry>,
-    caches: &Caches,
+    caches: &Arc<Caches>,
     backend: &Arc<dyn Backend>,
     stopping: &ShutdownSignal,
 ) -> Health {
     let (registry, caches, stopping) = (Arc::clone(registry), Arc::clone(caches), stopping.clone());
     let backend = Arc::clone(backend);
     let storage_answers = move || {
-        let storage = keepwatch_registry::kinds::find("", "v1", "namespaces")
-            .and_then(|resource| registry.storage(resource).cloned());
+        let storage = registry.storage(known("", "namespaces"));
         async move {
             let Some(storage) = storage else { return false };
             let answer = tokio::time::timeout(HEALTH_WAIT_MAX, storage.current_revision()).await;
@@ -378,7 +338,7 @@ fn health(
         }
     };
     let caches_are_filled = move || {
-        let filled = caches.iter().all(|cache| cache.is_ready());
+        let filled = caches.all().iter().all(|cache| cache.is_ready());
         async move { filled }
     };
     let (checked, advising) = (Arc::clone(&backend), Arc::clone(&backend));

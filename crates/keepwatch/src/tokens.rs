@@ -11,7 +11,7 @@ use aws_lc_rs::{
 use base64::{Engine, prelude::BASE64_URL_SAFE_NO_PAD};
 use keepwatch_apimachinery::{list_options::Position, status::Status};
 use keepwatch_endpoints::auth::{InvalidCredential, ServiceAccount, TokenAuthenticator, User};
-use keepwatch_registry::{Registry, Shown, kinds, rest::Target, subresource::TokenIssuer};
+use keepwatch_registry::{Registry, Shown, kinds::known, rest::Target, subresource::TokenIssuer};
 use serde_json::{Value, json};
 use std::{
     fmt,
@@ -106,9 +106,8 @@ impl TokenAuthenticator for ServiceAccountTokens {
         let name = claims["sub"].as_str().unwrap_or_default();
         let account =
             ServiceAccount::of(name).ok_or(InvalidCredential("the token is for no service account"))?;
-        let resource =
-            kinds::find("", "v1", "serviceaccounts").expect("service accounts are in the table of kinds");
-        let target = Target { resource, namespace: account.namespace, name: account.name };
+        let kind = known("", "serviceaccounts");
+        let target = Target { kind, namespace: account.namespace, name: account.name };
         let stored = self.registry.get(target, Position::Any).await;
         let stored = stored.map_err(|_| InvalidCredential("the service account of the token is gone"))?;
         let uid = Shown::from(&stored).document()["metadata"]["uid"].as_str().unwrap_or_default().to_owned();

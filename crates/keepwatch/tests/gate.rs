@@ -9,7 +9,7 @@ use base64::{Engine, engine::general_purpose::STANDARD};
 use common::*;
 use keepwatch::{AllowedOrigins, Server};
 use keepwatch_endpoints::auth::{Attributes, Authorizer, Decision, User};
-use keepwatch_registry::kinds::{RESOURCES, Resource, groups};
+use keepwatch_registry::{catalog::Catalog, kind::Kind, kinds::built_in};
 use rcgen::{CertificateParams, DnType, KeyPair};
 use rustls::{
     pki_types::{CertificateDer, pem::PemObject},
@@ -29,8 +29,8 @@ const PUBLIC: [&str; 5] = ["/healthz", "/livez", "/readyz", "/version", "/versio
 const SECRET: &str = "sesame";
 
 /// The collections in which objects of a resource lie: all of them, and those of a namespace.
-fn collections(resource: &Resource) -> Vec<String> {
-    let (group, version, plural) = (resource.group, resource.version, resource.plural);
+fn collections(resource: &Kind) -> Vec<String> {
+    let (group, version, plural) = (&resource.group, &resource.version, &resource.plural);
     let root = if group.is_empty() { format!("/api/{version}") } else { format!("/apis/{group}/{version}") };
     let mut own = vec![format!("{root}/{plural}"), format!("{root}/watch/{plural}")];
     if resource.namespaced {
@@ -41,14 +41,14 @@ fn collections(resource: &Resource) -> Vec<String> {
 }
 
 /// Every path that there is of a resource, for an object of this name.
-fn resource_paths(resource: &Resource, name: &str) -> Vec<String> {
+fn resource_paths(resource: &Kind, name: &str) -> Vec<String> {
     let mut paths = Vec::new();
     for collection in collections(resource) {
         paths.push(format!("{collection}?watch=1"));
         paths.push(format!("{collection}?labelSelector=a%3Db&limit=1"));
         paths.push(format!("{collection}?fieldSelector=metadata.name%3D{name}"));
         paths.push(format!("{collection}/{name}"));
-        let subresources = resource.subresources.iter().map(|subresource| subresource.name);
+        let subresources = resource.subresources.iter().map(|subresource| subresource.name.as_str());
         paths.extend(subresources.map(|subresource| format!("{collection}/{name}/{subresource}")));
         paths.push(format!("{collection}/{name}/proxy/a/b"));
         paths.push(collection);
@@ -85,7 +85,7 @@ fn other_paths() -> Vec<String> {
     for health in ["/healthz", "/livez", "/readyz"] {
         paths.extend(["", "/", "/ping", "/etcd", "?verbose"].map(|more| format!("{health}{more}")));
     }
-    for (group, versions) in groups() {
+    for (group, versions) in Catalog::new(built_in().iter().cloned()).snapshot().groups() {
         paths.push(format!("/apis/{group}"));
         for version in versions {
             paths.push(format!("/apis/{group}/{version}"));
@@ -100,7 +100,7 @@ fn is_public(method: &str, path: &str) -> bool {
 }
 
 /// The body that a request carries if it carries one.
-fn body(resource: Option<&Resource>, method: &str, name: &str) -> (&'static str, String) {
+fn body(resource: Option<&Kind>, method: &str, name: &str) -> (&'static str, String) {
     let object = json!({"metadata": {"name": name}, "data": {"k": "dg=="}}).to_string();
     match (resource, method) {
         (Some(_), "POST" | "PUT") => ("Content-Type: application/json\r\n", object),
@@ -112,7 +112,7 @@ fn body(resource: Option<&Resource>, method: &str, name: &str) -> (&'static str,
 /// All that is kept, by path.
 async fn everything(server: &Server) -> Vec<(String, Value)> {
     let mut all = Vec::new();
-    for resource in RESOURCES.iter().filter(|resource| resource.storage.is_some()) {
+    for resource in built_in().iter().filter(|resource| resource.storage.is_some()) {
         let path = &collections(resource)[0];
         let mut list = get(server, path).await.json();
         // The time of the list is none of the objects.
@@ -130,10 +130,10 @@ async fn everything(server: &Server) -> Vec<(String, Value)> {
 
 /// Sends every request that there is, with these headers, and looks at every answer.
 async fn walk(server: &Server, headers: &str, mut check: impl FnMut(&str, &str, &Answer)) -> usize {
-    let mut requests: Vec<(Option<&Resource>, String)> =
+    let mut requests: Vec<(Option<&Kind>, String)> =
         other_paths().into_iter().map(|path| (None, path)).collect();
-    for resource in RESOURCES {
-        requests.extend(resource_paths(resource, "there").into_iter().map(|path| (Some(resource), path)));
+    for resource in built_in() {
+        requests.extend(resource_paths(resource, "there").into_iter().map(|path| (Some(&**resource), path)));
     }
     let mut count = 0;
     let mut wire = Wire::open(server).await;

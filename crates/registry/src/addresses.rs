@@ -13,8 +13,9 @@
 //! over at once what was taken for it.
 
 use crate::{
-    admission::known,
-    kinds::{NODE_PORTS, Resource},
+    kind::Kind,
+    kinds::NODE_PORTS,
+    kinds::known,
     rest::{Registry, Target, document_of, encode, place},
     schema::{self, Timestamp},
     strategy,
@@ -94,7 +95,7 @@ impl Claim {
         addresses.chain(node_ports(service).into_iter().map(Claim::Port)).collect()
     }
 
-    fn resource(self) -> &'static Resource {
+    fn kind(self) -> &'static Kind {
         match self {
             Claim::Address(_) => known("networking.k8s.io", "ipaddresses"),
             Claim::Port(_) => &NODE_PORTS,
@@ -114,7 +115,7 @@ impl Claim {
     }
 
     fn key(self) -> String {
-        Target { resource: self.resource(), namespace: "", name: &self.name() }.key()
+        Target { kind: self.kind(), namespace: "", name: &self.name() }.key()
     }
 
     /// The object that says whose it is.
@@ -129,7 +130,7 @@ impl Claim {
             "spec": {"parentRef": {"resource": "services", "namespace": namespace, "name": service}},
         });
         let nobody = strategy::Requester::default();
-        strategy::prepare_create(self.resource(), &mut document, "", made, &nobody);
+        strategy::prepare_create(self.kind(), &mut document, "", made, &nobody);
         document
     }
 }
@@ -181,13 +182,8 @@ impl Addresses {
     }
 
     /// Fills in what a service would get, without giving anything out. Only what lies in no range is refused.
-    pub(crate) fn pretend(
-        &self,
-        resource: &Resource,
-        document: &mut Value,
-        old: &Value,
-    ) -> Result<(), Status> {
-        if resource.ty != "core.v1.Service" {
+    pub(crate) fn pretend(&self, kind: &Kind, document: &mut Value, old: &Value) -> Result<(), Status> {
+        if kind.ty.name != "core.v1.Service" {
             return Ok(());
         }
         let needed = needs(document);
@@ -455,7 +451,7 @@ impl Registry {
         document: &mut Value,
         current: Option<&Object>,
     ) -> Result<Reserved, Status> {
-        if target.resource.ty != "core.v1.Service" {
+        if target.kind.ty.name != "core.v1.Service" {
             return Ok(Reserved::default());
         }
         let old = current.map(|object| document_of(&object.value, None)).unwrap_or_default();
@@ -580,8 +576,8 @@ impl Registry {
                 return Ok(Some(taken));
             }
         }
-        let Some(resource) = all.clone().next().map(Claim::resource) else { return Ok(None) };
-        let claimed = self.claimed(resource).await?;
+        let Some(kind) = all.clone().next().map(Claim::kind) else { return Ok(None) };
+        let claimed = self.claimed(kind).await?;
         for claim in all.clone().filter(|claim| !claimed.contains(claim)) {
             if let Some(taken) = self.take(service, claim, now).await? {
                 return Ok(Some(taken));
@@ -619,8 +615,8 @@ impl Registry {
         made: Timestamp,
     ) -> Result<Option<Taken>, StorageError> {
         let document = claim.document(service.namespace, service.name, made);
-        let value = encode(claim.resource(), &document);
-        match self.claims(claim.resource()).create(&claim.key(), value, None).await {
+        let value = encode(claim.kind(), &document);
+        match self.claims(claim.kind()).create(&claim.key(), value, None).await {
             Ok(object) => Ok(Some(Taken { claim, at: object.revision })),
             Err(StorageError::KeyExists { .. }) => Ok(None),
             Err(error) => Err(error),
@@ -633,7 +629,7 @@ impl Registry {
     /// is not stored, as then somebody else stored it.
     async fn adopt(&self, service: Target<'_>, claim: Claim) -> Result<bool, StorageError> {
         let document = claim.document(service.namespace, service.name, Timestamp::now());
-        let update = Update { value: encode(claim.resource(), &document), ttl: None };
+        let update = Update { value: encode(claim.kind(), &document), ttl: None };
         let mut take_over = |object: Option<&Object>| {
             let found = object.map(|object| document_of(&object.value, None)).unwrap_or_default();
             let is_for_it = at(&found, &["spec"]) == at(&document, &["spec"]);
@@ -641,7 +637,7 @@ impl Registry {
         };
         let options =
             UpdateOptions { ignore_not_found: false, preconditions: Preconditions::default(), hint: None };
-        let storage = self.claims(claim.resource());
+        let storage = self.claims(claim.kind());
         match storage.guaranteed_update(&claim.key(), options, &mut take_over).await {
             Ok(_) => Ok(true),
             Err(StorageError::Rejected(_) | StorageError::NotFound { .. }) => Ok(false),
@@ -662,7 +658,7 @@ impl Registry {
         claim: Claim,
         is_left_behind: impl Fn(&Value) -> bool + Send,
     ) -> Result<bool, StorageError> {
-        let storage = self.claims(claim.resource());
+        let storage = self.claims(claim.kind());
         let Some(object) = storage.get(&claim.key(), Position::MostRecent).await? else { return Ok(true) };
         let document = document_of(&object.value, None);
         if !is_left_behind(&document) || !is_ours(&document) || self.is_had(claim, &document).await? {
@@ -674,7 +670,7 @@ impl Registry {
     /// Whether the service that something was taken for has it.
     async fn is_had(&self, claim: Claim, document: &Value) -> Result<bool, StorageError> {
         let service = parent(document);
-        let stored = self.claims(service.resource).get(&service.key(), Position::MostRecent).await?;
+        let stored = self.claims(service.kind).get(&service.key(), Position::MostRecent).await?;
         Ok(stored.is_some_and(|service| Claim::of(&document_of(&service.value, None)).contains(&claim)))
     }
 
@@ -690,7 +686,7 @@ impl Registry {
             Some(newest) if object.revision > newest => Err("it was taken again".into()),
             _ => Ok(()),
         };
-        match self.claims(claim.resource()).delete(&claim.key(), options, &mut is_older).await {
+        match self.claims(claim.kind()).delete(&claim.key(), options, &mut is_older).await {
             Ok(_) | Err(StorageError::NotFound { .. }) => Ok(true),
             Err(StorageError::InvalidObject { .. } | StorageError::Rejected(_)) => Ok(false),
             Err(error) => Err(error),
@@ -734,7 +730,7 @@ impl Registry {
         let mut is_absent = false;
         for _ in 0..LOOKS {
             tokio::time::sleep(LOOK_PAUSE).await;
-            match self.claims(service.resource).get(&service.key(), Position::MostRecent).await {
+            match self.claims(service.kind).get(&service.key(), Position::MostRecent).await {
                 Ok(Some(_)) => return true,
                 found => is_absent = found.is_ok(),
             }
@@ -756,8 +752,8 @@ impl Registry {
 
     /// An object is gone: what the server kept for it goes too, and what a service still has is made again.
     pub(crate) async fn after_deletion(&self, target: Target<'_>, last: &Object) {
-        match target.resource.plural {
-            "services" if target.resource.group.is_empty() => {
+        match target.kind.plural.as_str() {
+            "services" if target.kind.group.is_empty() => {
                 self.free(Claim::of(&document_of(&last.value, None)), last.revision).await;
                 self.delete_endpoints(target).await;
             }
@@ -768,7 +764,7 @@ impl Registry {
 
     /// The Endpoints of a service go with it, so that another of its name does not begin with them.
     async fn delete_endpoints(&self, service: Target<'_>) {
-        let target = Target { resource: known("", "endpoints"), ..service };
+        let target = Target { kind: known("", "endpoints"), ..service };
         let options = crate::options::DeleteOptions::default();
         // In a box because it is a deletion in a deletion.
         let deleted = Box::pin(self.delete(target, &options)).await;
@@ -805,19 +801,19 @@ impl Registry {
     /// Takes what the stored services have and is not taken, and frees what is taken and nobody has. To be called before
     /// any service is created.
     pub(crate) async fn settle_claims(&self) -> Result<(), Status> {
-        let all = Target { resource: known("", "services"), namespace: "", name: "" };
+        let all = Target { kind: known("", "services"), namespace: "", name: "" };
         self.settle().await.map_err(|error| all.failure("list", error))
     }
 
     async fn settle(&self) -> Result<(), StorageError> {
         let (mut claimed, mut had) = (HashSet::new(), HashSet::new());
-        for resource in [known("networking.k8s.io", "ipaddresses"), &NODE_PORTS] {
-            claimed.extend(self.claimed(resource).await?);
+        for kind in [known("networking.k8s.io", "ipaddresses"), &NODE_PORTS] {
+            claimed.extend(self.claimed(kind).await?);
         }
         let services = known("", "services");
         for service in self.listed(services).await? {
             let (namespace, own) = place(services, &service);
-            let target = Target { resource: services, namespace, name: own };
+            let target = Target { kind: services, namespace, name: own };
             let document = document_of(&service.value, None);
             for claim in Claim::of(&document) {
                 had.insert(claim);
@@ -837,9 +833,9 @@ impl Registry {
     }
 
     /// All that is taken.
-    async fn claimed(&self, resource: &'static Resource) -> Result<HashSet<Claim>, StorageError> {
-        let objects = self.listed(resource).await?;
-        let names = objects.iter().map(|object| place(resource, object).1);
+    async fn claimed(&self, kind: &Kind) -> Result<HashSet<Claim>, StorageError> {
+        let objects = self.listed(kind).await?;
+        let names = objects.iter().map(|object| place(kind, object).1);
         Ok(names.filter_map(Claim::named).collect())
     }
 
@@ -849,15 +845,15 @@ impl Registry {
         Ok(services.iter().flat_map(|service| Claim::of(&document_of(&service.value, None))).collect())
     }
 
-    async fn listed(&self, resource: &'static Resource) -> Result<Vec<Object>, StorageError> {
-        let target = Target { resource, namespace: "", name: "" };
+    async fn listed(&self, kind: &Kind) -> Result<Vec<Object>, StorageError> {
+        let target = Target { kind, namespace: "", name: "" };
         let request = ListRequest { at: ListAt::MostRecent, ..ListRequest::all() };
-        Ok(self.claims(resource).get_list(&target.key(), request).await?.items)
+        Ok(self.claims(kind).get_list(&target.key(), request).await?.items)
     }
 
     /// Where services and what is taken for them are stored.
-    fn claims(&self, resource: &Resource) -> &Arc<dyn Storage> {
-        self.storage(resource).expect("every registry stores services and what is taken for them")
+    fn claims(&self, kind: &Kind) -> Arc<dyn Storage> {
+        self.storage(kind).expect("every registry stores services and what is taken for them")
     }
 }
 
@@ -879,7 +875,7 @@ fn long_ago(document: &Value) -> Timestamp {
 /// The service that something was taken for.
 fn parent(claim: &Value) -> Target<'_> {
     let of = |field| text(claim, &["spec", "parentRef", field]);
-    Target { resource: known("", "services"), namespace: of("namespace"), name: of("name") }
+    Target { kind: known("", "services"), namespace: of("namespace"), name: of("name") }
 }
 
 fn told(claim: Claim, freed: Result<bool, StorageError>) {

@@ -4,7 +4,8 @@
 //! they come before the write and not inside it.
 
 use crate::{
-    kinds::{self, Resource},
+    kind::Kind,
+    kinds::known,
     rest::{Registry, Target, document_of},
     value::{at, fields, integer, is_deleting, list, name, text},
 };
@@ -49,11 +50,6 @@ pub(crate) fn not_enforced(ty: &str, document: &Value) -> Option<&'static str> {
     }
 }
 
-/// A resource that the server itself uses.
-pub(crate) fn known(group: &str, plural: &str) -> &'static Resource {
-    kinds::find(group, "v1", plural).expect("the server's own kinds are in the table")
-}
-
 impl Registry {
     /// Also returns what must not change until the object is created.
     pub(crate) async fn admit_create(
@@ -61,11 +57,11 @@ impl Registry {
         target: Target<'_>,
         document: &mut Value,
     ) -> Result<Option<Unchanged>, Status> {
-        let unchanged = match target.resource.namespaced {
+        let unchanged = match target.kind.namespaced {
             true => self.must_take_new_content(target, name(document), Position::Any).await?,
             false => None,
         };
-        match target.resource.ty {
+        match target.kind.ty.name {
             "apiextensions.v1.CustomResourceDefinition" => {
                 let mut status = Status::method_not_supported(target.qualified(), "create");
                 status.message =
@@ -90,14 +86,14 @@ impl Registry {
     }
 
     pub(crate) async fn admit_update(&self, target: Target<'_>) -> Result<(), Status> {
-        if target.resource.namespaced {
+        if target.kind.namespaced {
             self.namespace(target.namespace, Position::Any).await?;
         }
         Ok(())
     }
 
     pub(crate) fn admit_delete(&self, target: Target<'_>) -> Result<(), Status> {
-        if target.resource.ty == "core.v1.Namespace" && IMMORTAL.contains(&target.name) {
+        if target.kind.ty.name == "core.v1.Namespace" && IMMORTAL.contains(&target.name) {
             return Err(Status::forbidden(
                 target.qualified(),
                 target.name,
@@ -109,7 +105,7 @@ impl Registry {
 
     /// A namespace, as fresh as it has to be: one that is not known yet, or known to end, may just have been made (anew).
     async fn namespace(&self, name: &str, position: Position) -> Result<Object, Status> {
-        let target = Target { resource: known("", "namespaces"), namespace: "", name };
+        let target = Target { kind: known("", "namespaces"), namespace: "", name };
         match self.get(target, position).await {
             Ok(namespace) if !is_ending(&namespace) => Ok(namespace),
             Err(status) if status.code != 404 => Err(status),
@@ -125,7 +121,7 @@ impl Registry {
         new: &str,
         position: Position,
     ) -> Result<Option<Unchanged>, Status> {
-        if target.resource.plural == "localsubjectaccessreviews" {
+        if target.kind.plural == "localsubjectaccessreviews" {
             return Ok(None);
         }
         let namespace = self.namespace(target.namespace, position).await?;
@@ -143,9 +139,9 @@ impl Registry {
     }
 
     /// All objects of a resource that have this text in them.
-    async fn all(&self, resource: &'static Resource, text: &str) -> Result<Vec<Value>, Status> {
-        let target = Target { resource, namespace: "", name: "" };
-        let Some(storage) = self.storage(resource) else { return Ok(Vec::new()) };
+    async fn all(&self, kind: &Kind, text: &str) -> Result<Vec<Value>, Status> {
+        let target = Target { kind, namespace: "", name: "" };
+        let Some(storage) = self.storage(kind) else { return Ok(Vec::new()) };
         let request =
             ListRequest { at: keepwatch_apimachinery::list_options::ListAt::Any, ..ListRequest::all() };
         let listed =
@@ -162,7 +158,7 @@ impl Registry {
             let defaults = self.all(classes, "\"globalDefault\"").await?.into_iter().filter(is_default);
             defaults.min_by_key(|class| integer(class, &["value"]).unwrap_or(0))
         } else {
-            let target = Target { resource: classes, namespace: "", name: &wanted };
+            let target = Target { kind: classes, namespace: "", name: &wanted };
             let found = match self.get(target, Position::Any).await {
                 Err(status) if status.code == 404 => self.get(target, Position::MostRecent).await,
                 other => other,
@@ -218,8 +214,8 @@ impl Registry {
         let class = match at(pod, &["spec", "runtimeClassName"]) {
             None => Value::Null,
             Some(_) => {
-                let resource = known("node.k8s.io", "runtimeclasses");
-                let target = Target { resource, namespace: "", name: &wanted };
+                let kind = known("node.k8s.io", "runtimeclasses");
+                let target = Target { kind, namespace: "", name: &wanted };
                 let found = match self.get(target, Position::Any).await {
                     Err(status) if status.code == 404 => self.get(target, Position::MostRecent).await,
                     other => other,

@@ -3,8 +3,8 @@
 //! A server starts without those that are refused: whoever could set that right needs a server.
 
 use crate::{
-    admission::known,
     codec::{Decoded, Expected, finish},
+    kinds::known,
     options::WriteOptions,
     rest::{Registry, Target, document_of},
     schema::{self, Problems, Timestamp, normalize},
@@ -61,7 +61,7 @@ impl Registry {
 
     /// A server that listens on another port than the one before it.
     async fn mend_own_service(&self, port: u16) -> Result<(), Status> {
-        let target = Target { resource: known("", "services"), namespace: "default", name: "kubernetes" };
+        let target = Target { kind: known("", "services"), namespace: "default", name: "kubernetes" };
         let ports = service_ports(port);
         let is_right = |service: &Value| {
             text(service, &["spec", "type"]) == "ClusterIP" && service["spec"]["ports"] == ports
@@ -81,11 +81,8 @@ impl Registry {
 
     /// Nobody else looks after the range of addresses, so it is as ready as the server is.
     async fn tell_range_ready(&self) -> Result<(), Status> {
-        let target = Target {
-            resource: known("networking.k8s.io", "servicecidrs"),
-            namespace: "",
-            name: "kubernetes",
-        };
+        let target =
+            Target { kind: known("networking.k8s.io", "servicecidrs"), namespace: "", name: "kubernetes" };
         let is_told =
             |range: &Object| !list(&document_of(&range.value, None), &["status", "conditions"]).is_empty();
         match self.get(target, Position::Any).await {
@@ -151,10 +148,10 @@ impl Registry {
 
     /// Makes an object unless it is there. Whatever refuses it, it may be there a moment later.
     pub(crate) async fn make(&self, (group, plural, namespace, document): Own) -> Result<(), Status> {
-        let resource = known(group, plural);
+        let kind = known(group, plural);
         let own = crate::value::name(&document).to_owned();
-        let target = Target { resource, namespace, name: &own };
-        let expected = Expected::of(resource);
+        let target = Target { kind, namespace, name: &own };
+        let expected = Expected::of(kind);
         let mut document = normalize(document, expected.ty, &mut Problems::default())
             .map_err(|error| Status::internal_error(&error.to_string()))?;
         finish(&mut document, &expected);
@@ -164,9 +161,9 @@ impl Registry {
                 tokio::time::sleep(TRY_PAUSE).await;
                 continue;
             }
-            let (resource, why) = (resource.plural, status.message);
+            let (kind, why) = (&kind.plural, status.message);
             tracing::warn!(
-                resource,
+                kind,
                 namespace,
                 name = own,
                 why,

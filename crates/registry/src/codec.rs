@@ -5,7 +5,8 @@
 
 use crate::{
     defaults,
-    kinds::{RESOURCES, Resource, group_version},
+    kind::{Kind, group_version},
+    kinds::built_in,
     options::FieldValidation,
     protobuf::{self, ProtobufError},
     schema::{self, Problems, ReadError, TypeRef},
@@ -46,26 +47,21 @@ pub struct Decoded {
 
 /// What a body must be.
 #[derive(Clone, Copy, Debug)]
-pub struct Expected {
+pub struct Expected<'a> {
     /// The API group; empty for the core group.
-    pub group: &'static str,
+    pub group: &'a str,
     /// The version.
-    pub version: &'static str,
+    pub version: &'a str,
     /// The kind.
-    pub kind: &'static str,
+    pub kind: &'a str,
     /// The type.
     pub ty: TypeRef,
 }
 
-impl Expected {
+impl<'a> Expected<'a> {
     /// An object of a resource.
-    pub fn of(resource: &Resource) -> Expected {
-        Expected {
-            group: resource.group,
-            version: resource.version,
-            kind: resource.kind,
-            ty: resource.type_ref(),
-        }
+    pub fn of(kind: &'a Kind) -> Expected<'a> {
+        Expected { group: &kind.group, version: &kind.version, kind: &kind.name, ty: kind.ty }
     }
 
     fn api_version(&self) -> String {
@@ -74,7 +70,11 @@ impl Expected {
 }
 
 /// Decodes the body of a create or update.
-pub fn decode(body: &Body<'_>, expected: Expected, strictness: FieldValidation) -> Result<Decoded, Status> {
+pub fn decode(
+    body: &Body<'_>,
+    expected: Expected<'_>,
+    strictness: FieldValidation,
+) -> Result<Decoded, Status> {
     let mut problems = Problems::default();
     let (document, normalized) = match read(body, &mut problems) {
         Ok(Raw::Document(document)) => (document, false),
@@ -180,7 +180,7 @@ fn summary(body: &[u8]) -> String {
 }
 
 /// Gives a document its defaults, and the kind and apiVersion that its path stands for.
-pub fn finish(document: &mut Value, expected: &Expected) {
+pub fn finish(document: &mut Value, expected: &Expected<'_>) {
     defaults::apply(expected.ty.name, document);
     let root = crate::value::fields(document, &[]);
     root.insert("kind".to_owned(), expected.kind.into());
@@ -268,12 +268,11 @@ pub(crate) fn too_many_values() -> Status {
     Status::request_entity_too_large(&ReadError::TooManyValues.to_string())
 }
 
-fn must_be(expected: &Expected, api_version: &str, kind: &str) -> Result<(), Status> {
+fn must_be(expected: &Expected<'_>, api_version: &str, kind: &str) -> Result<(), Status> {
     if api_version == expected.api_version() && kind == expected.kind {
         return Ok(());
     }
-    let is_known =
-        RESOURCES.iter().any(|resource| resource.kind == kind && resource.api_version() == api_version);
+    let is_known = built_in().iter().any(|known| known.name == kind && known.api_version() == api_version);
     let why = if is_known {
         format!("an object of {api_version}, Kind={kind} was sent to a path of {}", expected.kind)
     } else {
@@ -286,7 +285,7 @@ pub(crate) fn not_registered(kind: &str, api_version: &str) -> String {
     format!("no kind \"{kind}\" is registered for version \"{api_version}\" in scheme \"keepwatch\"")
 }
 
-fn cannot_be_handled(expected: &Expected, api_version: &str, kind: &str, why: &str) -> Status {
+fn cannot_be_handled(expected: &Expected<'_>, api_version: &str, kind: &str, why: &str) -> Status {
     let version = api_version.rsplit('/').next().unwrap_or_default();
     let message = format!("{kind} in version \"{version}\" cannot be handled as a {}: {why}", expected.kind);
     Status::bad_request(message)
@@ -297,7 +296,7 @@ mod tests {
     use super::*;
 
     fn decode_yaml(text: &str, strictness: FieldValidation) -> Result<Decoded, Status> {
-        let expected = Expected::of(crate::admission::known("", "configmaps"));
+        let expected = Expected::of(crate::kinds::known("", "configmaps"));
         decode(&Body { bytes: text.as_bytes(), media: Media::Yaml }, expected, strictness)
     }
 

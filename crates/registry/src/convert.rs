@@ -5,32 +5,32 @@
 
 use crate::{
     autoscaling_v1,
-    kinds::Resource,
+    kind::Kind,
     schema::{self, Problems},
     value::{at, fields, set, text},
 };
 use serde_json::{Map, Value, json};
 
 /// From the stored version to the resource's own.
-pub fn from_stored(resource: &Resource, mut document: Value) -> Value {
-    match resource.ty {
+pub fn from_stored(kind: &Kind, mut document: Value) -> Value {
+    match kind.ty.name {
         "events.v1.Event" => rename(&mut document, EVENT_FIELDS, false),
         "autoscaling.v1.HorizontalPodAutoscaler" => autoscaler_to_v1(&mut document),
         _ => {}
     }
-    retype(&mut document, &resource.api_version(), resource.kind);
+    retype(&mut document, &kind.api_version(), &kind.name);
     document
 }
 
 /// From the resource's own version to the stored one.
-pub fn to_stored(resource: &Resource, mut document: Value) -> Value {
-    match resource.ty {
+pub fn to_stored(kind: &Kind, mut document: Value) -> Value {
+    match kind.ty.name {
         "events.v1.Event" => rename(&mut document, EVENT_FIELDS, true),
         "autoscaling.v1.HorizontalPodAutoscaler" => autoscaler_from_v1(&mut document),
         _ => {}
     }
-    let stored = resource.stored();
-    retype(&mut document, &crate::kinds::group_version(stored.group, stored.version), resource.kind);
+    let stored = kind.stored();
+    retype(&mut document, &crate::kind::group_version(&stored.group, &stored.version), &kind.name);
     document
 }
 

@@ -4,7 +4,7 @@
 //! to stay longer.
 
 use crate::{
-    kinds::Resource,
+    kind::Kind,
     options::{DeleteOptions, Propagation},
     rest::Target,
     schema::{self, Timestamp},
@@ -15,7 +15,7 @@ use serde_json::{Value, json};
 
 /// A deletion that says which object or version it means is for no other.
 pub(crate) fn must_meet(target: Target<'_>, options: &DeleteOptions, document: &Value) -> Result<(), Status> {
-    let what = Qualified::new(target.resource.group, target.resource.kind);
+    let what = Qualified::new(&target.kind.group, &target.kind.name);
     if let Some(wanted) = &options.uid {
         let found = text(document, &["metadata", "uid"]);
         if wanted != found {
@@ -53,18 +53,18 @@ impl Deletion {
 }
 
 pub(crate) fn plan_deletion(
-    resource: &Resource,
+    kind: &Kind,
     options: &DeleteOptions,
     document: &Value,
     now: Timestamp,
 ) -> Deletion {
-    if resource.ty == "core.v1.Namespace" {
-        return plan_namespace_deletion(resource, options, document, now);
+    if kind.ty.name == "core.v1.Namespace" {
+        return plan_namespace_deletion(kind, options, document, now);
     }
     let mut marked = document.clone();
-    let finalizers_changed = set_dependents_finalizer(resource, options.propagation, &mut marked);
+    let finalizers_changed = set_dependents_finalizer(kind, options.propagation, &mut marked);
     let held = !finalizers(&marked).is_empty();
-    if resource.ty == "core.v1.Pod" {
+    if kind.ty.name == "core.v1.Pod" {
         return plan_pod_deletion(options, document, marked, finalizers_changed, held, now);
     }
     if !held {
@@ -88,7 +88,7 @@ fn mark(document: &mut Value, at: Timestamp, grace_seconds: i64) {
 }
 
 fn plan_namespace_deletion(
-    resource: &Resource,
+    kind: &Kind,
     options: &DeleteOptions,
     document: &Value,
     now: Timestamp,
@@ -100,7 +100,7 @@ fn plan_namespace_deletion(
         return Deletion { marked: None, removes: !held(document) };
     }
     let mut marked = document.clone();
-    set_dependents_finalizer(resource, options.propagation, &mut marked);
+    set_dependents_finalizer(kind, options.propagation, &mut marked);
     if !held(&marked) {
         return Deletion { marked: None, removes: true };
     }
@@ -113,14 +113,14 @@ const FOREGROUND: &str = "foregroundDeletion";
 const ORPHAN: &str = "orphan";
 
 /// What becomes of dependents is told to whoever collects them by a finalizer. Returns whether that changed.
-fn set_dependents_finalizer(resource: &Resource, wanted: Option<Propagation>, document: &mut Value) -> bool {
-    if resource.storage == Some("events") {
+fn set_dependents_finalizer(kind: &Kind, wanted: Option<Propagation>, document: &mut Value) -> bool {
+    if kind.expires {
         return false;
     }
     let before: Vec<String> =
         finalizers(document).iter().filter_map(Value::as_str).map(str::to_owned).collect();
     let has = |name: &str| before.iter().any(|own| own == name);
-    let by_default = if resource.orphans_by_default { Propagation::Orphan } else { Propagation::Background };
+    let by_default = if kind.orphans_by_default { Propagation::Orphan } else { Propagation::Background };
     let policy = wanted.unwrap_or_else(|| {
         if has(ORPHAN) {
             Propagation::Orphan

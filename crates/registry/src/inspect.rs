@@ -1,6 +1,6 @@
 //! Reads from a stored value what selectors, lists and watches need of it.
 
-use crate::kinds::{At, Resource};
+use crate::kind::{At, FieldPath, Kind};
 use keepwatch_apimachinery::meta::{Others, Peek, Text};
 use keepwatch_storage::{Attributes, Inspector, Key, Undecodable};
 use serde::{
@@ -12,34 +12,52 @@ use std::{borrow::Cow, fmt};
 /// The inspector of one resource's stored values.
 pub struct ResourceInspector {
     namespaced: bool,
-    fields: Vec<(&'static str, At)>,
-    /// Where each field may lie, by its number.
-    paths: Vec<(usize, &'static [&'static str])>,
+    /// Names, and what the values are of objects that have none.
+    fields: Vec<(String, &'static str)>,
+    paths: Vec<Place>,
+}
+
+/// Where a field may lie.
+struct Place {
+    /// The number of the field.
+    field: usize,
+    path: FieldPath,
+    /// Whether this place comes before the others of the field.
+    is_first: bool,
 }
 
 impl ResourceInspector {
     /// For the resource in the version in which it is stored.
-    pub fn new(resource: &Resource) -> Self {
-        let mut fields: Vec<(&str, At)> = Vec::new();
-        for field in resource.fields {
-            if field.at != At::Metadata
-                && field.at != At::Nowhere
-                && !fields.iter().any(|(name, _)| *name == field.indexed)
-            {
-                fields.push((field.indexed, field.at));
+    pub fn new(kind: &Kind) -> Self {
+        let (mut fields, mut paths): (Vec<(String, &str)>, Vec<Place>) = Default::default();
+        for field in &kind.fields {
+            let (if_absent, places) = match &field.at {
+                At::Path(path) => ("", std::slice::from_ref(path)),
+                At::Flag(path) => ("false", std::slice::from_ref(path)),
+                At::Number(path) => ("0", std::slice::from_ref(path)),
+                At::Either(paths) => ("", paths.as_slice()),
+                At::Metadata | At::Nowhere => continue,
+            };
+            if fields.iter().any(|(name, _)| *name == field.indexed) {
+                continue;
             }
+            let place = |(at, path): (usize, &FieldPath)| Place {
+                field: fields.len(),
+                path: path.clone(),
+                is_first: at == 0,
+            };
+            paths.extend(places.iter().enumerate().map(place));
+            fields.push((field.indexed.clone(), if_absent));
         }
-        let numbered = fields.iter().enumerate();
-        let paths =
-            numbered.flat_map(|(number, (_, at))| paths(*at).map(move |path| (number, path))).collect();
-        Self { namespaced: resource.namespaced, paths, fields }
+        Self { namespaced: kind.namespaced, paths, fields }
     }
 }
 
 impl Inspector for ResourceInspector {
     fn inspect(&self, _: &Key, value: &[u8]) -> Result<Attributes, Undecodable> {
         let mut found: Vec<Option<Cow<'_, str>>> = vec![None; self.fields.len()];
-        let mut looking = Looking { fields: &self.fields, depth: 0, within: &self.paths, found: &mut found };
+        let within: Vec<&Place> = self.paths.iter().collect();
+        let mut looking = Looking { depth: 0, within: &within, found: &mut found };
         let peek = Peek::beside(value, &mut looking).map_err(undecodable)?;
         let metadata = &peek.metadata;
         let namespace = self.namespaced.then_some(("metadata.namespace", &*metadata.namespace));
@@ -47,7 +65,7 @@ impl Inspector for ResourceInspector {
             .fields
             .iter()
             .zip(&found)
-            .map(|((name, at), found)| (*name, found.as_deref().unwrap_or(if_absent(*at))));
+            .map(|((name, if_absent), found)| (name.as_str(), found.as_deref().unwrap_or(if_absent)));
         let fields = [("metadata.name", &*metadata.name)].into_iter().chain(namespace).chain(own).collect();
         Ok(Attributes {
             uid: (!metadata.uid.is_empty()).then(|| (&*metadata.uid).into()),
@@ -59,14 +77,6 @@ impl Inspector for ResourceInspector {
     }
 }
 
-fn if_absent(at: At) -> &'static str {
-    match at {
-        At::Flag(_) => "false",
-        At::Number(_) => "0",
-        _ => "",
-    }
-}
-
 fn undecodable(error: impl std::error::Error) -> Undecodable {
     let cause = error.source().map(|source| format!(": {source}")).unwrap_or_default();
     Undecodable(format!("{error}{cause}"))
@@ -74,20 +84,10 @@ fn undecodable(error: impl std::error::Error) -> Undecodable {
 
 /// Walks through a value along the paths of the wanted fields and skips all else.
 struct Looking<'a, 'de> {
-    fields: &'a [(&'static str, At)],
     depth: usize,
-    /// The fields (by number, and which of their paths) whose path leads here.
-    within: &'a [(usize, &'static [&'static str])],
+    /// The places that lie here.
+    within: &'a [&'a Place],
     found: &'a mut [Option<Cow<'de, str>>],
-}
-
-fn paths(at: At) -> impl Iterator<Item = &'static [&'static str]> {
-    let (one, several): (Option<&'static [&'static str]>, &'static [&'static [&'static str]]) = match at {
-        At::Path(path) | At::Flag(path) | At::Number(path) => (Some(path), &[]),
-        At::Either(paths) => (None, paths),
-        At::Metadata | At::Nowhere => (None, &[]),
-    };
-    one.into_iter().chain(several.iter().copied())
 }
 
 impl<'de> DeserializeSeed<'de> for Looking<'_, 'de> {
@@ -99,11 +99,10 @@ impl<'de> DeserializeSeed<'de> for Looking<'_, 'de> {
 
 impl<'de> Looking<'_, 'de> {
     fn leaf(self, text: Cow<'de, str>) {
-        for (number, path) in self.within.iter() {
-            // The first of several paths wins: what comes later in the value must not replace it.
-            let first = paths(self.fields[*number].1).next() == Some(*path);
-            let slot = &mut self.found[*number];
-            if path.len() == self.depth && !text.is_empty() && (first || slot.is_none()) {
+        for place in self.within {
+            let slot = &mut self.found[place.field];
+            // The first of several places wins: what comes later in the value must not replace it.
+            if place.path.len() == self.depth && !text.is_empty() && (place.is_first || slot.is_none()) {
                 *slot = Some(text.clone());
             }
         }
@@ -157,17 +156,12 @@ impl<'de> Visitor<'de> for Looking<'_, 'de> {
 
 impl<'de> Others<'de> for Looking<'_, 'de> {
     fn read<A: MapAccess<'de>>(&mut self, name: &str, fields: &mut A) -> Result<(), A::Error> {
-        let leads = |path: &[&str]| path.get(self.depth).is_some_and(|step| *step == name);
-        let within: Vec<_> = self.within.iter().filter(|(_, path)| leads(path)).copied().collect();
+        let leads = |place: &&&Place| place.path.get(self.depth).is_some_and(|step| *step == name);
+        let within: Vec<&Place> = self.within.iter().filter(leads).copied().collect();
         if within.is_empty() {
             return fields.next_value::<IgnoredAny>().map(drop);
         }
-        fields.next_value_seed(Looking {
-            fields: self.fields,
-            depth: self.depth + 1,
-            within: &within,
-            found: &mut *self.found,
-        })
+        fields.next_value_seed(Looking { depth: self.depth + 1, within: &within, found: &mut *self.found })
     }
 }
 

@@ -3,6 +3,8 @@
 //! Read `kinds` for what there is, `schema` for what it looks like, `rest` for what can be done with it.
 
 pub mod schema;
+pub mod kind;
+pub mod catalog;
 pub mod kinds;
 mod autoscaling_v1;
 pub mod convert;

@@ -5,8 +5,8 @@
 //! namespace. How far it is stands in the namespace's conditions, as the controller manager writes them.
 
 use crate::{
-    admission::known,
-    kinds::{RESOURCES, Resource},
+    kind::Kind,
+    kinds::known,
     options::{DeleteOptions, Propagation, WriteOptions},
     rest::{Change, Deleted, Registry, Target, document_of},
     schema::{self, Timestamp},
@@ -38,9 +38,9 @@ const CONTENTS: &str = "kubernetes";
 
 /// Follows the namespaces and empties the deleted ones, for as long as the server runs.
 pub async fn empty_deleted_namespaces(registry: Arc<Registry>) {
-    let resource = known("", "namespaces");
-    let Some(storage) = registry.storage(resource).cloned() else { return };
-    let target = Target { resource, namespace: "", name: "" };
+    let kind = known("", "namespaces");
+    let Some(storage) = registry.storage(kind) else { return };
+    let target = Target { kind, namespace: "", name: "" };
     let busy: Arc<Mutex<HashSet<String>>> = Arc::default();
     // They end with this task: one that waits for somebody's finalizer would else outlive the server.
     let mut jobs = JoinSet::new();
@@ -79,7 +79,7 @@ async fn is_due(registry: &Registry, namespace: &str) -> bool {
 
 /// The uid of a namespace that is to be emptied; none if it is not, or is gone.
 async fn due(registry: &Registry, namespace: &str) -> Result<Option<String>, Status> {
-    let target = Target { resource: known("", "namespaces"), namespace: "", name: namespace };
+    let target = Target { kind: known("", "namespaces"), namespace: "", name: namespace };
     match registry.get(target, Position::MostRecent).await {
         Ok(object) => {
             let own = document_of(&object.value, None);
@@ -160,17 +160,19 @@ async fn delete_contents(registry: &Registry, namespace: &str) -> Left {
         return left;
     }
     // Events are counted in both groups that have them, as the controller manager does; versions of one group are not.
-    let is_own = |r: &&Resource| r.stored_as.is_none_or(|stored| stored.group != r.group);
-    let others = RESOURCES.iter().filter(|r| r.namespaced && r.storage.is_some() && r.ty != pods.ty);
-    for resource in others.filter(is_own) {
-        delete_all(registry, resource, namespace, &mut left).await;
+    let is_counted = |kind: &Kind| kind.stored_as.as_ref().is_none_or(|stored| stored.group != kind.group);
+    let is_other = |kind: &Kind| kind.namespaced && kind.storage.is_some() && kind.id() != pods.id();
+    for kind in registry.catalog().snapshot().kinds() {
+        if is_other(kind) && is_counted(kind) {
+            delete_all(registry, kind, namespace, &mut left).await;
+        }
     }
     left
 }
 
-async fn delete_all(registry: &Registry, resource: &'static Resource, namespace: &str, left: &mut Left) {
-    let all = Target { resource, namespace, name: "" };
-    let Some(storage) = registry.storage(resource) else { return };
+async fn delete_all(registry: &Registry, kind: &Kind, namespace: &str, left: &mut Left) {
+    let all = Target { kind, namespace, name: "" };
+    let Some(storage) = registry.storage(kind) else { return };
     let request = ListRequest { at: ListAt::MostRecent, ..ListRequest::all() };
     let found = match storage.get_list(&all.key(), request).await {
         Ok(found) => found,
@@ -196,7 +198,7 @@ async fn delete_all(registry: &Registry, resource: &'static Resource, namespace:
                 Err(status) => drop(left.failures.insert(status.message)),
             }
         }
-        *left.resources.entry(format!("{}.{}", resource.plural, resource.group)).or_default() += 1;
+        *left.resources.entry(format!("{}.{}", kind.plural, kind.group)).or_default() += 1;
         for finalizer in finalizers(&document).iter().filter_map(Value::as_str) {
             *left.finalizers.entry(finalizer.to_owned()).or_default() += 1;
         }
@@ -211,7 +213,7 @@ fn overdue(document: &Value) -> bool {
 }
 
 async fn finalize(registry: &Registry, namespace: &str, uid: &str) -> Result<(), Status> {
-    let target = Target { resource: known("", "namespaces"), namespace: "", name: namespace };
+    let target = Target { kind: known("", "namespaces"), namespace: "", name: namespace };
     let object = registry.get(target, Position::MostRecent).await?;
     let mut document = document_of(&object.value, Some(object.revision));
     must_be_the_same(target, &document, uid)?;
@@ -235,7 +237,7 @@ async fn write_conditions(
     uid: &str,
     left: &Left,
 ) -> Result<(), Status> {
-    let target = Target { resource: known("", "namespaces"), namespace: "", name: namespace };
+    let target = Target { kind: known("", "namespaces"), namespace: "", name: namespace };
     let conditions = conditions(left);
     registry
         .change_stored(target, false, |document| {

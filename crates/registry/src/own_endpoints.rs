@@ -8,9 +8,9 @@
 //! none: they would be written for nobody.
 
 use crate::{
-    admission::known,
     bootstrap::Own,
     kinds::SERVERS,
+    kinds::known,
     options::{DeleteOptions, WriteOptions},
     rest::{Change, Registry, Target, document_of, encode},
     strategy::{Part, Requester},
@@ -152,11 +152,11 @@ impl Registry {
 }
 
 fn own(group: &'static str, plural: &'static str) -> Target<'static> {
-    Target { resource: known(group, plural), namespace: "default", name: "kubernetes" }
+    Target { kind: known(group, plural), namespace: "default", name: "kubernetes" }
 }
 
 fn server(ip: &str) -> Target<'_> {
-    Target { resource: &SERVERS, namespace: "", name: ip }
+    Target { kind: &SERVERS, namespace: "", name: ip }
 }
 
 /// Makes Endpoints have these addresses, and these ports if those are looked at or there are none.

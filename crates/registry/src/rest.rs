@@ -10,11 +10,13 @@ pub use crate::target::{Target, failure, is_path_segment};
 use crate::{
     addresses::Addresses,
     admission::not_enforced,
+    catalog::Catalog,
     codec::{self, Decoded, Expected},
     convert, defaults,
     deletion::{Deletion, must_meet, plan_deletion},
     inspect::ResourceInspector,
-    kinds::{self, RESOURCES, Resource},
+    kind::{Kind, UnknownField},
+    kinds::{self, built_in},
     options::{DeleteOptions, FieldValidation, WriteOptions},
     patch::{self, PatchError},
     schema::{self, Problems, Timestamp},
@@ -34,6 +36,7 @@ use keepwatch_storage::{
     Existing, List, ListRequest, Object, Preconditions, Predicate, Storage, StorageError, Unchanged, Update,
     UpdateOptions, Watch, WatchRequest,
 };
+use parking_lot::RwLock;
 use serde_json::{Value, json};
 use std::{
     cell::RefCell, collections::HashMap, fmt, net::Ipv4Addr, ops::RangeInclusive, sync::Arc, time::Duration,
@@ -69,16 +72,22 @@ impl Default for RegistryOptions {
 
 /// All resources and what can be done with them.
 pub struct Registry {
-    shelves: HashMap<&'static str, Shelf>,
+    catalog: Catalog,
+    /// By the prefix under which the objects are kept, which all versions of a resource share.
+    stores: RwLock<HashMap<String, Arc<ResourceStore>>>,
+    open: OpenStorage,
     pub(crate) options: RegistryOptions,
     pub(crate) addresses: Addresses,
 }
 
-/// Where the objects of one resource are, in whatever version they are asked for.
-struct Shelf {
+/// Opens the storage of a resource.
+type OpenStorage = Box<dyn Fn(&Arc<Kind>, Arc<ResourceInspector>) -> Arc<dyn Storage> + Send + Sync>;
+
+/// The objects of one resource, in whatever version they are asked for.
+struct ResourceStore {
     storage: Arc<dyn Storage>,
-    /// The row of the version in which they are stored.
-    resource: &'static Resource,
+    /// The kind in the version in which they are stored.
+    kind: Arc<Kind>,
 }
 
 /// An object as it is to be shown: in the version in which it is stored.
@@ -230,36 +239,76 @@ const NAMES_TRIED_MAX: usize = 8;
 const RACES_LOST_MAX: usize = 100;
 
 impl Registry {
-    /// All resources; `open` gives the storage of one, in the version in which it is stored.
+    /// The built-in kinds; `open` gives the storage of a resource, for the kind of the version in which it is stored.
     pub fn new(
         options: RegistryOptions,
-        mut open: impl FnMut(&'static Resource, Arc<ResourceInspector>) -> Arc<dyn Storage>,
+        open: impl Fn(&Arc<Kind>, Arc<ResourceInspector>) -> Arc<dyn Storage> + Send + Sync + 'static,
     ) -> Registry {
-        let mut shelves = HashMap::new();
-        let own = [&kinds::NODE_PORTS, &kinds::SERVERS];
-        for resource in RESOURCES.iter().chain(own).filter(|resource| resource.stored_as.is_none()) {
-            if let Some(prefix) = resource.storage {
-                let storage = open(resource, Arc::new(ResourceInspector::new(resource)));
-                shelves.insert(prefix, Shelf { storage, resource });
-            }
-        }
         let addresses = Addresses::new(options.service_range, options.node_ports.clone());
-        Registry { shelves, options, addresses }
+        let registry = Registry {
+            catalog: Catalog::new([]),
+            stores: RwLock::default(),
+            open: Box::new(open),
+            options,
+            addresses,
+        };
+        registry.open_stores(&[Arc::clone(&kinds::NODE_PORTS), Arc::clone(&kinds::SERVERS)]);
+        registry.serve(built_in().to_vec());
+        registry
     }
 
-    fn shelf(&self, resource: &Resource) -> Result<&Shelf, Status> {
-        resource.storage.and_then(|prefix| self.shelves.get(prefix)).ok_or_else(Status::method_not_allowed)
+    /// The kinds that are served.
+    pub fn catalog(&self) -> &Catalog {
+        &self.catalog
+    }
+
+    /// Serves these kinds too, all at the same moment.
+    pub fn serve(&self, kinds: Vec<Arc<Kind>>) {
+        self.open_stores(&kinds);
+        self.catalog.add(kinds);
+    }
+
+    /// Serves no kind any more for which this is true. Requests that have begun go on; their objects stay in storage.
+    pub fn withdraw(&self, goes: impl Fn(&Kind) -> bool) {
+        let before = self.catalog.snapshot();
+        self.catalog.remove(goes);
+        let after = self.catalog.snapshot();
+        let is_served =
+            |prefix: &String| after.kinds().iter().any(|kind| kind.storage.as_ref() == Some(prefix));
+        let withdrawn = before.kinds().iter().filter_map(|kind| kind.storage.as_ref());
+        let mut stores = self.stores.write();
+        for prefix in withdrawn.filter(|prefix| !is_served(prefix)) {
+            stores.remove(prefix);
+        }
+    }
+
+    fn open_stores(&self, kinds: &[Arc<Kind>]) {
+        let mut stores = self.stores.write();
+        for kind in kinds.iter().filter(|kind| kind.stored_as.is_none()) {
+            let Some(prefix) = &kind.storage else { continue };
+            let open = || {
+                let storage = (self.open)(kind, Arc::new(ResourceInspector::new(kind)));
+                Arc::new(ResourceStore { storage, kind: Arc::clone(kind) })
+            };
+            stores.entry(prefix.clone()).or_insert_with(open);
+        }
+    }
+
+    fn store(&self, kind: &Kind) -> Result<Arc<ResourceStore>, Status> {
+        let prefix = kind.storage.as_ref().ok_or_else(Status::method_not_allowed)?;
+        // A resource that was withdrawn while the request was on its way.
+        self.stores.read().get(prefix).cloned().ok_or_else(Status::unknown_path)
     }
 
     /// The storage of a resource.
-    pub fn storage(&self, resource: &Resource) -> Option<&Arc<dyn Storage>> {
-        self.shelf(resource).ok().map(|shelf| &shelf.storage)
+    pub fn storage(&self, kind: &Kind) -> Option<Arc<dyn Storage>> {
+        self.store(kind).ok().map(|store| Arc::clone(&store.storage))
     }
 
     /// Reads an object.
     pub async fn get(&self, target: Target<'_>, position: Position) -> Result<Object, Status> {
         let key = target.key();
-        let found = self.shelf(target.resource)?.storage.get(&key, position).await;
+        let found = self.store(target.kind)?.storage.get(&key, position).await;
         found.map_err(|error| target.failure("get", error))?.ok_or_else(|| target.not_found())
     }
 
@@ -269,13 +318,13 @@ impl Registry {
         let at = if scope.recursive { scope.options.list_at()? } else { scope.options.list_one_at()? };
         let limit = scope.options.limit().map(|limit| usize::try_from(limit.get()).unwrap_or(usize::MAX));
         let request = ListRequest { recursive: scope.recursive, at, limit, predicate: scope.predicate };
-        let list = self.shelf(target.resource)?.storage.get_list(&scope.key, request).await;
+        let list = self.store(target.kind)?.storage.get_list(&scope.key, request).await;
         list.map_err(|error| target.failure("list", error))
     }
 
     /// How many bytes an object has, as far as the watch cache knows; 0 if there is none. Those that expire are not cached.
     pub async fn stored_bytes(&self, target: Target<'_>) -> usize {
-        if self.ttl(target.resource).is_some() {
+        if self.ttl(target.kind).is_some() {
             return 0;
         }
         let found = self.get(target, Position::Any).await;
@@ -298,7 +347,7 @@ impl Registry {
             predicate: scope.predicate,
             timeout: Some(timeout),
         };
-        let watch = self.shelf(target.resource)?.storage.watch(&scope.key, request).await;
+        let watch = self.store(target.kind)?.storage.watch(&scope.key, request).await;
         watch.map_err(|error| target.failure("watch", error))
     }
 
@@ -339,11 +388,11 @@ impl Registry {
                 ));
             }
         }
-        let resource = target.resource;
-        strategy::prepare_create(resource, &mut document, target.namespace, Timestamp::now(), who);
+        let kind = target.kind;
+        strategy::prepare_create(kind, &mut document, target.namespace, Timestamp::now(), who);
         let prefix = text(&document, &["metadata", "generateName"]).to_owned();
         let generated = name(&document).is_empty() && !prefix.is_empty();
-        let unnamed = (generated && depends_on_name(resource)).then(|| document.clone());
+        let unnamed = (generated && depends_on_name(kind)).then(|| document.clone());
         let before = warnings.len();
         for tried in 1.. {
             if let Some(unnamed) = unnamed.as_ref().filter(|_| tried > 1) {
@@ -352,13 +401,13 @@ impl Registry {
             if generated {
                 let own = strategy::generate_name(&prefix);
                 fields(&mut document, &["metadata"]).insert("name".to_owned(), own.into());
-                self.rename(resource, &mut document);
+                self.rename(kind, &mut document);
             }
-            refuse_invalid(resource, &document, validation::create(resource, &document))?;
+            refuse_invalid(kind, &document, validation::create(kind, &document))?;
             options.must_be_in_time()?;
             warnings.truncate(before);
-            warnings.extend(validation::warnings(resource, &document, None));
-            warnings.extend(not_enforced(resource.ty, &document).map(str::to_owned));
+            warnings.extend(validation::warnings(kind, &document, None));
+            warnings.extend(not_enforced(kind.ty.name, &document).map(str::to_owned));
             let own = name(&document).to_owned();
             let target = Target { name: &own, ..target };
             match self.store_new(target, &mut document, unchanged.clone(), options.dry_run).await {
@@ -376,8 +425,8 @@ impl Registry {
     }
 
     /// What depends on the name of an object follows when the name is made.
-    fn rename(&self, resource: &Resource, document: &mut Value) {
-        match resource.ty {
+    fn rename(&self, kind: &Kind, document: &mut Value) {
+        match kind.ty.name {
             "core.v1.Namespace" => strategy::label_namespace(document),
             "batch.v1.Job" => strategy::name_job_pods(document),
             _ => {}
@@ -391,23 +440,23 @@ impl Registry {
         unchanged: Option<Unchanged>,
         dry_run: bool,
     ) -> Result<Shown, Status> {
-        let shelf = self.shelf(target.resource)?;
+        let store = self.store(target.kind)?;
         let key = target.key();
         if dry_run {
-            let there = shelf.storage.get(&key, Position::MostRecent).await;
+            let there = store.storage.get(&key, Position::MostRecent).await;
             if let Some(object) = there.map_err(|error| target.failure("create", error))? {
                 return Err(target.exists(&object));
             }
-            self.addresses.pretend(target.resource, document, &Value::Null)?;
-            return Ok(shelf.unstored(target.resource, document, None));
+            self.addresses.pretend(target.kind, document, &Value::Null)?;
+            return Ok(store.unstored(target.kind, document, None));
         }
         let reserved = self.reserve_addresses(target, document, None).await?;
-        let value = encode(target.resource, document);
+        let value = encode(target.kind, document);
         if let Err(status) = refuse_large(&value, 0) {
             self.return_addresses(reserved).await;
             return Err(status);
         }
-        match self.write_new(target, shelf, value, unchanged).await {
+        match self.write_new(target, &store, value, unchanged).await {
             Ok(object) => {
                 self.keep_addresses(reserved).await;
                 Ok(Shown::from(&object))
@@ -419,7 +468,7 @@ impl Registry {
             Err(Unwritten::Failed(error)) => {
                 self.return_addresses_after(target, reserved, &error).await;
                 if matches!(error, StorageError::KeyExists { .. }) {
-                    let there = shelf.storage.get(&key, Position::MostRecent).await;
+                    let there = store.storage.get(&key, Position::MostRecent).await;
                     return Err(match there {
                         Ok(Some(object)) => target.exists(&object),
                         _ => Status::already_exists(target.qualified(), target.name),
@@ -434,13 +483,13 @@ impl Registry {
     async fn write_new(
         &self,
         target: Target<'_>,
-        shelf: &Shelf,
+        store: &ResourceStore,
         value: Bytes,
         mut unchanged: Option<Unchanged>,
     ) -> Result<Object, Unwritten> {
-        let (key, ttl) = (target.key(), self.ttl(target.resource));
+        let (key, ttl) = (target.key(), self.ttl(target.kind));
         for _ in 0..RACES_LOST_MAX {
-            match shelf.storage.create_while(&key, value.clone(), ttl, unchanged.as_ref()).await {
+            match store.storage.create_while(&key, value.clone(), ttl, unchanged.as_ref()).await {
                 Err(StorageError::OtherChanged { .. }) => {
                     let taken = self.must_take_new_content(target, target.name, Position::MostRecent).await;
                     unchanged = taken.map_err(|status| Unwritten::Refused(Box::new(status)))?;
@@ -452,8 +501,8 @@ impl Registry {
         Err(Unwritten::Refused(Box::new(status)))
     }
 
-    fn ttl(&self, resource: &Resource) -> Option<Duration> {
-        (resource.storage == Some("events")).then_some(self.options.event_ttl)
+    fn ttl(&self, kind: &Kind) -> Option<Duration> {
+        kind.expires.then_some(self.options.event_ttl)
     }
 
     /// Changes an object, or a part of it.
@@ -487,12 +536,12 @@ impl Registry {
             target.must_be_of(document)?;
         }
         self.admit_update(target).await?;
-        let shelf = self.shelf(target.resource)?;
+        let store = self.store(target.kind)?;
         let key = target.key();
         let creates =
-            target.resource.create_on_update && part == Part::Main && matches!(change, Change::Replace(_));
+            target.kind.create_on_update && part == Part::Main && matches!(change, Change::Replace(_));
         let mut attempts = Attempts::new(options.dry_run);
-        while let Some(existing) = attempts.next(shelf.storage.as_ref(), &key).await {
+        while let Some(existing) = attempts.next(store.storage.as_ref(), &key).await {
             let existing = existing.map_err(|error| target.failure("update", error))?;
             let Some(current) = existing.object else {
                 let Change::Replace(document) = &change else { return Err(target.not_found()) };
@@ -502,7 +551,7 @@ impl Registry {
                 }
                 let uid = text(&document, &["metadata", "uid"]);
                 if !uid.is_empty() {
-                    let Some(status) = self.is_gone(target, shelf, uid).await else { continue };
+                    let Some(status) = self.is_gone(target, &store, uid).await else { continue };
                     return Err(status);
                 }
                 // Where nothing is stored, no version is at odds with it.
@@ -530,10 +579,10 @@ impl Registry {
     }
 
     /// That an object of this uid, for which a replacement was meant, is not there; none if it is after all.
-    async fn is_gone(&self, target: Target<'_>, shelf: &Shelf, uid: &str) -> Option<Status> {
+    async fn is_gone(&self, target: Target<'_>, store: &ResourceStore, uid: &str) -> Option<Status> {
         let preconditions = Preconditions { uid: Some(uid.to_owned()), revision: None };
         let options = UpdateOptions { ignore_not_found: true, preconditions, hint: None };
-        let checked = shelf
+        let checked = store
             .storage
             .guaranteed_update(&target.key(), options, &mut |_| Err("only its uid was asked for".into()))
             .await;
@@ -553,12 +602,12 @@ impl Registry {
         warnings: &mut Vec<String>,
     ) -> Result<Value, Status> {
         warnings.clear();
-        let resource = target.resource;
-        let old = convert_from_stored(resource, document_of(&current.value, Some(current.revision)));
+        let kind = target.kind;
+        let old = convert_from_stored(kind, document_of(&current.value, Some(current.revision)));
         let mut new = match change {
             Change::Replace(document) => document.clone(),
             Change::Patch { patch, strictness } => {
-                apply_patch(Expected::of(resource), patch, *strictness, &old, warnings)?
+                apply_patch(Expected::of(kind), patch, *strictness, &old, warnings)?
             }
         };
         match change {
@@ -572,19 +621,19 @@ impl Registry {
         };
         warnings.extend(strategy::drop_repeated_owners(&mut new, repeated));
         must_be_based_on(target, &new, current)?;
-        strategy::prepare_update(resource, part, &mut new, &old, Timestamp::now());
+        strategy::prepare_update(kind, part, &mut new, &old, Timestamp::now());
         fields(&mut new, &["metadata"]).remove("resourceVersion");
         let causes = match part {
-            Part::Status | Part::Approval => validation::update_status(resource, &new, &old),
-            Part::EphemeralContainers => validation::add_containers(resource, &new, &old),
-            Part::Resize => validation::resize_containers(resource, &new, &old),
+            Part::Status | Part::Approval => validation::update_status(kind, &new, &old),
+            Part::EphemeralContainers => validation::add_containers(kind, &new, &old),
+            Part::Resize => validation::resize_containers(kind, &new, &old),
             Part::Finalize => Vec::new(),
-            _ => validation::update(resource, &new, &old),
+            _ => validation::update(kind, &new, &old),
         };
-        refuse_invalid(resource, &new, causes)?;
+        refuse_invalid(kind, &new, causes)?;
         if part == Part::Main {
-            warnings.extend(validation::warnings(resource, &new, Some(&old)));
-            warnings.extend(not_enforced(resource.ty, &new).map(str::to_owned));
+            warnings.extend(validation::warnings(kind, &new, Some(&old)));
+            warnings.extend(not_enforced(kind.ty.name, &new).map(str::to_owned));
         }
         Ok(new)
     }
@@ -596,32 +645,32 @@ impl Registry {
         current: &Object,
         dry_run: bool,
     ) -> Result<Shown, Lost> {
-        let shelf = self.shelf(target.resource)?;
+        let store = self.store(target.kind)?;
         let finished = strategy::is_finished(&new);
         if dry_run {
-            if !finished && target.resource.ty == "core.v1.Service" {
-                self.addresses.pretend(target.resource, &mut new, &document_of(&current.value, None))?;
+            if !finished && target.kind.ty.name == "core.v1.Service" {
+                self.addresses.pretend(target.kind, &mut new, &document_of(&current.value, None))?;
             }
-            return Ok(shelf.unstored(target.resource, &new, Some(current.revision)));
+            return Ok(store.unstored(target.kind, &new, Some(current.revision)));
         }
         let key = target.key();
         let preconditions = Preconditions { uid: None, revision: Some(current.revision) };
         if finished {
             let options = keepwatch_storage::DeleteOptions { preconditions, hint: Some(current.clone()) };
-            let gone = shelf.storage.delete(&key, options, &mut |_| Ok(())).await;
+            let gone = store.storage.delete(&key, options, &mut |_| Ok(())).await;
             gone.map_err(|error| target.lost("update", error))?;
             self.after_deletion(target, current).await;
-            return Ok(shelf.unstored(target.resource, &new, Some(current.revision)));
+            return Ok(store.unstored(target.kind, &new, Some(current.revision)));
         }
         let reserved = self.reserve_addresses(target, &mut new, Some(current)).await?;
-        let value = encode(target.resource, &new);
+        let value = encode(target.kind, &new);
         if let Err(status) = refuse_large(&value, current.value.len()) {
             self.return_addresses(reserved).await;
             return Err(status.into());
         }
-        let update = Update { value, ttl: self.ttl(target.resource) };
+        let update = Update { value, ttl: self.ttl(target.kind) };
         let options = UpdateOptions { ignore_not_found: false, preconditions, hint: Some(current.clone()) };
-        match shelf.storage.guaranteed_update(&key, options, &mut |_| Ok(update.clone())).await {
+        match store.storage.guaranteed_update(&key, options, &mut |_| Ok(update.clone())).await {
             Ok(object) => {
                 self.keep_addresses(reserved).await;
                 Ok(Shown::from(&object))
@@ -636,20 +685,20 @@ impl Registry {
     /// Deletes an object, or marks it if something holds it.
     pub async fn delete(&self, target: Target<'_>, options: &DeleteOptions) -> Result<Deleted, Status> {
         self.admit_delete(target)?;
-        let shelf = self.shelf(target.resource)?;
+        let store = self.store(target.kind)?;
         let key = target.key();
         let mut attempts = Attempts::new(options.dry_run);
-        while let Some(existing) = attempts.next(shelf.storage.as_ref(), &key).await {
+        while let Some(existing) = attempts.next(store.storage.as_ref(), &key).await {
             let Existing { object, is_current } = existing.map_err(|error| target.failure("get", error))?;
             let current = object.ok_or_else(|| target.not_found())?;
             let document = document_of(&current.value, Some(current.revision));
             let deleted = match must_meet(target, options, &document) {
                 Ok(()) => {
-                    let plan = plan_deletion(shelf.resource, options, &document, Timestamp::now());
+                    let plan = plan_deletion(&store.kind, options, &document, Timestamp::now());
                     if !plan.writes() && !is_current {
                         continue;
                     }
-                    self.carry_out(target, shelf, &key, plan, current, options.dry_run).await
+                    self.carry_out(target, &store, &key, plan, current, options.dry_run).await
                 }
                 Err(refusal) => Err(refusal.into()),
             };
@@ -666,7 +715,7 @@ impl Registry {
     async fn carry_out(
         &self,
         target: Target<'_>,
-        shelf: &Shelf,
+        store: &ResourceStore,
         key: &str,
         plan: Deletion,
         current: Object,
@@ -678,13 +727,13 @@ impl Registry {
         if let Some(marked) = marked {
             let marked = without_version(marked);
             if dry_run {
-                let shown = shelf.unstored(shelf.resource, &marked, Some(current.revision));
+                let shown = store.unstored(&store.kind, &marked, Some(current.revision));
                 return Ok(if removes { Deleted::Gone(shown) } else { Deleted::Held(shown) });
             }
-            let update = Update { value: encode(shelf.resource, &marked), ttl: self.ttl(shelf.resource) };
+            let update = Update { value: encode(&store.kind, &marked), ttl: self.ttl(&store.kind) };
             let preconditions = Preconditions { uid: None, revision: Some(current.revision) };
             let options = UpdateOptions { ignore_not_found: false, preconditions, hint: Some(current) };
-            let stored = shelf.storage.guaranteed_update(key, options, &mut |_| Ok(update.clone())).await;
+            let stored = store.storage.guaranteed_update(key, options, &mut |_| Ok(update.clone())).await;
             current = stored.map_err(|error| target.lost("delete", error))?;
         }
         if !removes {
@@ -695,7 +744,7 @@ impl Registry {
         }
         let preconditions = Preconditions { uid: None, revision: Some(current.revision) };
         let options = keepwatch_storage::DeleteOptions { preconditions, hint: Some(current.clone()) };
-        let gone = match shelf.storage.delete(key, options, &mut |_| Ok(())).await {
+        let gone = match store.storage.delete(key, options, &mut |_| Ok(())).await {
             // Once it was marked and nothing held it, any other write could remove it. That is what was asked for.
             Err(StorageError::NotFound { .. }) if is_marked => {
                 return Ok(Deleted::Gone(Shown::from(&current)));
@@ -715,7 +764,7 @@ impl Registry {
     ) -> Result<List, Status> {
         let list = self.list(target, list_options).await?;
         for object in &list.items {
-            let (namespace, name) = place(target.resource, object);
+            let (namespace, name) = place(target.kind, object);
             let one = Target { namespace, name, ..target };
             match self.delete(one, options).await {
                 Err(status) if status.code != 404 => return Err(status),
@@ -754,30 +803,30 @@ impl Attempts {
 }
 
 /// Whether the server puts the name of an object, or what it keeps for it, into the object itself.
-fn depends_on_name(resource: &Resource) -> bool {
-    matches!(resource.ty, "core.v1.Namespace" | "core.v1.Service" | "batch.v1.Job")
+fn depends_on_name(kind: &Kind) -> bool {
+    matches!(kind.ty.name, "core.v1.Namespace" | "core.v1.Service" | "batch.v1.Job")
 }
 
 /// The namespace and name in an object's key.
-pub(crate) fn place<'a>(resource: &Resource, object: &'a Object) -> (&'a str, &'a str) {
+pub(crate) fn place<'a>(kind: &Kind, object: &'a Object) -> (&'a str, &'a str) {
     let mut parts = object.key.rsplit('/');
     let name = parts.next().unwrap_or_default();
-    let namespace = if resource.namespaced { parts.next().unwrap_or_default() } else { "" };
+    let namespace = if kind.namespaced { parts.next().unwrap_or_default() } else { "" };
     (namespace, name)
 }
 
-impl Shelf {
+impl ResourceStore {
     /// What would be shown of a document if it were stored.
-    fn unstored(&self, resource: &Resource, document: &Value, revision: Option<ResourceVersion>) -> Shown {
-        let value = encode(resource, document);
+    fn unstored(&self, kind: &Kind, document: &Value, revision: Option<ResourceVersion>) -> Shown {
+        let value = encode(kind, document);
         let version_at = Peek::at(&value).ok().and_then(|peek| peek.version_at);
         Shown { value, version_at, revision }
     }
 }
 
-impl fmt::Debug for Shelf {
+impl fmt::Debug for ResourceStore {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Shelf").field("resource", &self.resource.plural).finish_non_exhaustive()
+        f.debug_struct("ResourceStore").field("resource", &self.kind.plural).finish_non_exhaustive()
     }
 }
 
@@ -791,26 +840,23 @@ struct Scope {
 
 impl Scope {
     fn of(target: Target<'_>, options: ValidListOptions) -> Result<Scope, Status> {
-        let resource = target.resource;
+        let kind = target.kind;
         // Left out of the key, it would make of a namespace all of them.
         if !target.namespace.is_empty() && !is_path_segment(target.namespace) {
             let message = format!("there can be no namespace {}", Quoted(target.namespace));
             return Err(Status::bad_request(message));
         }
-        let options = known_fields(resource, options)?;
+        let options = known_fields(kind, options)?;
         let selector = &options.options().field_selector;
         let namespace = match target.namespace {
-            "" if resource.namespaced => selector.exact_match("metadata.namespace").unwrap_or_default(),
+            "" if kind.namespaced => selector.exact_match("metadata.namespace").unwrap_or_default(),
             namespace => namespace,
         };
         let name = selector.exact_match("metadata.name").filter(|name| is_path_segment(name));
-        let name = name.filter(|_| !resource.namespaced || !namespace.is_empty());
+        let name = name.filter(|_| !kind.namespaced || !namespace.is_empty());
         let usable = is_path_segment(namespace) || namespace.is_empty();
-        let place = Target {
-            resource,
-            namespace: if usable { namespace } else { "" },
-            name: name.unwrap_or_default(),
-        };
+        let place =
+            Target { kind, namespace: if usable { namespace } else { "" }, name: name.unwrap_or_default() };
         let predicate =
             Predicate { labels: options.options().label_selector.clone(), fields: selector.clone() };
         Ok(Scope { key: place.key(), recursive: name.is_none(), predicate, options })
@@ -818,30 +864,26 @@ impl Scope {
 }
 
 /// The options with the fields that they select by as they are indexed, or that one of them is not known.
-pub fn known_fields(resource: &Resource, options: ValidListOptions) -> Result<ValidListOptions, Status> {
-    options.try_map_fields(|field| field_of(resource, field))
+pub fn known_fields(kind: &Kind, options: ValidListOptions) -> Result<ValidListOptions, Status> {
+    options.try_map_fields(|field| field_of(kind, field))
 }
 
-fn field_of(resource: &Resource, field: String) -> Result<String, Status> {
+fn field_of(kind: &Kind, field: String) -> Result<String, Status> {
     if field == "metadata.name" {
         return Ok(field);
     }
-    if let Some(known) = resource.fields.iter().find(|known| known.name == field) {
+    if let Some(known) = kind.fields.iter().find(|known| known.name == field) {
         return Ok(known.indexed.to_owned());
     }
-    use kinds::UnknownField;
-    Err(Status::bad_request(match resource.unknown_field {
+    use UnknownField;
+    Err(Status::bad_request(match kind.unknown_field {
         UnknownField::OnlyMetadata => format!(
             "\"{field}\" is not a known field selector: only \"metadata.name\", \"metadata.namespace\""
         ),
         UnknownField::NotSupported => format!("field label not supported: {field}"),
         UnknownField::NotSupportedFor(kind) => format!("field label \"{field}\" not supported for {kind}"),
         UnknownField::NotSupportedForKind => {
-            format!(
-                "field label not supported for {}, Kind={}: {field}",
-                resource.api_version(),
-                resource.kind
-            )
+            format!("field label not supported for {}, Kind={}: {field}", kind.api_version(), kind.name)
         }
     }))
 }
@@ -856,8 +898,8 @@ pub(crate) fn document_of(value: &[u8], revision: Option<ResourceVersion>) -> Va
     document
 }
 
-pub(crate) fn convert_from_stored(resource: &Resource, document: Value) -> Value {
-    if resource.stored_as.is_some() { convert::from_stored(resource, document) } else { document }
+pub(crate) fn convert_from_stored(kind: &Kind, document: Value) -> Value {
+    if kind.stored_as.is_some() { convert::from_stored(kind, document) } else { document }
 }
 
 fn without_version(mut document: Value) -> Value {
@@ -874,18 +916,17 @@ thread_local! {
 const WRITING_BYTES_MAX: usize = 64 << 10;
 
 /// The bytes that are stored for a document.
-pub(crate) fn encode(resource: &Resource, document: &Value) -> Bytes {
+pub(crate) fn encode(kind: &Kind, document: &Value) -> Bytes {
     WRITING.with_borrow_mut(|out| {
         out.clear();
-        if resource.stored_as.is_some() {
-            let mut stored = convert::to_stored(resource, document.clone());
-            let ty = schema::lookup(resource.stored().ty)
-                .expect("the table of types has every kind; a test looks");
+        if kind.stored_as.is_some() {
+            let mut stored = convert::to_stored(kind, document.clone());
+            let ty = kind.stored().ty;
             // The other form has fields, and so defaults, that the client's does not.
             defaults::apply(ty.name, &mut stored);
             schema::write_stored(out, &stored, ty);
         } else {
-            schema::write_stored(out, document, resource.type_ref());
+            schema::write_stored(out, document, kind.ty);
         }
         let encoded = Bytes::copy_from_slice(out);
         out.shrink_to(WRITING_BYTES_MAX);
@@ -905,12 +946,12 @@ fn refuse_large(value: &Bytes, bytes_before: usize) -> Result<(), Status> {
     Err(Status::request_entity_too_large(&why))
 }
 
-fn refuse_invalid(resource: &Resource, document: &Value, causes: Vec<Cause>) -> Result<(), Status> {
+fn refuse_invalid(kind: &Kind, document: &Value, causes: Vec<Cause>) -> Result<(), Status> {
     if causes.is_empty() {
         return Ok(());
     }
     // Named by the stored kind: an event is one thing, whichever group it is sent to.
-    Err(Status::invalid(Qualified::new(resource.stored().group, resource.kind), name(document), causes))
+    Err(Status::invalid(Qualified::new(&kind.stored().group, &kind.name), name(document), causes))
 }
 
 /// What a patch makes of a document.
@@ -988,7 +1029,7 @@ pub(crate) fn must_be_based_on(target: Target<'_>, new: &Value, current: &Object
     match version {
         Some(version) if version == current.revision => Ok(()),
         Some(_) => Err(Status::modified(target.qualified(), target.name)),
-        None if target.resource.unconditional_update => Ok(()),
+        None if target.kind.unconditional_update => Ok(()),
         None => {
             let cause =
                 Cause::invalid("metadata.resourceVersion", &json!(0), "must be specified for an update");

@@ -7,7 +7,7 @@ use crate::{
     admission::{protect, tolerate_for_a_while},
     convert::{SPEC_NOTES, STATUS_NOTES, keep_notes},
     defaults::qos,
-    kinds::{Generation, Resource},
+    kind::{Generation, Kind},
     schema::{self, Timestamp},
     value::{at, fields, finalizers, integer, list, list_mut, name, same, set, text},
 };
@@ -80,7 +80,7 @@ pub(crate) fn drop_repeated_owners(document: &mut Value, found: Repeated) -> Opt
 
 /// Fills in what every new object gets, then what its kind does.
 pub(crate) fn prepare_create(
-    resource: &Resource,
+    kind: &Kind,
     document: &mut Value,
     namespace: &str,
     now: Timestamp,
@@ -95,19 +95,19 @@ pub(crate) fn prepare_create(
     }
     metadata.insert("uid".to_owned(), uid.clone().into());
     metadata.insert("creationTimestamp".to_owned(), schema::time(now).into());
-    if resource.namespaced {
+    if kind.namespaced {
         metadata.insert("namespace".to_owned(), namespace.into());
     } else {
         metadata.remove("namespace");
     }
-    if !matches!(resource.generation, Generation::Unmanaged | Generation::SpecOnceCreated) {
+    if !matches!(kind.generation, Generation::Unmanaged | Generation::SpecOnceCreated) {
         metadata.insert("generation".to_owned(), 1.into());
     }
-    if resource.subresource("status").is_some() && !resource.keeps_status {
-        reset_status(resource, document);
+    if kind.subresource("status").is_some() && !kind.keeps_status {
+        reset_status(kind, document);
     }
-    drop_disabled_fields(resource, document);
-    match resource.ty {
+    drop_disabled_fields(kind, document);
+    match kind.ty.name {
         "core.v1.Pod" => new_pod(document, now),
         "core.v1.Namespace" => {
             label_namespace(document);
@@ -147,12 +147,12 @@ pub(crate) fn prepare_create(
 }
 
 /// Keeps what the part in question may not change, and counts the generation.
-pub(crate) fn prepare_update(resource: &Resource, part: Part, new: &mut Value, old: &Value, now: Timestamp) {
+pub(crate) fn prepare_update(kind: &Kind, part: Part, new: &mut Value, old: &Value, now: Timestamp) {
     keep_metadata(new, old);
-    drop_disabled_fields(resource, new);
+    drop_disabled_fields(kind, new);
     match part {
-        Part::Main => prepare_main_update(resource, new, old),
-        Part::Status => prepare_status_update(resource, new, old, now),
+        Part::Main => prepare_main_update(kind, new, old),
+        Part::Status => prepare_status_update(kind, new, old, now),
         Part::Finalize => {
             let wanted = at(new, &["spec", "finalizers"])
                 .filter(|list| list.as_array().is_some_and(|l| !l.is_empty()));
@@ -188,7 +188,7 @@ pub(crate) fn prepare_update(resource: &Resource, part: Part, new: &mut Value, o
         }
     }
     fields(new, &["metadata"]).remove("managedFields");
-    if resource.ty == "batch.v1.Job" {
+    if kind.ty.name == "batch.v1.Job" {
         label_job(new);
     }
 }
@@ -222,9 +222,9 @@ pub(crate) fn generate_name(prefix: &str) -> String {
     prefix[..end].chars().chain(suffix).collect()
 }
 
-fn reset_status(resource: &Resource, document: &mut Value) {
-    let status = resource.type_ref().json_field("status").map(|field| match field.kind {
-        schema::Kind::Message(ty) => schema::zero(ty),
+fn reset_status(kind: &Kind, document: &mut Value) {
+    let status = kind.ty.json_field("status").map(|field| match field.kind {
+        schema::ValueKind::Message(ty) => schema::zero(ty),
         _ => Value::Null,
     });
     set(fields(document, &[]), "status", status);
@@ -342,11 +342,11 @@ fn keep_metadata(new: &mut Value, old: &Value) {
     }
 }
 
-fn prepare_main_update(resource: &Resource, new: &mut Value, old: &Value) {
-    if resource.subresource("status").is_some() {
+fn prepare_main_update(kind: &Kind, new: &mut Value, old: &Value) {
+    if kind.subresource("status").is_some() {
         set(fields(new, &[]), "status", old.get("status").cloned());
     }
-    match resource.ty {
+    match kind.ty.name {
         "core.v1.Namespace" => {
             label_namespace(new);
             set(fields(new, &["spec"]), "finalizers", at(old, &["spec", "finalizers"]).cloned());
@@ -372,7 +372,7 @@ fn prepare_main_update(resource: &Resource, new: &mut Value, old: &Value) {
         }
         _ => {}
     }
-    if counts(resource.generation, new, old) {
+    if counts(kind.generation, new, old) {
         bump(new, old);
     }
 }
@@ -403,9 +403,9 @@ fn bump(new: &mut Value, old: &Value) {
     fields(new, &["metadata"]).insert("generation".to_owned(), (generation + 1).into());
 }
 
-fn prepare_status_update(resource: &Resource, new: &mut Value, old: &Value, now: Timestamp) {
+fn prepare_status_update(kind: &Kind, new: &mut Value, old: &Value, now: Timestamp) {
     let (mut metadata, status) = (new["metadata"].take(), new.get("status").cloned());
-    match resource.ty {
+    match kind.ty.name {
         "apps.v1.Deployment" => {
             set(fields(&mut metadata, &[]), "labels", at(old, &["metadata", "labels"]).cloned())
         }
@@ -415,7 +415,7 @@ fn prepare_status_update(resource: &Resource, new: &mut Value, old: &Value, now:
         }
         _ => {}
     }
-    if resource.status_keeps_metadata() {
+    if kind.status_keeps_metadata {
         for kept in ["labels", "annotations", "finalizers", "ownerReferences"] {
             set(fields(&mut metadata, &[]), kept, at(old, &["metadata", kept]).cloned());
         }
@@ -424,7 +424,7 @@ fn prepare_status_update(resource: &Resource, new: &mut Value, old: &Value, now:
     *new = old.clone();
     new["metadata"] = metadata;
     set(fields(new, &[]), "status", status);
-    match resource.ty {
+    match kind.ty.name {
         "core.v1.PersistentVolume" => date_phase(new, old, now),
         "core.v1.Pod" => {
             let status = fields(new, &["status"]);
@@ -483,8 +483,8 @@ fn date_conditions(new: &mut Value, old: Option<&Value>, now: Timestamp) {
 }
 
 /// Fields that the API has, but no server of this version keeps unless a feature gate that is off by default is on.
-fn drop_disabled_fields(resource: &Resource, document: &mut Value) {
-    match resource.ty {
+fn drop_disabled_fields(kind: &Kind, document: &mut Value) {
+    match kind.ty.name {
         "core.v1.Pod" => {
             drop_disabled_pod_fields(fields(document, &["spec"]));
             if let Some(status) = document.get_mut("status").and_then(Value::as_object_mut) {
@@ -794,22 +794,22 @@ mod tests {
     /// Here and not over REST, because definitions are refused there as long as nothing serves what they define.
     #[test]
     fn a_definition_remembers_every_version_in_which_objects_may_be_stored() {
-        let resource = crate::kinds::find("apiextensions.k8s.io", "v1", "customresourcedefinitions").unwrap();
+        let kind = crate::kinds::find("apiextensions.k8s.io", "v1", "customresourcedefinitions").unwrap();
         let version = |name: &str, storage: bool| json!({"name": name, "served": true, "storage": storage});
         let definition =
             |versions: Value| json!({"metadata": {"name": "a.b"}, "spec": {"versions": versions}});
         let now = Timestamp::now();
         let mut made = definition(json!([version("v1", true)]));
-        prepare_create(resource, &mut made, "", now, &Requester::default());
+        prepare_create(kind, &mut made, "", now, &Requester::default());
         assert_eq!(made["status"]["storedVersions"], json!(["v1"]));
 
         let mut changed = definition(json!([version("v2", true), version("v1", false)]));
-        prepare_update(resource, Part::Main, &mut changed, &made, now);
+        prepare_update(kind, Part::Main, &mut changed, &made, now);
         assert_eq!(changed["status"]["storedVersions"], json!(["v1", "v2"]));
 
         let mut dropped = changed.clone();
         dropped["status"]["storedVersions"] = json!(["v2"]);
-        prepare_update(resource, Part::Status, &mut dropped, &changed, now);
+        prepare_update(kind, Part::Status, &mut dropped, &changed, now);
         assert_eq!(
             dropped["status"]["storedVersions"],
             json!(["v2"]),

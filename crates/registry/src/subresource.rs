@@ -1,10 +1,10 @@
 //! What lies under the name of an object and is no part of it: scale, binding, eviction, tokens.
 
 use crate::{
-    admission::known,
     codec::Expected,
     deletion::must_meet,
-    kinds::Resource,
+    kind::Kind,
+    kinds::known,
     options::{DeleteOptions, FieldValidation, WriteOptions},
     rest::{
         Attempts, Change, Handled, Patch, Registry, Target, apply_patch, convert_from_stored, document_of,
@@ -38,7 +38,7 @@ impl Registry {
     /// How many of something there are to be.
     pub async fn scale(&self, target: Target<'_>) -> Result<Value, Status> {
         let object = self.get(target, Position::MostRecent).await?;
-        Ok(scale_of(target.resource, &object))
+        Ok(scale_of(target.kind, &object))
     }
 
     /// Changes how many there are to be.
@@ -50,7 +50,7 @@ impl Registry {
         who: &Requester,
     ) -> Result<(Value, Vec<String>), Status> {
         let mut warnings = Vec::new();
-        let storage = self.storage(target.resource).ok_or_else(|| target.not_found())?;
+        let storage = self.storage(target.kind).ok_or_else(|| target.not_found())?;
         let (key, mut attempts) = (target.key(), Attempts::new(options.dry_run));
         while let Some(existing) = attempts.next(storage.as_ref(), &key).await {
             let Existing { object, is_current } = existing.map_err(|error| target.failure("get", error))?;
@@ -65,7 +65,7 @@ impl Registry {
                 Err(refusal) => return Err(refusal.into()),
                 Ok(written) => {
                     warnings.extend(written.warnings);
-                    return Ok((scale_of_document(target.resource, written.shown.document()), warnings));
+                    return Ok((scale_of_document(target.kind, written.shown.document()), warnings));
                 }
             }
         }
@@ -74,7 +74,7 @@ impl Registry {
 
     /// Puts a pod on a node.
     pub async fn bind(&self, target: Target<'_>, binding: &Value, dry_run: bool) -> Result<Handled, Status> {
-        let pods = Target { resource: known("", "pods"), ..target };
+        let pods = Target { kind: known("", "pods"), ..target };
         self.must_take_new_content(pods, pods.name, Position::Any).await?;
         let place = Qualified::core("pods/binding");
         let node = text(binding, &["target", "name"]);
@@ -113,7 +113,7 @@ impl Registry {
         change: impl Fn(&mut Value) -> Result<(), Status>,
     ) -> Result<Object, Status> {
         use keepwatch_storage::{Preconditions, StorageError, Update, UpdateOptions};
-        let storage = self.storage(target.resource).ok_or_else(|| target.not_found())?;
+        let storage = self.storage(target.kind).ok_or_else(|| target.not_found())?;
         let (key, mut attempts) = (target.key(), Attempts::new(dry_run));
         while let Some(existing) = attempts.next(storage.as_ref(), &key).await {
             let Existing { object, is_current } = existing.map_err(|error| target.failure("get", error))?;
@@ -127,7 +127,7 @@ impl Registry {
                 return Ok(current);
             }
             fields(&mut document, &["metadata"]).remove("resourceVersion");
-            let update = Update::new(crate::rest::encode(target.resource, &document));
+            let update = Update::new(crate::rest::encode(target.kind, &document));
             let preconditions = Preconditions { uid: None, revision: Some(current.revision) };
             let options = UpdateOptions { ignore_not_found: false, preconditions, hint: Some(current) };
             match storage.guaranteed_update(&key, options, &mut |_| Ok(update.clone())).await {
@@ -176,9 +176,9 @@ impl Registry {
     }
 
     async fn spend_budget(&self, target: Target<'_>, pod: &Value, dry_run: bool) -> Result<(), Status> {
-        let resource = known("policy", "poddisruptionbudgets");
-        let all = Target { resource, namespace: target.namespace, name: "" };
-        let Some(storage) = self.storage(resource) else { return Ok(()) };
+        let kind = known("policy", "poddisruptionbudgets");
+        let all = Target { kind, namespace: target.namespace, name: "" };
+        let Some(storage) = self.storage(kind) else { return Ok(()) };
         let request = ListRequest { at: ListAt::MostRecent, ..ListRequest::all() };
         let budgets =
             storage.get_list(&all.key(), request).await.map_err(|error| all.failure("list", error))?;
@@ -200,7 +200,7 @@ impl Registry {
         if !is_ready(pod) && unhealthy_may_go(budget) {
             return Ok(());
         }
-        let own = Target { resource, namespace: target.namespace, name: name(budget) };
+        let own = Target { kind, namespace: target.namespace, name: name(budget) };
         let spent = self.change_stored(own, dry_run, |budget| spend(budget, target.name)).await;
         spent.map(drop)
     }
@@ -276,16 +276,16 @@ impl Registry {
                 )));
             }
         };
-        let resource = known("", plural);
-        let namespace = if resource.namespaced { account.namespace } else { "" };
-        let target = Target { resource, namespace, name: text(bound, &["name"]) };
+        let kind = known("", plural);
+        let namespace = if kind.namespaced { account.namespace } else { "" };
+        let target = Target { kind, namespace, name: text(bound, &["name"]) };
         let object = document_of(&self.get(target, Position::MostRecent).await?.value, None);
         let (wanted, uid) = (text(bound, &["uid"]), text(&object, &["metadata", "uid"]));
         if !wanted.is_empty() && wanted != uid {
             let why = format!(
                 "the UID in the bound object reference ({wanted}) does not match the UID in record. The object might have been deleted and then recreated"
             );
-            return Err(Status::conflict(Qualified::core(resource.kind), target.name, &why));
+            return Err(Status::conflict(Qualified::core(&kind.name), target.name, &why));
         }
         if claim == "pod" {
             if text(&object, &["spec", "serviceAccountName"]) != account.name {
@@ -305,7 +305,7 @@ impl Registry {
         if node.is_empty() {
             return Ok(());
         }
-        let target = Target { resource: known("", "nodes"), namespace: "", name: node };
+        let target = Target { kind: known("", "nodes"), namespace: "", name: node };
         let mut told = json!({"name": node});
         match self.get(target, Position::MostRecent).await {
             Ok(found) => told["uid"] = document_of(&found.value, None)["metadata"]["uid"].take(),
@@ -321,12 +321,12 @@ const TOKEN_SECONDS_USUAL: i64 = 3600;
 const TOKEN_SECONDS_MIN: i64 = 600;
 const TOKEN_SECONDS_MAX: i64 = 1 << 32;
 
-fn scale_of(resource: &Resource, object: &Object) -> Value {
-    scale_of_document(resource, document_of(&object.value, Some(object.revision)))
+fn scale_of(kind: &Kind, object: &Object) -> Value {
+    scale_of_document(kind, document_of(&object.value, Some(object.revision)))
 }
 
-fn scale_of_document(resource: &Resource, document: Value) -> Value {
-    let document = convert_from_stored(resource, document);
+fn scale_of_document(kind: &Kind, document: Value) -> Value {
+    let document = convert_from_stored(kind, document);
     let mut metadata = Map::new();
     for field in ["name", "namespace", "uid", "resourceVersion", "creationTimestamp"] {
         set(&mut metadata, field, at(&document, &["metadata", field]).cloned());
@@ -348,12 +348,12 @@ fn scaled(
     object: &Object,
     warnings: &mut Vec<String>,
 ) -> Result<(Value, bool), Status> {
-    let resource = target.resource;
+    let kind = target.kind;
     let scale = match change {
         Change::Replace(scale) => scale.clone(),
         Change::Patch { patch, strictness } => {
             warnings.clear();
-            apply_scale_patch(patch, *strictness, &scale_of(resource, object), warnings)?
+            apply_scale_patch(patch, *strictness, &scale_of(kind, object), warnings)?
         }
     };
     target.must_be_of(&scale)?;
@@ -370,7 +370,7 @@ fn scaled(
     if has_version {
         must_be_based_on(target, &scale, object)?;
     }
-    let mut document = convert_from_stored(resource, document_of(&object.value, Some(object.revision)));
+    let mut document = convert_from_stored(kind, document_of(&object.value, Some(object.revision)));
     fields(&mut document, &["spec"]).insert("replicas".to_owned(), replicas.into());
     Ok((document, is_replaced && has_version))
 }

@@ -1,7 +1,7 @@
 //! What a request is about, and how failures are told in its terms.
 
 use crate::{
-    kinds::Resource,
+    kind::Kind,
     value::{fields, is_deleting, name, text},
 };
 use keepwatch_apimachinery::{meta::Qualified, status::Status};
@@ -12,7 +12,7 @@ use serde_json::Value;
 #[derive(Clone, Copy, Debug)]
 pub struct Target<'a> {
     /// The resource, in the version that the client speaks.
-    pub resource: &'static Resource,
+    pub kind: &'a Kind,
     /// The namespace; empty for resources outside namespaces and for all namespaces at once.
     pub namespace: &'a str,
     /// The object's name; empty for collections.
@@ -27,7 +27,7 @@ pub fn is_path_segment(name: &str) -> bool {
 impl<'a> Target<'a> {
     /// The key of the object, or of the collection, as storage wants it.
     pub fn key(&self) -> String {
-        let mut key = format!("/{}", self.resource.storage.unwrap_or(self.resource.plural));
+        let mut key = format!("/{}", self.kind.storage.as_ref().unwrap_or(&self.kind.plural));
         for part in [self.namespace, self.name] {
             if !part.is_empty() {
                 key.push('/');
@@ -38,8 +38,8 @@ impl<'a> Target<'a> {
     }
 
     /// The resource with its group.
-    pub fn qualified(&self) -> Qualified<'static> {
-        Qualified::new(self.resource.group, self.resource.plural)
+    pub fn qualified(&self) -> Qualified<'a> {
+        Qualified::new(&self.kind.group, &self.kind.plural)
     }
 
     /// That there is no such object.
@@ -70,7 +70,7 @@ impl<'a> Target<'a> {
     /// Refuses another name or namespace than the path has.
     pub(crate) fn must_be_of(&self, document: &Value) -> Result<(), Status> {
         let given = text(document, &["metadata", "namespace"]);
-        if self.resource.namespaced && !given.is_empty() && given != self.namespace {
+        if self.kind.namespaced && !given.is_empty() && given != self.namespace {
             let message =
                 "the namespace of the provided object does not match the namespace sent on the request";
             return Err(Status::bad_request(message));
@@ -90,7 +90,7 @@ impl<'a> Target<'a> {
     pub(crate) fn must_match(&self, document: &mut Value) -> Result<(), Status> {
         self.must_be_of(document)?;
         let metadata = fields(document, &["metadata"]);
-        if !self.resource.namespaced {
+        if !self.kind.namespaced {
             metadata.remove("namespace");
         } else if !self.namespace.is_empty() {
             metadata.insert("namespace".to_owned(), self.namespace.into());
@@ -122,7 +122,7 @@ const STORAGE_RETRY_SECONDS: u32 = 2;
 pub fn failure(what: Qualified<'_>, name: &str, operation: &str, error: StorageError) -> Status {
     use keepwatch_storage::ExpiredRead;
     let unavailable = |error: &StorageError| {
-        tracing::error!(error = error as &dyn std::error::Error, resource = %what, "storage failed");
+        tracing::error!(error = error as &dyn std::error::Error, kind = %what, "storage failed");
     };
     match error {
         StorageError::NotFound { .. } => Status::not_found(what, name),

@@ -71,7 +71,7 @@ async fn without_a_selector_every_change_is_delivered() {
 
 #[tokio::test(start_paused = true)]
 async fn a_watch_by_node_receives_pods_that_enter_and_leave_the_node() {
-    for indexed_fields in [&[][..], &["spec.nodeName"]] {
+    for indexed_fields in [vec![], vec!["spec.nodeName".into()]] {
         let options = CacherOptions { indexed_fields, ..CacherOptions::default() };
         let cache = TestCache::ready(ControlledBackend::in_memory(), options).await;
         cache.create(&pod("p1").node("x")).await;

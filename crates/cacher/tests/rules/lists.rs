@@ -243,7 +243,7 @@ async fn a_consistent_list_fails_without_the_revision_of_storage() {
 
 #[tokio::test(start_paused = true)]
 async fn a_list_by_an_indexed_field_examines_no_other_objects() {
-    let options = CacherOptions { indexed_fields: &["spec.nodeName"], ..CacherOptions::default() };
+    let options = CacherOptions { indexed_fields: vec!["spec.nodeName".into()], ..CacherOptions::default() };
     let cache = TestCache::ready(ControlledBackend::in_memory(), options).await;
     for (name, node) in [("a", "x"), ("b", "y"), ("c", "x"), ("d", "")] {
         cache.create(&pod(name).node(node)).await;
@@ -271,7 +271,7 @@ async fn a_list_of_very_many_objects_is_complete_and_in_order() {
     for at in 0..9000 {
         storage.create(&pod(&format!("p{at:04}")).node(if at % 10 == 0 { "x" } else { "" })).await;
     }
-    for indexed_fields in [&[][..], &["spec.nodeName"]] {
+    for indexed_fields in [vec![], vec!["spec.nodeName".into()]] {
         let options = CacherOptions { indexed_fields, ..CacherOptions::default() };
         let cache = TestCache::ready(backend.clone(), options).await;
         for (selector, step) in [("", 1), ("spec.nodeName=x", 10)] {

@@ -39,14 +39,14 @@ impl Call<'_> {
         }
         let document = self.component(name).await;
         let mut value = Vec::new();
-        schema::write(&mut value, &document, self.route.resource.type_ref());
+        schema::write(&mut value, &document, self.route.kind.ty);
         let bytes = renderer.object(&Shown { value: value.into(), version_at: None, revision: None })?;
         Ok(answer(StatusCode::OK, &renderer, bytes, Vec::new()))
     }
 
     pub(super) async fn list_components(&self) -> Result<Answer, Status> {
         let renderer = self.renderer(Answering::List)?;
-        let options = known_fields(self.route.resource, self.list_options()?.check()?)?;
+        let options = known_fields(&self.route.kind, self.list_options()?.check()?)?;
         let options = options.options();
         let no_labels: [(&str, &str); 0] = [];
         let is_selected = |name: &&str| {

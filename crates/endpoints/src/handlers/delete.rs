@@ -26,9 +26,7 @@ impl Call<'_> {
                 let waits = options.orphan_dependents == Some(false);
                 (if waits { StatusCode::ACCEPTED } else { StatusCode::OK }, renderer.object(&shown)?)
             }
-            Deleted::Gone(shown) if target.resource.returns_deleted => {
-                (StatusCode::OK, renderer.object(&shown)?)
-            }
+            Deleted::Gone(shown) if target.kind.returns_deleted => (StatusCode::OK, renderer.object(&shown)?),
             Deleted::Gone(shown) => {
                 let document = shown.document();
                 let uid = document["metadata"]["uid"].as_str().unwrap_or_default();
@@ -37,7 +35,7 @@ impl Call<'_> {
             }
         };
         let unsaid = options.propagation.is_none() && options.orphan_dependents.is_none();
-        let warns = target.resource.ty == "batch.v1.Job" && unsaid;
+        let warns = target.kind.ty.name == "batch.v1.Job" && unsaid;
         let warnings = warns.then(|| JOB_WARNING.to_owned()).into_iter().collect();
         Ok(answer(code, &renderer, bytes, warnings))
     }
@@ -50,7 +48,7 @@ impl Call<'_> {
         let list = self.api.registry.delete_collection(target, list_options, &options).await?;
         let meta = ListMeta { resource_version: list.revision.to_string(), ..ListMeta::default() };
         let unsaid = options.propagation.is_none() && options.orphan_dependents.is_none();
-        let warns = target.resource.ty == "batch.v1.Job" && unsaid;
+        let warns = target.kind.ty.name == "batch.v1.Job" && unsaid;
         let body = renderer.list(list.items, meta)?;
         let warnings = warns.then(|| JOB_WARNING.to_owned()).into_iter().collect();
         Ok(answer(StatusCode::OK, &renderer, body, warnings))

@@ -7,7 +7,6 @@ mod review;
 mod components;
 mod non_resource;
 
-pub(crate) use non_resource::is_group;
 pub(crate) use read::watch;
 
 use crate::{
@@ -21,14 +20,14 @@ use crate::{
 };
 use bytes::Bytes;
 use http::{Method, Response, StatusCode, header};
-use keepwatch_apimachinery::{meta::Qualified, status::Status};
+use keepwatch_apimachinery::status::Status;
 use keepwatch_registry::{
     codec::Body as Sent,
-    kinds::Resource,
+    kind::Kind,
     rest::{Refusal, Target},
     strategy::{Part, Requester},
 };
-use std::time::Instant;
+use std::{sync::Arc, time::Instant};
 
 /// An answer that is no failure.
 pub(crate) struct Answer {
@@ -96,31 +95,27 @@ impl Action {
 
 /// Where a request goes.
 pub(crate) struct Route {
-    pub(crate) resource: &'static Resource,
+    pub(crate) kind: Arc<Kind>,
     pub(crate) action: Action,
 }
 
 /// What a resource has at the request's path and method.
-pub(crate) fn route(
-    resource: &'static Resource,
-    context: &RequestContext,
-    method: &Method,
-) -> Result<Route, Status> {
+pub(crate) fn route(kind: Arc<Kind>, context: &RequestContext, method: &Method) -> Result<Route, Status> {
     let info = &context.info;
-    let to = |action| Ok(Route { resource, action });
+    let to = |action| Ok(Route { kind: Arc::clone(&kind), action });
     if !info.rest.is_empty()
         && !matches!(info.subresource.as_str(), "proxy" | "portforward" | "exec" | "attach")
     {
         return Err(Status::unknown_path());
     }
-    let is_namespace = resource.ty == "core.v1.Namespace";
-    if !is_namespace && resource.namespaced == info.namespace.is_empty() {
+    let is_namespace = kind.ty.name == "core.v1.Namespace";
+    if !is_namespace && kind.namespaced == info.namespace.is_empty() {
         // Every namespace at once can be listed and watched; nothing else is there.
-        let all_namespaces = resource.namespaced && info.name.is_empty();
+        let all_namespaces = kind.namespaced && info.name.is_empty();
         if !all_namespaces {
             return Err(Status::unknown_path());
         }
-        if !matches!(info.verb, "list" | "watch") || !resource.allows("list") {
+        if !matches!(info.verb, "list" | "watch") || !kind.allows("list") {
             return Err(Status::method_not_allowed());
         }
     }
@@ -132,19 +127,18 @@ pub(crate) fn route(
         if info.name.is_empty() {
             return Err(Status::unknown_path());
         }
-        return to(subresource_action(resource, info.subresource.as_str(), info.verb)?);
+        return to(subresource_action(&kind, info.subresource.as_str(), info.verb)?);
     }
     let verb = info.verb;
-    if verb == "watch" && !resource.allows("watch") {
-        let what = Qualified::new(resource.group, resource.plural);
-        return Err(match (info.watch_path, resource.allows("list")) {
+    if verb == "watch" && !kind.allows("watch") {
+        return Err(match (info.watch_path, kind.allows("list")) {
             (true, _) => Status::unknown_path(),
-            (_, true) => Status::method_not_supported(what, "watch"),
+            (_, true) => Status::method_not_supported(kind.qualified(), "watch"),
             _ => Status::method_not_allowed(),
         });
     }
     let collection_only = matches!(verb, "create" | "list" | "deletecollection");
-    if !resource.allows(verb)
+    if !kind.allows(verb)
         || (collection_only && !info.name.is_empty())
         || (info.name.is_empty() && matches!(verb, "update" | "patch"))
     {
@@ -154,8 +148,8 @@ pub(crate) fn route(
         "get" => Action::Get,
         "list" => Action::List,
         "watch" => Action::Watch,
-        "create" if resource.ty == "core.v1.Binding" => Action::Bind,
-        "create" if resource.storage.is_none() => Action::Review,
+        "create" if kind.ty.name == "core.v1.Binding" => Action::Bind,
+        "create" if kind.storage.is_none() => Action::Review,
         "create" => Action::Create,
         "update" => Action::Update(Part::Main),
         "patch" => Action::Patch(Part::Main),
@@ -164,8 +158,8 @@ pub(crate) fn route(
     })
 }
 
-fn subresource_action(resource: &Resource, name: &str, verb: &str) -> Result<Action, Status> {
-    let known = resource.subresource(name).ok_or_else(Status::unknown_path)?;
+fn subresource_action(kind: &Kind, name: &str, verb: &str) -> Result<Action, Status> {
+    let known = kind.subresource(name).ok_or_else(Status::unknown_path)?;
     if !known.verbs.contains(&verb) {
         return Err(Status::method_not_allowed());
     }
@@ -203,7 +197,7 @@ pub(crate) async fn handle(
     deadline: Instant,
 ) -> Result<Answer, Refused> {
     let call = Call { api, context, route, deadline: Some(deadline) };
-    let is_component = route.resource.ty == "core.v1.ComponentStatus";
+    let is_component = route.kind.ty.name == "core.v1.ComponentStatus";
     let answer = match route.action {
         Action::Get if is_component => call.get_component().await,
         Action::List if is_component => call.list_components().await,
@@ -266,9 +260,9 @@ struct Call<'a> {
 impl Call<'_> {
     /// What the request is about.
     fn target(&self) -> Target<'_> {
-        let resource = self.route.resource;
-        let namespace = if resource.namespaced { self.context.info.namespace.as_str() } else { "" };
-        Target { resource, namespace, name: &self.context.info.name }
+        let kind = &*self.route.kind;
+        let namespace = if kind.namespaced { self.context.info.namespace.as_str() } else { "" };
+        Target { kind, namespace, name: &self.context.info.name }
     }
 
     /// In which form to answer.
@@ -282,7 +276,8 @@ impl Call<'_> {
             }
             _ => IncludeObject::default(),
         };
-        Ok(Renderer { resource: self.route.resource, form, pretty: self.context.pretty(), include_object })
+        let kind = Arc::clone(&self.route.kind);
+        Ok(Renderer { kind, form, pretty: self.context.pretty(), include_object })
     }
 
     /// Whether a body is a JSON patch that copies: such a one can make a large document of a small one. The word may be

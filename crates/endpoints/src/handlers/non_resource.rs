@@ -3,9 +3,9 @@
 use crate::{
     api::Api,
     body::{Body, offload},
-    discovery, negotiation,
-    negotiation::{Answering, Form},
-    openapi,
+    description::Description,
+    discovery,
+    negotiation::{self, Answering, Form},
     request_context::RequestContext,
     respond::{
         not_modified, page_not_found, plain, plain_text, pretty_json, prometheus_text, set_etag, typed,
@@ -14,7 +14,7 @@ use crate::{
 use bytes::Bytes;
 use http::{HeaderValue, Method, Response, StatusCode, header};
 use keepwatch_apimachinery::status::Status;
-use keepwatch_registry::{codec::Media, kinds};
+use keepwatch_registry::codec::Media;
 use serde_json::json;
 use std::{io::Read, sync::Arc, time::Duration};
 
@@ -34,7 +34,7 @@ impl Api {
             return context.refusal(&Status::method_not_allowed());
         }
         match trimmed {
-            "/" | "/index.html" => pretty_json(&json!({"paths": paths(&self.discovery)})),
+            "/" | "/index.html" => pretty_json(&json!({"paths": paths(&self.description())})),
             "/version" => pretty_json(&version()),
             "/metrics" => self.answer_metrics(context).await,
             "/metrics/slis" => prometheus_text(self.health.indicators()),
@@ -63,14 +63,15 @@ impl Api {
             "/apis" => false,
             path => {
                 let is_group = path.strip_prefix("/apis/").is_some_and(|group| !group.contains('/'));
-                !is_group && self.discovery.get(path).is_some()
+                !is_group && self.description().discovery().get(path).is_some()
             }
         }
     }
 
     async fn answer_discovery(&self, context: &RequestContext, path: &str) -> Response<Body> {
         let accept = context.header(header::ACCEPT).unwrap_or_default();
-        if let Some(tagged) = self.discovery.aggregated(path).filter(|_| wants_aggregated(accept)) {
+        let description = self.description();
+        if let Some(tagged) = description.discovery().aggregated(path).filter(|_| wants_aggregated(accept)) {
             let mut response = not_modified(context, &tagged.etag).unwrap_or_else(|| {
                 let mut response = Response::new(Body::from(tagged.bytes.clone()));
                 let kind = HeaderValue::from_static(discovery::AGGREGATED);
@@ -83,7 +84,7 @@ impl Api {
             set_etag(headers, &tagged.etag);
             return response;
         }
-        let Some(document) = self.discovery.get(path) else { return self.not_found(context, path) };
+        let Some(document) = description.discovery().get(path) else { return self.not_found(context, path) };
         match negotiation::negotiate(Some(accept), Answering::One, false) {
             Err(status) => context.refusal(&status),
             Ok(form) => {
@@ -104,7 +105,7 @@ impl Api {
         let mut parts = path.trim_start_matches('/').split('/');
         let in_group = match (parts.next(), parts.next(), parts.next()) {
             (Some("api"), Some(_), None) => true,
-            (Some("apis"), Some(group), Some(_)) => is_group(group),
+            (Some("apis"), Some(group), Some(_)) => self.registry.catalog().snapshot().has_group(group),
             _ => false,
         };
         if in_group { context.refusal(&Status::unknown_path()) } else { page_not_found() }
@@ -127,15 +128,17 @@ impl Api {
         };
         let wanted = path.trim_start_matches("/openapi/v3/").to_owned();
         // Documents are built on first use, which takes a moment.
+        let description = self.description();
         let made = tokio::task::spawn_blocking(move || {
+            let openapi = &description.openapi;
             if is_index {
-                return Some((openapi::v3_index(), String::new()));
+                return Some((openapi.v3_index(), String::new()));
             }
             let document = match media {
-                OPENAPI_V2_PROTOBUF => Some(openapi::v2_protobuf()),
-                OPENAPI_V3_PROTOBUF => openapi::v3_protobuf(&wanted),
-                _ if is_v2 => Some(openapi::v2()),
-                _ => openapi::v3_document(&wanted),
+                OPENAPI_V2_PROTOBUF => Some(openapi.v2_protobuf()),
+                OPENAPI_V3_PROTOBUF => openapi.v3_protobuf(&wanted),
+                _ if is_v2 => Some(openapi.v2()),
+                _ => openapi.v3_document(&wanted),
             };
             document.map(|document| (document.gzip(), document.hash().to_owned()))
         })
@@ -146,11 +149,6 @@ impl Api {
         }
         answer_document(context, path, media, bytes, &hash)
     }
-}
-
-/// Whether any kind is of this group.
-pub(crate) fn is_group(group: &str) -> bool {
-    kinds::RESOURCES.iter().any(|resource| resource.group == group)
 }
 
 fn wants_aggregated(accept: &str) -> bool {
@@ -248,16 +246,16 @@ fn version() -> serde_json::Value {
     })
 }
 
-fn paths(documents: &discovery::Documents) -> Vec<String> {
+fn paths(description: &Description) -> Vec<String> {
     let mut paths: Vec<String> =
         vec!["/api".to_owned(), "/api/v1".to_owned(), "/apis".to_owned(), "/apis/".to_owned()];
-    for (group, versions) in kinds::groups() {
+    for (group, versions) in description.catalog().groups() {
         if !group.is_empty() {
             paths.push(format!("/apis/{group}"));
             paths.extend(versions.iter().map(|version| format!("/apis/{group}/{version}")));
         }
     }
-    paths.retain(|path| path == "/apis/" || documents.get(path).is_some());
+    paths.retain(|path| path == "/apis/" || description.discovery().get(path).is_some());
     for own in [
         "/healthz",
         "/livez",

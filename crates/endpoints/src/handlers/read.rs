@@ -31,7 +31,7 @@ const ITEMS_AT_ONCE_MAX: usize = 20;
 impl Call<'_> {
     pub(super) async fn get(&self) -> Result<Answer, Status> {
         let renderer = self.renderer(Answering::One)?;
-        if self.route.resource.storage.is_none() {
+        if self.route.kind.storage.is_none() {
             return Err(self.target().not_found());
         }
         let given = self.context.query.first("resourceVersion").unwrap_or_default();
@@ -50,7 +50,7 @@ impl Call<'_> {
     pub(super) async fn list(&self) -> Result<Answer, Status> {
         let renderer = self.renderer(Answering::List)?;
         let options = self.list_options()?.check()?;
-        if self.route.resource.storage.is_none() {
+        if self.route.kind.storage.is_none() {
             let body = renderer.list(Vec::new(), ListMeta::default())?;
             return Ok(answer(StatusCode::OK, &renderer, body, Vec::new()));
         }
@@ -59,6 +59,7 @@ impl Call<'_> {
         let (is_many, bytes) = (list.items.len() > ITEMS_AT_ONCE_MAX, held_bytes(&renderer, &list));
         let held = self.api.hold(&self.context.limited_as, bytes)?;
         let body = if renderer.lists_at_once() && (is_many || bytes >= LARGE_BYTES_MIN) {
+            let renderer = renderer.clone();
             let turn = large_documents::ANSWERS_OF_USER.acquire(&self.context.limited_as).await;
             let encoding = large_documents::answers().spawn(async move {
                 let body = renderer.list(list.items, meta);
@@ -124,8 +125,9 @@ pub(crate) async fn watch(
     }
     let target = keepwatch_registry::rest::Target { name: "", ..call.target() };
     let watch = api.registry.watch(target, options, timeout).await?;
-    let metrics = api.metrics.watch(&context.info);
+    let metrics = api.metrics.watch(&context.info, &route.kind);
     let stopping = api.shutdown.signal.wait();
+    let media = renderer.form.media;
     let events = Events::new(watch, renderer, api.encodings.clone(), metrics, stopping);
     if let Some(upgrade) = upgrade {
         let response =
@@ -133,7 +135,7 @@ pub(crate) async fn watch(
         api.shutdown.serve(websocket::serve(upgrade, events));
         return Ok(response);
     }
-    let kind = match renderer.form.media {
+    let kind = match media {
         Media::Protobuf => "application/vnd.kubernetes.protobuf;stream=watch",
         _ => "application/json",
     };

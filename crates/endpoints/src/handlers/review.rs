@@ -20,11 +20,11 @@ use serde_json::{Value, json};
 impl Call<'_> {
     pub(super) async fn review(&self, body: &[u8]) -> Result<Answer, Status> {
         let renderer = self.renderer(Answering::Untabled)?;
-        let resource = self.route.resource;
+        let kind = &*self.route.kind;
         let options = WriteOptions::from_query(&self.context.query.pairs(), Writing::Create)?;
-        let decoded = codec::decode(&self.sent(body)?, Expected::of(resource), options.field_validation)?;
+        let decoded = codec::decode(&self.sent(body)?, Expected::of(kind), options.field_validation)?;
         let mut document = decoded.document;
-        let status = match resource.kind {
+        let status = match kind.name.as_str() {
             "SelfSubjectReview" => {
                 let now = schema::time(Timestamp::now());
                 document["metadata"] = json!({"creationTimestamp": now});
@@ -40,9 +40,9 @@ impl Call<'_> {
         };
         document["status"] = status;
         let mut problems = Default::default();
-        let shown = schema::normalize(document, resource.type_ref(), &mut problems)
+        let shown = schema::normalize(document, kind.ty, &mut problems)
             .map_err(|error| Status::internal_error(&error.to_string()))?;
-        let bytes = renderer.document(&shown, resource.type_ref())?;
+        let bytes = renderer.document(&shown, kind.ty)?;
         Ok(answer(StatusCode::CREATED, &renderer, bytes, decoded.warnings))
     }
 

@@ -23,7 +23,7 @@ impl Call<'_> {
         let renderer = self.renderer(Answering::One)?;
         let options = self.write_options(Writing::Create)?;
         let decoded =
-            codec::decode(&self.sent(body)?, Expected::of(self.route.resource), options.field_validation)?;
+            codec::decode(&self.sent(body)?, Expected::of(&self.route.kind), options.field_validation)?;
         let written = self.api.registry.create(self.target(), decoded, &options, &self.requester()).await?;
         Ok(self.written(&renderer, written)?)
     }
@@ -31,7 +31,7 @@ impl Call<'_> {
     pub(super) async fn update(&self, part: Part, body: &[u8]) -> Result<Answer, Refused> {
         let renderer = self.renderer(Answering::One)?;
         let options = self.write_options(Writing::Update)?;
-        let expected = Expected::of(self.route.resource);
+        let expected = Expected::of(&self.route.kind);
         let Decoded { document, warnings } =
             codec::decode(&self.sent(body)?, expected, options.field_validation)?;
         let change = Change::Replace(document);
@@ -140,7 +140,7 @@ impl Call<'_> {
     fn plain(&self, renderer: &Renderer) -> Renderer {
         Renderer {
             form: Form { shown_as: crate::negotiation::ShownAs::Itself, ..renderer.form },
-            ..*renderer
+            ..renderer.clone()
         }
     }
 
@@ -218,7 +218,7 @@ impl Call<'_> {
         let target = self.target();
         let object = self.api.registry.get(target, Position::MostRecent).await?;
         let document = Shown::from(&object).document();
-        if target.resource.ty == "core.v1.Pod"
+        if target.kind.ty.name == "core.v1.Pod"
             && document["spec"]["nodeName"].as_str().unwrap_or_default().is_empty()
         {
             let message = format!("pod {} does not have a host assigned", target.name);
@@ -226,7 +226,7 @@ impl Call<'_> {
         }
         let message = format!(
             "{}/{} needs a connection to a node, which this server does not make",
-            target.resource.plural, self.context.info.subresource
+            target.kind.plural, self.context.info.subresource
         );
         Err(Status::service_unavailable(message))
     }
@@ -242,11 +242,11 @@ fn strict_patch(body: &[u8], problems: &[String]) -> Status {
     Status::invalid(Qualified::core(""), "", vec![cause])
 }
 
-fn expected(group: &'static str, kind: &'static str, ty: &str) -> Expected {
+fn expected(group: &'static str, kind: &'static str, ty: &str) -> Expected<'static> {
     let ty = schema::lookup(ty).expect("the table of types has what subresources take");
     Expected { group, version: "v1", kind, ty }
 }
 
-fn scale() -> Expected {
+fn scale() -> Expected<'static> {
     expected("autoscaling", "Scale", "autoscaling.v1.Scale")
 }

@@ -18,11 +18,11 @@ mod protobuf;
 
 use std::collections::BTreeMap;
 use std::io::{Read, Write};
-use std::sync::{LazyLock, Mutex, OnceLock, PoisonError};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use bytes::Bytes;
 use flate2::{Compression, read::GzDecoder, write::GzEncoder};
-use keepwatch_registry::kinds::{RESOURCES, Resource};
+use keepwatch_registry::{catalog::Snapshot, kind::Kind};
 use serde_json::{Map, Value, json};
 use xxhash_rust::xxh3::xxh3_128;
 
@@ -66,51 +66,89 @@ fn hash_of(bytes: &[u8]) -> String {
     format!("{:032X}", xxh3_128(bytes))
 }
 
-/// The index at `/openapi/v3`: for each group and version, where its document is.
-pub fn v3_index() -> Bytes {
-    static INDEX: OnceLock<Bytes> = OnceLock::new();
-    INDEX.get_or_init(index).clone()
+/// The documents about the kinds of one moment.
+pub struct OpenApi {
+    catalog: Arc<Snapshot>,
+    index: OnceLock<Bytes>,
+    v2: OnceLock<Document>,
+    v2_protobuf: OnceLock<Document>,
+    /// Locked while a document is made, so that two who ask at once do not make it twice.
+    v3: Mutex<BTreeMap<String, Document>>,
+    v3_protobuf: Mutex<BTreeMap<String, Document>>,
 }
 
-fn index() -> Bytes {
-    let paths: Map<String, Value> = DOCUMENTS
-        .iter()
-        .map(|(path, resources)| {
-            let url = format!("/openapi/v3/{path}?hash={}", hash_of(&v3(path, resources)));
-            (path.clone(), json!({ "serverRelativeURL": url }))
-        })
-        .collect();
-    json!({ "paths": paths }).to_string().into()
-}
+impl OpenApi {
+    /// About these kinds. Nothing is made yet.
+    pub fn new(catalog: Arc<Snapshot>) -> OpenApi {
+        OpenApi {
+            catalog,
+            index: OnceLock::new(),
+            v2: OnceLock::new(),
+            v2_protobuf: OnceLock::new(),
+            v3: Mutex::default(),
+            v3_protobuf: Mutex::default(),
+        }
+    }
 
-/// The document below `/openapi/v3/` as the index names it: `api/v1`, `apis/apps/v1`, `apis/apps`.
-pub fn v3_document(path: &str) -> Option<Document> {
-    static MADE: Mutex<BTreeMap<String, Document>> = Mutex::new(BTreeMap::new());
-    let resources = DOCUMENTS.get(path)?;
-    // Held while the document is made, so that two who ask at once do not make it twice.
-    let mut made = MADE.lock().unwrap_or_else(PoisonError::into_inner);
-    Some(made.entry(path.to_owned()).or_insert_with(|| Document::new(&v3(path, resources))).clone())
-}
+    /// The index at `/openapi/v3`: for each group and version, where its document is.
+    pub fn v3_index(&self) -> Bytes {
+        self.index.get_or_init(|| self.make_index()).clone()
+    }
 
-/// The same document as protobuf. It has the hash of the JSON, since the index names one for both.
-pub fn v3_protobuf(path: &str) -> Option<Document> {
-    static MADE: Mutex<BTreeMap<String, Document>> = Mutex::new(BTreeMap::new());
-    let json = v3_document(path)?;
-    let mut made = MADE.lock().unwrap_or_else(PoisonError::into_inner);
-    let make = || Document { gzip: encoded(Dialect::V3, &json).gzip, hash: json.hash.clone() };
-    Some(made.entry(path.to_owned()).or_insert_with(make).clone())
-}
+    fn make_index(&self) -> Bytes {
+        let entry = |(path, kinds): (String, Vec<&Kind>)| {
+            let url = format!("/openapi/v3/{path}?hash={}", hash_of(&v3(&path, &kinds)));
+            (path, json!({ "serverRelativeURL": url }))
+        };
+        let paths: Map<String, Value> = self.documents().into_iter().map(entry).collect();
+        json!({ "paths": paths }).to_string().into()
+    }
 
-/// The document at `/openapi/v2`.
-pub fn v2() -> Document {
-    static MADE: OnceLock<Document> = OnceLock::new();
-    MADE.get_or_init(|| Document::new(&v2_json())).clone()
-}
+    /// The document below `/openapi/v3/` as the index names it: `api/v1`, `apis/apps/v1`, `apis/apps`.
+    pub fn v3_document(&self, path: &str) -> Option<Document> {
+        let kinds = self.documents().remove(path)?;
+        let mut made = self.v3.lock().unwrap_or_else(PoisonError::into_inner);
+        Some(made.entry(path.to_owned()).or_insert_with(|| Document::new(&v3(path, &kinds))).clone())
+    }
 
-/// The same document as protobuf.
-pub fn v2_protobuf() -> Document {
-    static MADE: OnceLock<Document> = OnceLock::new();
-    MADE.get_or_init(|| encoded(Dialect::V2, &v2())).clone()
+    /// The same document as protobuf. It has the hash of the JSON, since the index names one for both.
+    pub fn v3_protobuf(&self, path: &str) -> Option<Document> {
+        let json = self.v3_document(path)?;
+        let mut made = self.v3_protobuf.lock().unwrap_or_else(PoisonError::into_inner);
+        let make = || Document { gzip: encoded(Dialect::V3, &json).gzip, hash: json.hash.clone() };
+        Some(made.entry(path.to_owned()).or_insert_with(make).clone())
+    }
+
+    /// The document at `/openapi/v2`.
+    pub fn v2(&self) -> Document {
+        self.v2.get_or_init(|| Document::new(&self.v2_json())).clone()
+    }
+
+    /// The same document as protobuf.
+    pub fn v2_protobuf(&self) -> Document {
+        self.v2_protobuf.get_or_init(|| encoded(Dialect::V2, &self.v2())).clone()
+    }
+
+    fn v2_json(&self) -> Vec<u8> {
+        let discovery: Vec<Discovery> = self.documents().keys().map(|path| Discovery::at(path)).collect();
+        let kinds: Vec<&Kind> = self.catalog.kinds().iter().map(|kind| &**kind).collect();
+        document(Dialect::V2, &kinds, &discovery)
+    }
+
+    /// The documents of OpenAPI 3 by their paths, with the kinds of those that are of a version of a group. Every path of
+    /// discovery has one.
+    fn documents(&self) -> BTreeMap<String, Vec<&Kind>> {
+        let without_kinds = ["api", "apis", "version"].map(|path| (path.to_owned(), Vec::new()));
+        let mut documents: BTreeMap<String, Vec<&Kind>> = without_kinds.into();
+        for kind in self.catalog.kinds() {
+            if !kind.group.is_empty() {
+                documents.entry(format!("apis/{}", kind.group)).or_default();
+            }
+            let path = paths::root(&kind.group, &kind.version);
+            documents.entry(path[1..].to_owned()).or_default().push(kind);
+        }
+        documents
+    }
 }
 
 /// A document in JSON as protobuf.
@@ -119,44 +157,20 @@ fn encoded(dialect: Dialect, json: &Document) -> Document {
     Document::new(&protobuf::encode(dialect, &whole))
 }
 
-/// The documents of OpenAPI 3 by their paths, with the resources of those that are of a version of a group. Every path of
-/// discovery has one.
-static DOCUMENTS: LazyLock<BTreeMap<String, Vec<&'static Resource>>> = LazyLock::new(|| {
-    let without_resources = ["api", "apis", "version"].map(|path| (path.to_owned(), Vec::new()));
-    let mut documents: BTreeMap<String, Vec<&Resource>> = without_resources.into();
-    for resource in RESOURCES {
-        if !resource.group.is_empty() {
-            documents.entry(format!("apis/{}", resource.group)).or_default();
-        }
-        let path = paths::root(resource.group, resource.version);
-        documents.entry(path[1..].to_owned()).or_default().push(resource);
-    }
-    documents
-});
-
-fn v3(path: &str, resources: &[&'static Resource]) -> Vec<u8> {
-    document(Dialect::V3, resources.iter().copied(), &[Discovery::at(path)])
+fn v3(path: &str, kinds: &[&Kind]) -> Vec<u8> {
+    document(Dialect::V3, kinds, &[Discovery::at(path)])
 }
 
-fn v2_json() -> Vec<u8> {
-    let discovery: Vec<Discovery> = DOCUMENTS.keys().map(|path| Discovery::at(path)).collect();
-    document(Dialect::V2, RESOURCES.iter(), &discovery)
-}
-
-/// The document of some resources and of paths of discovery, as JSON.
-fn document(
-    dialect: Dialect,
-    resources: impl Iterator<Item = &'static Resource> + Clone,
-    discovery: &[Discovery],
-) -> Vec<u8> {
+/// The document of some kinds and of paths of discovery, as JSON.
+fn document(dialect: Dialect, kinds: &[&Kind], discovery: &[Discovery]) -> Vec<u8> {
     let answers: Vec<&str> = discovery.iter().map(|path| path.ty).collect();
-    let schemas = schemas::of(dialect, resources.clone(), &answers);
+    let schemas = schemas::of(dialect, kinds, &answers);
     let mut paths = Map::new();
     for path in discovery {
         path.add(&mut paths, dialect);
     }
-    for resource in resources {
-        paths::add(&mut paths, dialect, resource);
+    for kind in kinds {
+        paths::add(&mut paths, dialect, kind);
     }
     let token = json!({
         "BearerToken": {

@@ -1,6 +1,6 @@
 //! What operations can be asked in the query.
 
-use keepwatch_registry::schema::{self, Kind};
+use keepwatch_registry::schema::{self, ValueKind};
 use serde_json::{Map, Value, json};
 
 use super::dialect::Dialect;
@@ -168,11 +168,11 @@ pub(super) fn fields(dialect: Dialect, ty: &str) -> Vec<Value> {
     let fields = schema::lookup(ty).map(|ty| ty.get().json_fields()).unwrap_or_default();
     fields
         .iter()
-        .filter(|field| field.kind != Kind::Time)
+        .filter(|field| field.kind != ValueKind::Time)
         .map(|field| {
             let ty = match field.kind {
-                Kind::Bool => "boolean",
-                Kind::Int32 | Kind::Int64 => "integer",
+                ValueKind::Bool => "boolean",
+                ValueKind::Int32 | ValueKind::Int64 => "integer",
                 _ => "string",
             };
             let words = OPTIONS.iter().find(|(name, _)| *name == field.name).map_or("", |(_, words)| words);

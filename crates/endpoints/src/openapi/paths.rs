@@ -2,7 +2,7 @@
 //!
 //! An operation says by extensions what it does (`x-kubernetes-action`) and to which kind; that is how clients find it.
 
-use keepwatch_registry::kinds::{Resource, Subresource};
+use keepwatch_registry::kind::{GroupVersionKind, Kind, Subresource};
 use serde_json::{Map, Value, json};
 
 use super::dialect::{ANY_TYPE, Dialect, LIST_TYPES, MEDIA_TYPES};
@@ -135,26 +135,26 @@ pub(super) fn root(group: &str, version: &str) -> String {
 }
 
 /// Adds the paths of a resource.
-pub(super) fn add(paths: &mut Map<String, Value>, dialect: Dialect, resource: &Resource) {
-    let mut all = Paths { paths, dialect, resource };
-    let root = root(resource.group, resource.version);
-    let place = if resource.namespaced { "/namespaces/{namespace}" } else { "" };
-    let plural = resource.plural;
+pub(super) fn add(paths: &mut Map<String, Value>, dialect: Dialect, kind: &Kind) {
+    let mut all = Paths { paths, dialect, kind };
+    let root = root(&kind.group, &kind.version);
+    let place = if kind.namespaced { "/namespaces/{namespace}" } else { "" };
+    let plural = &kind.plural;
 
     let collection = format!("{place}/{plural}");
     let item = format!("{collection}/{{name}}");
     all.add(&format!("{root}{collection}"), &[LIST, CREATE, DELETE_COLLECTION]);
     all.add(&format!("{root}{item}"), &[GET, UPDATE, PATCH, DELETE]);
-    if resource.namespaced {
+    if kind.namespaced {
         all.add(&format!("{root}/{plural}"), &[LIST]);
     }
-    for sub in resource.subresources {
+    for sub in &kind.subresources {
         all.add_subresource(&format!("{root}{item}/{}", sub.name), sub);
     }
-    if resource.allows("watch") {
+    if kind.allows("watch") {
         all.add_watch(&format!("{root}/watch{collection}"), "watchlist");
         all.add_watch(&format!("{root}/watch{item}"), "watch");
-        if resource.namespaced {
+        if kind.namespaced {
             all.add_watch(&format!("{root}/watch/{plural}"), "watchlist");
         }
     }
@@ -222,15 +222,15 @@ impl Discovery {
 struct Paths<'a> {
     paths: &'a mut Map<String, Value>,
     dialect: Dialect,
-    resource: &'a Resource,
+    kind: &'a Kind,
 }
 
 impl Paths<'_> {
     /// Adds a path with those of the operations that the resource allows.
     fn add(&mut self, path: &str, verbs: &[Verb]) {
-        let operations = verbs.iter().filter(|verb| self.resource.allows(verb.verb));
+        let operations = verbs.iter().filter(|verb| self.kind.allows(verb.verb));
         let operations = operations.map(|verb| (verb.method, self.operation(path, verb))).collect();
-        let at = parameters::at(self.dialect, path, self.resource.kind, false);
+        let at = parameters::at(self.dialect, path, &self.kind.name, false);
         self.put(path, at, operations);
     }
 
@@ -246,16 +246,16 @@ impl Paths<'_> {
     }
 
     fn operation(&self, path: &str, verb: &Verb) -> Value {
-        let resource = self.resource;
+        let kind = self.kind;
         let what = match verb.action {
-            "list" => format!("list or watch objects of kind {}", resource.kind),
-            "deletecollection" => format!("delete a collection of {}", resource.kind),
-            _ => format!("{} a {}", verb.word, resource.kind),
+            "list" => format!("list or watch objects of kind {}", kind.name),
+            "deletecollection" => format!("delete a collection of {}", kind.name),
+            _ => format!("{} a {}", verb.word, kind.name),
         };
         let collection = if verb.action == "deletecollection" { "Collection" } else { "" };
         let id = self.id(verb.word, path, collection, "");
         let mut operation = self.blank(&id, &what, verb.action, self.own_kind());
-        self.fill(&mut operation, verb, &schemas::published(resource.ty));
+        self.fill(&mut operation, verb, &schemas::published(kind.ty.name));
         operation
     }
 
@@ -271,7 +271,7 @@ impl Paths<'_> {
         let answer = match verb.answer {
             Answer::Object => schema,
             Answer::List => &format!("{schema}List"),
-            Answer::Deleted if self.resource.returns_deleted && !self.is_finalized() => schema,
+            Answer::Deleted if self.kind.returns_deleted && !self.is_finalized() => schema,
             Answer::Deleted | Answer::Status => schemas::STATUS,
         };
         let media_types = if let Answer::List = verb.answer { LIST_TYPES } else { MEDIA_TYPES };
@@ -281,7 +281,7 @@ impl Paths<'_> {
     /// Whether objects go once they are finalized. Kubernetes says of them that a deletion is answered with a Status, though
     /// it is answered with the object.
     fn is_finalized(&self) -> bool {
-        self.resource.subresources.iter().any(|sub| sub.name == "finalize")
+        self.kind.subresources.iter().any(|sub| sub.name == "finalize")
     }
 
     fn add_subresource(&mut self, path: &str, sub: &Subresource) {
@@ -295,7 +295,7 @@ impl Paths<'_> {
             let verbs = verbs.iter().filter(|verb| sub.verbs.contains(&verb.verb));
             verbs.map(|verb| (verb.method, self.on_subresource(path, sub, verb))).collect()
         };
-        let at = parameters::at(self.dialect, path, self.resource.kind, false);
+        let at = parameters::at(self.dialect, path, &self.kind.name, false);
         self.put(path, at, operations);
     }
 
@@ -312,30 +312,30 @@ impl Paths<'_> {
         for (path, suffix) in paths {
             let operations =
                 methods.iter().map(|method| (*method, self.connection(&path, sub, method, suffix))).collect();
-            let at = parameters::at(self.dialect, &path, self.resource.kind, true);
+            let at = parameters::at(self.dialect, &path, &self.kind.name, true);
             self.put(&path, at, operations);
         }
     }
 
     fn on_subresource(&self, path: &str, sub: &Subresource, verb: &Verb) -> Value {
-        let resource = self.resource;
-        let (group, version, kind) = sub.kind.unwrap_or((resource.group, resource.version, resource.kind));
-        let what = format!("{} {} of a {}", verb.word, sub.name, resource.kind);
-        let id = self.id(verb.word, path, "", &capitalized(sub.name));
-        let mut operation = self.blank(&id, &what, verb.action, schemas::kind(group, version, kind));
-        let ty = sub.kind.map_or(resource.ty.to_owned(), |_| schemas::type_name(group, version, kind));
+        let kind = self.kind;
+        let what = format!("{} {} of a {}", verb.word, sub.name, kind.name);
+        let id = self.id(verb.word, path, "", &capitalized(&sub.name));
+        let sent = sub.kind.clone().unwrap_or_else(|| kind.group_version_kind());
+        let mut operation = self.blank(&id, &what, verb.action, said(&sent));
+        let ty = sub.kind.as_ref().map_or(kind.ty.name.to_owned(), schemas::type_name);
         self.fill(&mut operation, verb, &schemas::published(&ty));
         operation
     }
 
     fn connection(&self, path: &str, sub: &Subresource, method: &str, suffix: &str) -> Value {
-        let (group, version, kind) = sub.kind.unwrap_or_default();
+        let sent = sub.kind.clone().unwrap_or_default();
         let what =
-            format!("connect {} requests to {} of {}", method.to_uppercase(), sub.name, self.resource.kind);
+            format!("connect {} requests to {} of {}", method.to_uppercase(), sub.name, self.kind.name);
         let id =
-            self.id("connect", path, &capitalized(method), &format!("{}{suffix}", capitalized(sub.name)));
-        let mut operation = self.blank(&id, &what, "connect", schemas::kind(group, version, kind));
-        let options = schemas::type_name(group, version, kind);
+            self.id("connect", path, &capitalized(method), &format!("{}{suffix}", capitalized(&sub.name)));
+        let mut operation = self.blank(&id, &what, "connect", said(&sent));
+        let options = schemas::type_name(&sent);
         operation["parameters"] = parameters::fields(self.dialect, &options).into();
         self.dialect.put_answers(&mut operation, None, ANY_TYPE, &[OK]);
         operation
@@ -344,14 +344,14 @@ impl Paths<'_> {
     fn log(&self, path: &str) -> Value {
         let id = self.id("read", path, "", "Log");
         let mut operation =
-            self.blank(&id, &format!("read the log of a {}", self.resource.kind), "get", self.own_kind());
+            self.blank(&id, &format!("read the log of a {}", self.kind.name), "get", self.own_kind());
         operation["parameters"] = parameters::fields(self.dialect, "core.v1.PodLogOptions").into();
         self.dialect.put_answers(&mut operation, None, LOG_TYPES, &[OK]);
         operation
     }
 
     fn add_watch(&mut self, path: &str, action: &str) {
-        let kind = self.resource.kind;
+        let kind = &self.kind.name;
         let (what, list) = match action {
             "watchlist" => (format!("watch changes of objects of kind {kind}"), "List"),
             _ => (format!("watch changes of one {kind}"), ""),
@@ -366,12 +366,12 @@ impl Paths<'_> {
     }
 
     fn own_kind(&self) -> Value {
-        schemas::kind(self.resource.group, self.resource.version, self.resource.kind)
+        said(&self.kind.group_version_kind())
     }
 
     /// An operation of which parameters, body and answers are still to be said.
     fn blank(&self, id: &str, what: &str, action: &str, kind: Value) -> Value {
-        let tag = format!("{}_{}", group_name(self.resource.group), self.resource.version);
+        let tag = format!("{}_{}", group_name(&self.kind.group), self.kind.version);
         let mut operation = operation(self.dialect, &tag, id, what, ANY_TYPE);
         operation["x-kubernetes-action"] = action.into();
         operation["x-kubernetes-group-version-kind"] = kind;
@@ -381,7 +381,7 @@ impl Paths<'_> {
     /// The name of an operation: `readCoreV1NamespacedPodStatus`, `connectCoreV1GetNamespacedPodExec`. Code generators
     /// make method names of it.
     fn id(&self, word: &str, path: &str, how: &str, what: &str) -> String {
-        let Resource { group, version, kind, namespaced, .. } = self.resource;
+        let Kind { group, version, name: kind, namespaced, .. } = self.kind;
         let (scope, everywhere) = match (namespaced, path.contains("{namespace}")) {
             (true, true) => ("Namespaced", ""),
             (true, false) => ("", "ForAllNamespaces"),
@@ -395,7 +395,11 @@ impl Paths<'_> {
 
 /// Whether requests to it become a connection: then its kind is that of the options in the query.
 pub(super) fn is_connection(sub: &Subresource) -> bool {
-    sub.kind.is_some_and(|(_, _, kind)| kind.ends_with("Options"))
+    sub.kind.as_ref().is_some_and(|sent| sent.kind.ends_with("Options"))
+}
+
+fn said(kind: &GroupVersionKind) -> Value {
+    schemas::group_version_kind(&kind.group, &kind.version, &kind.kind)
 }
 
 const CONNECTION_VERBS: [Verb; 5] = [CREATE, GET, UPDATE, PATCH, DELETE];

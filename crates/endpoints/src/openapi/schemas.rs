@@ -6,8 +6,9 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::LazyLock;
 
-use keepwatch_registry::kinds::{self, RESOURCES, Resource};
-use keepwatch_registry::schema::{self, Field, Kind, ListType, Presence, Shape, Type, TypeRef};
+use keepwatch_registry::kind::{GroupVersionKind, Kind};
+use keepwatch_registry::kinds;
+use keepwatch_registry::schema::{self, Field, ListType, Presence, Shape, Type, TypeRef, ValueKind};
 use serde_json::{Map, Value, json};
 
 use super::described;
@@ -35,34 +36,30 @@ pub(super) fn published(name: &str) -> String {
 }
 
 /// The type of a kind: `rbac.v1.Role` for Role in `rbac.authorization.k8s.io/v1`.
-pub(super) fn type_name(group: &str, version: &str, kind: &str) -> String {
-    let package = match group.split('.').next() {
+pub(super) fn type_name(of: &GroupVersionKind) -> String {
+    let package = match of.group.split('.').next() {
         None | Some("") => "core",
         Some(first) => first,
     };
-    format!("{package}.{version}.{kind}")
+    format!("{package}.{}.{}", of.version, of.kind)
 }
 
 /// The schemas that the operations on some resources speak of, by their published names, and those of other types.
-pub(super) fn of(
-    dialect: Dialect,
-    resources: impl Iterator<Item = &'static Resource> + Clone,
-    others: &[&'static str],
-) -> Map<String, Value> {
-    let any_allows = |verb: &str| resources.clone().any(|resource| resource.allows(verb));
+pub(super) fn of(dialect: Dialect, kinds: &[&Kind], others: &[&'static str]) -> Map<String, Value> {
+    let any_allows = |verb: &str| kinds.iter().any(|kind| kind.allows(verb));
     let mut roots: BTreeSet<String> = others.iter().map(|name| (*name).to_owned()).collect();
     if any_allows("delete") {
         roots.extend(["meta.v1.DeleteOptions".to_owned(), "meta.v1.Status".to_owned()]);
     }
-    for resource in resources.clone() {
-        roots.insert(resource.ty.to_owned());
-        let kinds = resource.subresources.iter().filter(|sub| !is_connection(sub)).filter_map(|sub| sub.kind);
-        roots.extend(kinds.map(|(group, version, kind)| type_name(group, version, kind)));
+    for kind in kinds {
+        roots.insert(kind.ty.name.to_owned());
+        let subresources = kind.subresources.iter().filter(|sub| !is_connection(sub));
+        roots.extend(subresources.filter_map(|sub| sub.kind.as_ref()).map(type_name));
     }
     let versions = match dialect {
         Dialect::V2 => every_version(),
         Dialect::V3 => {
-            let own = resources.clone().map(|resource| (resource.group, resource.version));
+            let own = kinds.iter().map(|kind| (kind.group.as_str(), kind.version.as_str()));
             let all: BTreeSet<(&str, &str)> = own.chain([("", "v1")]).collect();
             all.into_iter().collect()
         }
@@ -84,23 +81,23 @@ pub(super) fn of(
     for name in others.iter().filter(|name| schema::lookup(name).is_none()) {
         schemas.add_described(&published(name));
     }
-    for resource in resources.filter(|resource| resource.allows("list")) {
-        schemas.add_list(resource);
+    for kind in kinds.iter().filter(|kind| kind.allows("list")) {
+        schemas.add_list(kind);
     }
     schemas.finish()
 }
 
-struct Schemas {
+struct Schemas<'a> {
     dialect: Dialect,
     /// The versions of groups in which there are kinds that every group has.
-    versions: Vec<(&'static str, &'static str)>,
+    versions: Vec<(&'a str, &'a str)>,
     described: Map<String, Value>,
     made: Map<String, Value>,
     /// Types that something refers to and that may not be made yet.
     waiting: Vec<TypeRef>,
 }
 
-impl Schemas {
+impl Schemas<'_> {
     fn finish(mut self) -> Map<String, Value> {
         while let Some(ty) = self.waiting.pop() {
             let name = published(ty.name);
@@ -177,36 +174,38 @@ impl Schemas {
         self.dialect.with(schema, more)
     }
 
-    fn value(&mut self, kind: Kind) -> Value {
+    fn value(&mut self, kind: ValueKind) -> Value {
         let (name, schema) = match kind {
-            Kind::String => return json!({ "type": "string" }),
-            Kind::Bool => return json!({ "type": "boolean" }),
-            Kind::Int32 => return json!({ "type": "integer", "format": "int32" }),
-            Kind::Int64 => return json!({ "type": "integer", "format": "int64" }),
-            Kind::Double => return json!({ "type": "number", "format": "double" }),
-            Kind::Bytes => return json!({ "type": "string", "format": "byte" }),
-            Kind::Strings => return self.texts(),
-            Kind::Message(ty) => {
+            ValueKind::String => return json!({ "type": "string" }),
+            ValueKind::Bool => return json!({ "type": "boolean" }),
+            ValueKind::Int32 => return json!({ "type": "integer", "format": "int32" }),
+            ValueKind::Int64 => return json!({ "type": "integer", "format": "int64" }),
+            ValueKind::Double => return json!({ "type": "number", "format": "double" }),
+            ValueKind::Bytes => return json!({ "type": "string", "format": "byte" }),
+            ValueKind::Strings => return self.texts(),
+            ValueKind::Message(ty) => {
                 self.waiting.push(ty);
                 return self.dialect.reference(&published(ty.name));
             }
-            Kind::Time => ("io.k8s.apimachinery.pkg.apis.meta.v1.Time", date_time()),
-            Kind::MicroTime => ("io.k8s.apimachinery.pkg.apis.meta.v1.MicroTime", date_time()),
-            Kind::Quantity => ("io.k8s.apimachinery.pkg.api.resource.Quantity", self.dialect.quantity()),
-            Kind::IntOrString => {
+            ValueKind::Time => ("io.k8s.apimachinery.pkg.apis.meta.v1.Time", date_time()),
+            ValueKind::MicroTime => ("io.k8s.apimachinery.pkg.apis.meta.v1.MicroTime", date_time()),
+            ValueKind::Quantity => ("io.k8s.apimachinery.pkg.api.resource.Quantity", self.dialect.quantity()),
+            ValueKind::IntOrString => {
                 ("io.k8s.apimachinery.pkg.util.intstr.IntOrString", self.dialect.int_or_string())
             }
-            Kind::Raw => ("io.k8s.apimachinery.pkg.runtime.RawExtension", json!({ "type": "object" })),
-            Kind::Fields => ("io.k8s.apimachinery.pkg.apis.meta.v1.FieldsV1", json!({ "type": "object" })),
+            ValueKind::Raw => ("io.k8s.apimachinery.pkg.runtime.RawExtension", json!({ "type": "object" })),
+            ValueKind::Fields => {
+                ("io.k8s.apimachinery.pkg.apis.meta.v1.FieldsV1", json!({ "type": "object" }))
+            }
             // What these may be cannot be said in OpenAPI 2, and a type that is one of several confuses clients.
-            Kind::Json => ("io.k8s.apiextensions-apiserver.pkg.apis.apiextensions.v1.JSON", json!({})),
-            Kind::SchemaOrArray => {
+            ValueKind::Json => ("io.k8s.apiextensions-apiserver.pkg.apis.apiextensions.v1.JSON", json!({})),
+            ValueKind::SchemaOrArray => {
                 ("io.k8s.apiextensions-apiserver.pkg.apis.apiextensions.v1.JSONSchemaPropsOrArray", json!({}))
             }
-            Kind::SchemaOrBool => {
+            ValueKind::SchemaOrBool => {
                 ("io.k8s.apiextensions-apiserver.pkg.apis.apiextensions.v1.JSONSchemaPropsOrBool", json!({}))
             }
-            Kind::SchemaOrStrings => (
+            ValueKind::SchemaOrStrings => (
                 "io.k8s.apiextensions-apiserver.pkg.apis.apiextensions.v1.JSONSchemaPropsOrStringArray",
                 json!({}),
             ),
@@ -226,7 +225,7 @@ impl Schemas {
     }
 
     fn texts(&self) -> Value {
-        let text = self.dialect.with_default(json!({ "type": "string" }), zero_of(Kind::String));
+        let text = self.dialect.with_default(json!({ "type": "string" }), zero_of(ValueKind::String));
         json!({ "type": "array", "items": text })
     }
 
@@ -244,7 +243,7 @@ impl Schemas {
         }
         if properties.contains_key("kind") && properties.contains_key("apiVersion") {
             let kind_name = name.rsplit('.').next().unwrap_or(name);
-            schema[GROUP_VERSION_KIND] = json!([kind("", "v1", kind_name)]);
+            schema[GROUP_VERSION_KIND] = json!([group_version_kind("", "v1", kind_name)]);
         }
         // What it consists of comes later: it refers to nothing that refers back to it.
         for (field, property) in properties {
@@ -291,16 +290,16 @@ impl Schemas {
     }
 
     fn in_versions(&self, name: &str) -> Value {
-        self.versions.iter().map(|(group, version)| kind(group, version, name)).collect()
+        self.versions.iter().map(|(group, version)| group_version_kind(group, version, name)).collect()
     }
 
     fn add_watch_event(&mut self) {
-        let object = self.value(Kind::Raw);
+        let object = self.value(ValueKind::Raw);
         let words =
             "The object as it is after the change, or before it was deleted; a Status if the watch failed.";
         let words = Map::from_iter([("description".to_owned(), words.into())]);
         let object = self.dialect.with(object, words);
-        let change = self.dialect.with_default(json!({ "type": "string" }), zero_of(Kind::String));
+        let change = self.dialect.with_default(json!({ "type": "string" }), zero_of(ValueKind::String));
         let schema = json!({
             "type": "object",
             "description": "A change of one watched object.",
@@ -311,26 +310,26 @@ impl Schemas {
         self.made.insert(WATCH_EVENT.to_owned(), schema);
     }
 
-    fn add_list(&mut self, resource: &Resource) {
-        let item = published(resource.ty);
+    fn add_list(&mut self, kind: &Kind) {
+        let item = published(kind.ty.name);
         let metadata = schema::lookup("meta.v1.ListMeta").expect("the table has it; a test makes every list");
-        let metadata = self.value(Kind::Message(metadata));
+        let metadata = self.value(ValueKind::Message(metadata));
         let words = "The version of the list, and where its next page begins.";
         let words = Map::from_iter([("description".to_owned(), words.into())]);
         let metadata = self.dialect.with_default(self.dialect.with(metadata, words), Some(json!({})));
         let items = json!({
             "type": "array",
             "items": self.dialect.with_default(self.dialect.reference(&item), Some(json!({}))),
-            "description": format!("The objects: each is a {}.", resource.kind),
+            "description": format!("The objects: each is a {}.", kind.name),
         });
         let mut properties = Map::from_iter([("items".to_owned(), items), ("metadata".to_owned(), metadata)]);
         self.put_type_meta(&mut properties, &item);
         let schema = json!({
             "type": "object",
-            "description": format!("{} is a list of {} objects.", resource.list_kind(), resource.kind),
+            "description": format!("{} is a list of {} objects.", kind.list_kind(), kind.name),
             "properties": properties,
             "required": ["items"],
-            GROUP_VERSION_KIND: [kind(resource.group, resource.version, &resource.list_kind())],
+            GROUP_VERSION_KIND: [group_version_kind(&kind.group, &kind.version, &kind.list_kind())],
         });
         self.made.insert(format!("{item}List"), schema);
     }
@@ -371,12 +370,12 @@ impl Schemas {
 }
 
 /// What a value in a list or map is that is null there.
-fn zero_of(kind: Kind) -> Option<Value> {
+fn zero_of(kind: ValueKind) -> Option<Value> {
     match kind {
-        Kind::Message(_) => Some(json!({})),
-        Kind::String => Some("".into()),
-        Kind::Bool => Some(false.into()),
-        Kind::Int32 | Kind::Int64 => Some(0.into()),
+        ValueKind::Message(_) => Some(json!({})),
+        ValueKind::String => Some("".into()),
+        ValueKind::Bool => Some(false.into()),
+        ValueKind::Int32 | ValueKind::Int64 => Some(0.into()),
         _ => None,
     }
 }
@@ -384,7 +383,7 @@ fn zero_of(kind: Kind) -> Option<Value> {
 /// What a field is that is not given, if it is there all the same.
 fn default_of(field: &Field) -> Option<Value> {
     let is_there = match field.kind {
-        Kind::Message(_) => matches!(field.presence, Presence::Always | Presence::UnlessEmpty),
+        ValueKind::Message(_) => matches!(field.presence, Presence::Always | Presence::UnlessEmpty),
         _ => field.presence == Presence::Always,
     };
     zero_of(field.kind).filter(|_| is_there && field.shape == Shape::One)
@@ -440,32 +439,33 @@ fn merging(field: &Field) -> Map<String, Value> {
 }
 
 /// Group, version and kind, as the extension of that name has them.
-pub(super) fn kind(group: &str, version: &str, kind: &str) -> Value {
+pub(super) fn group_version_kind(group: &str, version: &str, kind: &str) -> Value {
     json!({ "group": group, "version": version, "kind": kind })
 }
 
 /// The kinds that objects of a type may say that they are, by the name of the type.
 static KINDS: LazyLock<BTreeMap<String, Value>> = LazyLock::new(|| {
-    let resources = RESOURCES.iter().map(|resource| (resource.group, resource.version, resource.kind));
-    let subresources = RESOURCES
-        .iter()
-        .flat_map(|resource| resource.subresources)
-        .filter_map(|subresource| subresource.kind);
-    resources
-        .chain(subresources)
-        .map(|(group, version, name)| (type_name(group, version, name), json!([kind(group, version, name)])))
-        .chain(
-            ["APIGroup", "APIVersions", "Status"]
-                .map(|name| (format!("meta.v1.{name}"), json!([kind("", "v1", name)]))),
-        )
-        .collect()
+    let said = |group: &str, version: &str, name: &str| json!([group_version_kind(group, version, name)]);
+    let mut kinds: BTreeMap<String, Value> = ["APIGroup", "APIVersions", "Status"]
+        .map(|name| (format!("meta.v1.{name}"), said("", "v1", name)))
+        .into();
+    for kind in kinds::built_in() {
+        kinds.insert(kind.ty.name.to_owned(), said(&kind.group, &kind.version, &kind.name));
+        for own in kind.subresources.iter().filter_map(|sub| sub.kind.as_ref()) {
+            kinds.insert(type_name(own), said(&own.group, &own.version, &own.kind));
+        }
+    }
+    kinds
 });
 
-/// Every group with each of its versions.
+/// Every built-in group with each of its versions.
 fn every_version() -> Vec<(&'static str, &'static str)> {
-    let groups = kinds::groups();
-    let of_group = |(group, versions): (&'static str, Vec<&'static str>)| {
-        versions.into_iter().map(move |version| (group, version))
-    };
-    groups.into_iter().flat_map(of_group).collect()
+    let mut all: Vec<(&str, &str)> = Vec::new();
+    for kind in kinds::built_in() {
+        let own = (kind.group.as_str(), kind.version.as_str());
+        if !all.contains(&own) {
+            all.push(own);
+        }
+    }
+    all
 }

@@ -1,6 +1,10 @@
 use std::collections::{BTreeMap, BTreeSet};
 
-use keepwatch_registry::kinds::RESOURCES;
+use keepwatch_registry::{catalog::Catalog, kinds::built_in};
+use std::sync::LazyLock;
+
+static OPEN_API: LazyLock<OpenApi> =
+    LazyLock::new(|| OpenApi::new(Catalog::new(built_in().iter().cloned()).snapshot()));
 use keepwatch_registry::schema;
 use serde_json::{Value, json};
 
@@ -12,13 +16,13 @@ fn parsed(document: &Document) -> Value {
 }
 
 fn v3_of(path: &str) -> Value {
-    parsed(&v3_document(path).unwrap())
+    parsed(&OPEN_API.v3_document(path).unwrap())
 }
 
 /// Every document by its path.
 fn all() -> Vec<(String, Value)> {
-    let mut all: Vec<_> = DOCUMENTS.keys().map(|path| (path.clone(), v3_of(path))).collect();
-    all.push(("v2".to_owned(), parsed(&v2())));
+    let mut all: Vec<_> = OPEN_API.documents().into_keys().map(|path| (path.clone(), v3_of(&path))).collect();
+    all.push(("v2".to_owned(), parsed(&OPEN_API.v2())));
     all
 }
 
@@ -129,11 +133,11 @@ fn operations_have_names_of_their_own_and_say_what_they_do() {
 
 #[test]
 fn what_discovery_tells_is_what_the_document_has_paths_for() {
-    for resource in RESOURCES {
-        let root = paths::root(resource.group, resource.version);
+    for kind in built_in() {
+        let root = paths::root(&kind.group, &kind.version);
         let document = v3_of(&root[1..]);
-        let place = if resource.namespaced { "/namespaces/{namespace}" } else { "" };
-        let collection = format!("{root}{place}/{}", resource.plural);
+        let place = if kind.namespaced { "/namespaces/{namespace}" } else { "" };
+        let collection = format!("{root}{place}/{}", kind.plural);
         let item = format!("{collection}/{{name}}");
         for (verb, path, method) in [
             ("create", &collection, "post"),
@@ -145,9 +149,9 @@ fn what_discovery_tells_is_what_the_document_has_paths_for() {
             ("delete", &item, "delete"),
         ] {
             let operation = document["paths"].get(path).and_then(|operations| operations.get(method));
-            assert_eq!(operation.is_some(), resource.allows(verb), "{verb} {path}");
+            assert_eq!(operation.is_some(), kind.allows(verb), "{verb} {path}");
         }
-        for sub in resource.subresources {
+        for sub in &kind.subresources {
             let operations = document["paths"][format!("{item}/{}", sub.name)].as_object().unwrap();
             // A proxy takes two methods that no verb is for.
             let methods = if sub.name == "proxy" { 7 } else { sub.verbs.len() };
@@ -158,21 +162,21 @@ fn what_discovery_tells_is_what_the_document_has_paths_for() {
 
 #[test]
 fn every_schema_of_a_kind_says_so_and_is_described() {
-    let v2 = parsed(&v2());
-    for resource in RESOURCES {
-        let name = published(resource.ty);
-        let path = paths::root(resource.group, resource.version);
+    let v2 = parsed(&OPEN_API.v2());
+    for kind in built_in() {
+        let name = published(kind.ty.name);
+        let path = paths::root(&kind.group, &kind.version);
         let v3 = v3_of(&path[1..]);
-        let kind = json!([{ "group": resource.group, "version": resource.version, "kind": resource.kind }]);
+        let said = json!([{ "group": kind.group, "version": kind.version, "kind": kind.name }]);
         for schema in [&v3["components"]["schemas"][&name], &v2["definitions"][&name]] {
-            assert_eq!(schema["x-kubernetes-group-version-kind"], kind, "{name}");
+            assert_eq!(schema["x-kubernetes-group-version-kind"], said, "{name}");
             assert!(schema["description"].is_string(), "{name} has no words");
             let properties = schema["properties"].as_object().unwrap();
             assert!(properties.contains_key("kind") && properties.contains_key("apiVersion"), "{name}");
         }
-        if resource.allows("list") {
+        if kind.allows("list") {
             let list = &v3["components"]["schemas"][format!("{name}List")];
-            assert_eq!(list["x-kubernetes-group-version-kind"][0]["kind"], resource.list_kind());
+            assert_eq!(list["x-kubernetes-group-version-kind"][0]["kind"], kind.list_kind());
         }
     }
     let scale = &v3_of("apis/apps/v1")["components"]["schemas"]["io.k8s.api.autoscaling.v1.Scale"];
@@ -225,7 +229,7 @@ fn schemas_say_how_fields_merge() {
 
 #[test]
 fn schemas_say_which_values_a_text_may_have() {
-    let (v3, v2) = (v3_of("api/v1"), parsed(&v2()));
+    let (v3, v2) = (v3_of("api/v1"), parsed(&OPEN_API.v2()));
     for schemas in [&v3["components"]["schemas"], &v2["definitions"]] {
         let property = |ty: &str, field: &str| &schemas[format!("io.k8s.api.{ty}")]["properties"][field];
         let policy = property("core.v1.PodSpec", "restartPolicy");
@@ -247,7 +251,7 @@ fn schemas_say_which_values_a_text_may_have() {
 
 #[test]
 fn each_version_of_openapi_says_special_types_in_its_own_way() {
-    let (v3, v2) = (v3_of("api/v1"), parsed(&v2()));
+    let (v3, v2) = (v3_of("api/v1"), parsed(&OPEN_API.v2()));
     let name = "io.k8s.apimachinery.pkg.util.intstr.IntOrString";
     assert_eq!(
         v3["components"]["schemas"][name]["oneOf"],
@@ -268,34 +272,34 @@ fn each_version_of_openapi_says_special_types_in_its_own_way() {
 
 #[test]
 fn the_index_names_every_document_by_its_hash() {
-    let index: Value = serde_json::from_slice(&v3_index()).unwrap();
+    let index: Value = serde_json::from_slice(&OPEN_API.v3_index()).unwrap();
     let paths = index["paths"].as_object().unwrap();
-    assert_eq!(paths.len(), DOCUMENTS.len());
+    assert_eq!(paths.len(), OPEN_API.documents().len());
     for path in ["api/v1", "apis/apps/v1", "apis/autoscaling/v2", "apis/apiextensions.k8s.io/v1"] {
-        let hash = v3_document(path).unwrap().hash().to_owned();
+        let hash = OPEN_API.v3_document(path).unwrap().hash().to_owned();
         assert_eq!(paths[path]["serverRelativeURL"], format!("/openapi/v3/{path}?hash={hash}"));
     }
-    assert!(v3_document("apis/apps/v9").is_none() && v3_document("").is_none());
+    assert!(OPEN_API.v3_document("apis/apps/v9").is_none() && OPEN_API.v3_document("").is_none());
 }
 
 #[test]
 fn the_protobuf_form_has_a_place_for_everything() {
     // Whatever has none fails an assertion on the way.
-    let bytes = v2_protobuf().bytes();
-    assert!(bytes.len() > v2().bytes().len() / 4, "{} bytes", bytes.len());
-    assert_ne!(v2_protobuf().hash(), v2().hash());
-    for path in DOCUMENTS.keys() {
-        let (protobuf, json) = (v3_protobuf(path).unwrap(), v3_document(path).unwrap());
+    let bytes = OPEN_API.v2_protobuf().bytes();
+    assert!(bytes.len() > OPEN_API.v2().bytes().len() / 4, "{} bytes", bytes.len());
+    assert_ne!(OPEN_API.v2_protobuf().hash(), OPEN_API.v2().hash());
+    for path in OPEN_API.documents().keys() {
+        let (protobuf, json) = (OPEN_API.v3_protobuf(path).unwrap(), OPEN_API.v3_document(path).unwrap());
         assert!(protobuf.bytes().len() > json.bytes().len() / 4, "{path}");
         // The index names one hash for both.
         assert_eq!(protobuf.hash(), json.hash());
     }
-    assert!(v3_protobuf("apis/apps/v9").is_none());
+    assert!(OPEN_API.v3_protobuf("apis/apps/v9").is_none());
 }
 
 #[test]
 fn every_path_of_discovery_has_a_document_that_says_what_it_answers() {
-    let v2 = parsed(&v2());
+    let v2 = parsed(&OPEN_API.v2());
     for (document, path, id, tag, answer) in [
         ("api", "/api/", "getCoreAPIVersions", "core", "APIVersions"),
         ("api/v1", "/api/v1/", "getCoreV1APIResources", "core_v1", "APIResourceList"),
@@ -398,7 +402,7 @@ fn schemas_say_defaults_unions_and_what_is_required_where_it_follows_from_no_typ
 
 #[test]
 fn openapi_2_says_what_each_operation_reads_and_writes() {
-    let v2 = parsed(&v2());
+    let v2 = parsed(&OPEN_API.v2());
     for (path, method, operation) in operations(&v2) {
         assert_eq!(operation["schemes"], json!(["https"]), "{path} {method}");
         assert!(operation["consumes"].is_array() && operation["produces"].is_array(), "{path} {method}");

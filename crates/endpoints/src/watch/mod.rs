@@ -17,11 +17,10 @@ use bytes::Bytes;
 use futures::{Stream, StreamExt};
 use keepwatch_apimachinery::{
     ResourceVersion,
-    meta::Qualified,
     status::Status,
     watch::{EventType, INITIAL_EVENTS_END, frame},
 };
-use keepwatch_registry::{Shown, codec::Media, kinds::RESOURCES, protobuf, rest};
+use keepwatch_registry::{Shown, codec::Media, protobuf, rest};
 use keepwatch_storage::{Object, StorageError, Watch, WatchEvent};
 use serde_json::json;
 use std::{
@@ -106,8 +105,6 @@ const FORMS: u64 = 64;
 /// The number of a form of events: no two that differ have the same.
 fn format_of(renderer: &Renderer) -> Format {
     let form = renderer.form;
-    let place =
-        RESOURCES.iter().position(|resource| std::ptr::eq(resource, renderer.resource)).unwrap_or_default();
     let version = |version: MetaVersion| u64::from(version == MetaVersion::V1beta1);
     let include = match renderer.include_object {
         IncludeObject::Metadata => 0,
@@ -120,10 +117,10 @@ fn format_of(renderer: &Renderer) -> Format {
         ShownAs::Metadata(meta) | ShownAs::MetadataList(meta) => 7 + version(meta),
     };
     let media = u64::from(form.media == Media::Protobuf);
-    if shown_as == 0 && media == 0 && renderer.resource.stored_as.is_none() {
+    if shown_as == 0 && media == 0 && renderer.kind.stored_as.is_none() {
         return Format::JSON;
     }
-    Format(1 + place as u64 * FORMS + shown_as * 2 + media)
+    Format(u64::from(renderer.kind.id()) * FORMS + shown_as * 2 + media)
 }
 
 /// A form that holds for a second only: rows say how old their objects are.
@@ -172,8 +169,7 @@ impl Encoder {
     }
 
     fn error(&self, error: StorageError) -> Bytes {
-        let resource = self.renderer.resource;
-        let status = rest::failure(Qualified::new(resource.group, resource.plural), "", "watch", error);
+        let status = rest::failure(self.renderer.kind.qualified(), "", "watch", error);
         self.status(&status)
     }
 

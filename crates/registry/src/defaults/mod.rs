@@ -87,18 +87,18 @@ pub fn apply(ty: &str, document: &mut Value) {
 #[cfg(test)]
 mod tests {
     use super::{apply, testing::check_document};
-    use crate::{kinds::RESOURCES, schema};
+    use crate::{kinds::built_in, schema};
 
     #[test]
     fn an_empty_document_of_any_kind_is_filled_with_fields_of_its_type() {
-        for resource in RESOURCES {
-            check_document(resource.ty, schema::zero(resource.type_ref()));
+        for kind in built_in() {
+            check_document(kind.ty.name, schema::zero(kind.ty));
         }
     }
 
     #[test]
     fn a_document_with_values_of_other_types_is_no_reason_to_stop() {
-        for resource in RESOURCES {
+        for kind in built_in() {
             for mut odd in [
                 serde_json::json!(null),
                 serde_json::json!([1]),
@@ -107,7 +107,7 @@ mod tests {
                 serde_json::json!({"spec": {"template": [], "containers": {"a": 1}, "volumes": [1, {"secret": 2}],
                     "resources": {"limits": ["x"]}, "limited": 4, "devices": {"requests": [[]]}}}),
             ] {
-                apply(resource.ty, &mut odd);
+                apply(kind.ty.name, &mut odd);
             }
         }
     }

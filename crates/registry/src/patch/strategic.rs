@@ -17,7 +17,7 @@
 
 use super::shown::{ShownItems, go_type};
 use super::{NESTING_LEVELS_MAX, PatchError, Shown, nesting, read_object};
-use crate::schema::{Kind, Merge, Problems, Shape, TypeRef};
+use crate::schema::{Merge, Problems, Shape, TypeRef, ValueKind};
 use serde_json::{Map, Value};
 use std::collections::{HashMap, HashSet};
 use std::mem;
@@ -74,7 +74,7 @@ impl Rule {
     fn of(ty: Option<TypeRef>, name: &str) -> Rule {
         let Some(field) = ty.and_then(|ty| ty.get().json_field(name)) else { return Rule::default() };
         let inside = match field.kind {
-            Kind::Message(inside) if field.shape != Shape::Map => Some(inside),
+            ValueKind::Message(inside) if field.shape != Shape::Map => Some(inside),
             _ => None,
         };
         Rule { merge: field.merge, inside }

@@ -9,8 +9,8 @@ use super::{
     wire::{Fields, Wire, unpack},
 };
 use crate::schema::{
-    Field, Kind, OBJECT_VALUES, Presence, Problems, Quantity, ReadError, Shape, Timestamp, TypeRef,
-    VALUES_MAX, absent, double, is_unwritten, json_schema, micro_time, read_some, time, zero_value,
+    Field, OBJECT_VALUES, Presence, Problems, Quantity, ReadError, Shape, Timestamp, TypeRef, VALUES_MAX,
+    ValueKind, absent, double, is_unwritten, json_schema, micro_time, read_some, time, zero_value,
 };
 use base64::{Engine, prelude::BASE64_STANDARD};
 use serde_json::{Map, Value};
@@ -103,10 +103,10 @@ fn merge_field(
     within: Within<'_>,
 ) -> Decoded<()> {
     match (field.shape, field.kind) {
-        (Shape::One, Kind::Message(inline)) if field.name.is_empty() => {
+        (Shape::One, ValueKind::Message(inline)) if field.name.is_empty() => {
             merge_fields(own, bytes_of(wire, inline.get().name)?, inline, within)
         }
-        (Shape::One, Kind::Message(ty)) => {
+        (Shape::One, ValueKind::Message(ty)) => {
             let message = bytes_of(wire, field.name)?;
             if let Some(Value::Object(begun)) = own.get_mut(field.name) {
                 return merge_object(begun, message, ty, within);
@@ -149,8 +149,8 @@ fn append(
         _ => drop(own.insert(field.name.to_owned(), Value::Array(vec![item]))),
     };
     match (wire, field.kind) {
-        (Wire::Bytes(packed), Kind::Bool | Kind::Int32 | Kind::Int64 | Kind::Double) => {
-            for item in unpack(packed, field.kind == Kind::Double) {
+        (Wire::Bytes(packed), ValueKind::Bool | ValueKind::Int32 | ValueKind::Int64 | ValueKind::Double) => {
+            for item in unpack(packed, field.kind == ValueKind::Double) {
                 push(value(item?, field.kind, field.name, within)?);
             }
         }
@@ -171,27 +171,27 @@ fn entry(message: &[u8], field: &'static Field, within: Within<'_>) -> Decoded<(
         }
     }
     // Bytes that are missing are none here, and null in JSON.
-    let missing = || if field.kind == Kind::Bytes { "".into() } else { zero_value(field.kind) };
+    let missing = || if field.kind == ValueKind::Bytes { "".into() } else { zero_value(field.kind) };
     Ok((key.to_owned(), found.unwrap_or_else(missing)))
 }
 
-fn value(wire: Wire<'_>, kind: Kind, field: &'static str, within: Within<'_>) -> Decoded {
+fn value(wire: Wire<'_>, kind: ValueKind, field: &'static str, within: Within<'_>) -> Decoded {
     within.take(1)?;
     let invalid =
         |problem: &dyn std::fmt::Display| ProtobufError::Value { field, problem: problem.to_string() };
     match kind {
-        Kind::String => Ok(text_of(wire, field)?.into()),
-        Kind::Bool => Ok((number_of(wire, field)? != 0).into()),
-        Kind::Int32 => Ok((number_of(wire, field)? as i32).into()),
-        Kind::Int64 => Ok((number_of(wire, field)? as i64).into()),
-        Kind::Double => match wire {
+        ValueKind::String => Ok(text_of(wire, field)?.into()),
+        ValueKind::Bool => Ok((number_of(wire, field)? != 0).into()),
+        ValueKind::Int32 => Ok((number_of(wire, field)? as i32).into()),
+        ValueKind::Int64 => Ok((number_of(wire, field)? as i64).into()),
+        ValueKind::Double => match wire {
             Wire::Fixed64(bits) => double(f64::from_bits(bits)).ok_or_else(|| invalid(&"not a number")),
             _ => Err(ProtobufError::WireType { field }),
         },
-        Kind::Bytes => Ok(BASE64_STANDARD.encode(bytes_of(wire, field)?).into()),
-        Kind::Time => Ok(moment(bytes_of(wire, field)?, field)?.map(time).into()),
-        Kind::MicroTime => Ok(moment(bytes_of(wire, field)?, field)?.map(micro_time).into()),
-        Kind::Quantity => {
+        ValueKind::Bytes => Ok(BASE64_STANDARD.encode(bytes_of(wire, field)?).into()),
+        ValueKind::Time => Ok(moment(bytes_of(wire, field)?, field)?.map(time).into()),
+        ValueKind::MicroTime => Ok(moment(bytes_of(wire, field)?, field)?.map(micro_time).into()),
+        ValueKind::Quantity => {
             let mut amount = Quantity::ZERO;
             for part in Fields::of(bytes_of(wire, field)?) {
                 if let (1, wire) = part? {
@@ -200,17 +200,17 @@ fn value(wire: Wire<'_>, kind: Kind, field: &'static str, within: Within<'_>) ->
             }
             Ok(amount.to_string().into())
         }
-        Kind::IntOrString => int_or_string(bytes_of(wire, field)?, field),
-        Kind::Raw | Kind::Fields | Kind::Json => {
+        ValueKind::IntOrString => int_or_string(bytes_of(wire, field)?, field),
+        ValueKind::Raw | ValueKind::Fields | ValueKind::Json => {
             let value = json(bytes_of(wire, field)?, field, within)?;
-            let fits = kind == Kind::Json || matches!(value, Value::Null | Value::Object(_));
+            let fits = kind == ValueKind::Json || matches!(value, Value::Null | Value::Object(_));
             if fits { Ok(value) } else { Err(invalid(&"not a JSON object")) }
         }
-        Kind::Strings => strings(bytes_of(wire, field)?, field, within),
-        Kind::SchemaOrArray | Kind::SchemaOrBool | Kind::SchemaOrStrings => {
+        ValueKind::Strings => strings(bytes_of(wire, field)?, field, within),
+        ValueKind::SchemaOrArray | ValueKind::SchemaOrBool | ValueKind::SchemaOrStrings => {
             schema_or(bytes_of(wire, field)?, kind, field, within)
         }
-        Kind::Message(ty) => object(bytes_of(wire, field)?, ty, within),
+        ValueKind::Message(ty) => object(bytes_of(wire, field)?, ty, within),
     }
 }
 
@@ -300,8 +300,8 @@ fn strings(message: &[u8], field: &'static str, within: Within<'_>) -> Decoded {
 }
 
 /// A JSON schema, or what may stand in its place: a list if there is one, a yes or no if there is no schema.
-fn schema_or(message: &[u8], kind: Kind, field: &'static str, within: Within<'_>) -> Decoded {
-    let schema_number = if kind == Kind::SchemaOrBool { 2 } else { 1 };
+fn schema_or(message: &[u8], kind: ValueKind, field: &'static str, within: Within<'_>) -> Decoded {
+    let schema_number = if kind == ValueKind::SchemaOrBool { 2 } else { 1 };
     let (mut schema, mut items, mut allowed) = (None, Vec::new(), false);
     for part in Fields::of(message) {
         match part? {
@@ -310,11 +310,11 @@ fn schema_or(message: &[u8], kind: Kind, field: &'static str, within: Within<'_>
                 merge_object(schema, bytes_of(wire, field)?, json_schema(), within)?;
             }
             (1 | 2, wire) => match kind {
-                Kind::SchemaOrBool => allowed = number_of(wire, field)? != 0,
-                Kind::SchemaOrArray => {
-                    items.push(value(wire, Kind::Message(json_schema()), field, within.inside()?)?)
+                ValueKind::SchemaOrBool => allowed = number_of(wire, field)? != 0,
+                ValueKind::SchemaOrArray => {
+                    items.push(value(wire, ValueKind::Message(json_schema()), field, within.inside()?)?)
                 }
-                _ => items.push(value(wire, Kind::String, field, within.inside()?)?),
+                _ => items.push(value(wire, ValueKind::String, field, within.inside()?)?),
             },
             _ => {}
         }
@@ -322,7 +322,7 @@ fn schema_or(message: &[u8], kind: Kind, field: &'static str, within: Within<'_>
     Ok(match schema {
         _ if !items.is_empty() => Value::Array(items),
         Some(schema) => Value::Object(schema),
-        None if kind == Kind::SchemaOrBool => Value::Bool(allowed),
+        None if kind == ValueKind::SchemaOrBool => Value::Bool(allowed),
         None => Value::Null,
     })
 }

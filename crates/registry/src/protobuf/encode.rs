@@ -4,7 +4,7 @@
 //! and null is written only where it is an item. What does not fit its type is left out.
 
 use super::wire::{FIXED64, put_bytes, put_nested, put_number, put_tag};
-use crate::schema::{Field, Kind, Shape, TypeRef, json_schema, parse_time};
+use crate::schema::{Field, Shape, TypeRef, ValueKind, json_schema, parse_time};
 use base64::{Engine, prelude::BASE64_STANDARD};
 use serde_json::{Map, Value};
 
@@ -18,7 +18,7 @@ pub fn encode(out: &mut Vec<u8>, document: &Value, ty: TypeRef) {
 fn put_fields(out: &mut Vec<u8>, own: &Map<String, Value>, ty: TypeRef) {
     for field in ty.get().fields {
         match field.kind {
-            Kind::Message(inline) if field.name.is_empty() => {
+            ValueKind::Message(inline) if field.name.is_empty() => {
                 put_nested(out, field.number, |out| put_fields(out, own, inline));
             }
             _ => match own.get(field.name) {
@@ -45,61 +45,74 @@ fn put_field(out: &mut Vec<u8>, value: &Value, field: &Field) {
     }
 }
 
-fn put_value(out: &mut Vec<u8>, number: u32, value: &Value, kind: Kind) {
+fn put_value(out: &mut Vec<u8>, number: u32, value: &Value, kind: ValueKind) {
     match (kind, value) {
-        (Kind::String, Value::String(text)) => put_bytes(out, number, text.as_bytes()),
-        (Kind::Bool, Value::Bool(value)) => put_number(out, number, u64::from(*value)),
-        (Kind::Int32 | Kind::Int64, Value::Number(value)) => {
+        (ValueKind::String, Value::String(text)) => put_bytes(out, number, text.as_bytes()),
+        (ValueKind::Bool, Value::Bool(value)) => put_number(out, number, u64::from(*value)),
+        (ValueKind::Int32 | ValueKind::Int64, Value::Number(value)) => {
             put_number(out, number, value.as_i64().unwrap_or_default() as u64);
         }
-        (Kind::Double, Value::Number(value)) => {
+        (ValueKind::Double, Value::Number(value)) => {
             put_tag(out, number, FIXED64);
             out.extend_from_slice(&value.as_f64().unwrap_or_default().to_le_bytes());
         }
-        (Kind::Bytes, Value::String(text)) => put_nested(out, number, |out| {
+        (ValueKind::Bytes, Value::String(text)) => put_nested(out, number, |out| {
             let start = out.len();
             if BASE64_STANDARD.decode_vec(text, out).is_err() {
                 out.truncate(start);
             }
         }),
-        (Kind::String | Kind::Bool | Kind::Int32 | Kind::Int64 | Kind::Double | Kind::Bytes, _) => {}
+        (
+            ValueKind::String
+            | ValueKind::Bool
+            | ValueKind::Int32
+            | ValueKind::Int64
+            | ValueKind::Double
+            | ValueKind::Bytes,
+            _,
+        ) => {}
         _ => put_nested(out, number, |out| put_message(out, value, kind)),
     }
 }
 
 /// What is a message of its own on the wire.
-fn put_message(out: &mut Vec<u8>, value: &Value, kind: Kind) {
+fn put_message(out: &mut Vec<u8>, value: &Value, kind: ValueKind) {
     match (kind, value) {
-        (Kind::Message(ty), Value::Object(own)) => put_fields(out, own, ty),
-        (Kind::Time | Kind::MicroTime, Value::String(text)) => put_time(out, text),
-        (Kind::Quantity, Value::String(text)) => put_bytes(out, 1, text.as_bytes()),
-        (Kind::IntOrString, Value::Number(value)) => {
+        (ValueKind::Message(ty), Value::Object(own)) => put_fields(out, own, ty),
+        (ValueKind::Time | ValueKind::MicroTime, Value::String(text)) => put_time(out, text),
+        (ValueKind::Quantity, Value::String(text)) => put_bytes(out, 1, text.as_bytes()),
+        (ValueKind::IntOrString, Value::Number(value)) => {
             put_number(out, 1, 0);
             put_number(out, 2, value.as_i64().unwrap_or_default() as u64);
         }
-        (Kind::IntOrString, Value::String(text)) => {
+        (ValueKind::IntOrString, Value::String(text)) => {
             put_number(out, 1, 1);
             put_bytes(out, 3, text.as_bytes());
         }
-        (Kind::Raw | Kind::Fields | Kind::Json, value) if !value.is_null() => put_nested(out, 1, |out| {
-            serde_json::to_writer(out, value).expect("writing to memory does not fail, and keys are text");
-        }),
-        (Kind::Strings, Value::Array(items)) => put_items(out, 1, items, Kind::String),
-        (Kind::SchemaOrStrings, Value::Array(items)) => put_items(out, 2, items, Kind::String),
-        (Kind::SchemaOrArray, Value::Array(items)) => put_items(out, 2, items, Kind::Message(json_schema())),
-        (Kind::SchemaOrBool, Value::Bool(allowed)) => put_number(out, 1, u64::from(*allowed)),
-        (Kind::SchemaOrBool, schema @ Value::Object(_)) => {
-            put_number(out, 1, 1);
-            put_value(out, 2, schema, Kind::Message(json_schema()));
+        (ValueKind::Raw | ValueKind::Fields | ValueKind::Json, value) if !value.is_null() => {
+            put_nested(out, 1, |out| {
+                serde_json::to_writer(out, value)
+                    .expect("writing to memory does not fail, and keys are text");
+            })
         }
-        (Kind::SchemaOrArray | Kind::SchemaOrStrings, schema @ Value::Object(_)) => {
-            put_value(out, 1, schema, Kind::Message(json_schema()));
+        (ValueKind::Strings, Value::Array(items)) => put_items(out, 1, items, ValueKind::String),
+        (ValueKind::SchemaOrStrings, Value::Array(items)) => put_items(out, 2, items, ValueKind::String),
+        (ValueKind::SchemaOrArray, Value::Array(items)) => {
+            put_items(out, 2, items, ValueKind::Message(json_schema()))
+        }
+        (ValueKind::SchemaOrBool, Value::Bool(allowed)) => put_number(out, 1, u64::from(*allowed)),
+        (ValueKind::SchemaOrBool, schema @ Value::Object(_)) => {
+            put_number(out, 1, 1);
+            put_value(out, 2, schema, ValueKind::Message(json_schema()));
+        }
+        (ValueKind::SchemaOrArray | ValueKind::SchemaOrStrings, schema @ Value::Object(_)) => {
+            put_value(out, 1, schema, ValueKind::Message(json_schema()));
         }
         _ => {}
     }
 }
 
-fn put_items(out: &mut Vec<u8>, number: u32, items: &[Value], kind: Kind) {
+fn put_items(out: &mut Vec<u8>, number: u32, items: &[Value], kind: ValueKind) {
     for item in items {
         put_value(out, number, item, kind);
     }

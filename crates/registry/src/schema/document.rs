@@ -3,7 +3,7 @@
 //! Kept true by [`normalize`]: what it leaves has only fields of its type, none that Kubernetes would not write and all
 //! that it always writes; so a field that may be missing is absent or, if it is always written, null.
 
-use super::{Field, Kind, Presence, Quantity, Shape, TypeRef, lenient, time, types::Places};
+use super::{Field, Presence, Quantity, Shape, TypeRef, ValueKind, lenient, time, types::Places};
 use base64::{Engine, prelude::BASE64_STANDARD};
 use serde::{
     Deserializer,
@@ -409,7 +409,7 @@ pub(crate) fn normalize_some(
     let place = Place { owner: ty, path: &Path::Top, decoder };
     match &mut document {
         Value::Object(fields) => Normalizing { problems }.message(fields, ty, place, &may_differ)?,
-        other => return Err(place.mismatch(other, Shape::One, Kind::Message(ty))),
+        other => return Err(place.mismatch(other, Shape::One, ValueKind::Message(ty))),
     }
     Ok(document)
 }
@@ -426,19 +426,19 @@ pub(crate) fn absent(field: &Field) -> Option<Value> {
         Presence::IfSet | Presence::UnlessZero | Presence::UnlessEmpty => None,
         Presence::OrNull => Some(Value::Null),
         // Go has no list, no map and no bytes that are merely empty unless somebody made them.
-        Presence::Always if field.shape != Shape::One || field.kind == Kind::Bytes => Some(Value::Null),
+        Presence::Always if field.shape != Shape::One || field.kind == ValueKind::Bytes => Some(Value::Null),
         Presence::Always => Some(zero_value(field.kind)),
     }
 }
 
 /// What a value is that nobody gave.
-pub(crate) fn zero_value(kind: Kind) -> Value {
+pub(crate) fn zero_value(kind: ValueKind) -> Value {
     match kind {
-        Kind::String | Kind::Bytes => Value::String(String::new()),
-        Kind::Bool => Value::Bool(false),
-        Kind::Int32 | Kind::Int64 | Kind::Double | Kind::IntOrString => 0.into(),
-        Kind::Quantity => "0".into(),
-        Kind::Message(ty) => zero(ty),
+        ValueKind::String | ValueKind::Bytes => Value::String(String::new()),
+        ValueKind::Bool => Value::Bool(false),
+        ValueKind::Int32 | ValueKind::Int64 | ValueKind::Double | ValueKind::IntOrString => 0.into(),
+        ValueKind::Quantity => "0".into(),
+        ValueKind::Message(ty) => zero(ty),
         _ => Value::Null,
     }
 }
@@ -536,7 +536,7 @@ impl Normalizing<'_> {
         Ok(!is_unwritten(value, field.presence))
     }
 
-    fn items(&mut self, items: &mut [Value], kind: Kind, place: Place<'_>) -> Normalized {
+    fn items(&mut self, items: &mut [Value], kind: ValueKind, place: Place<'_>) -> Normalized {
         items.iter_mut().enumerate().try_for_each(|(at, item)| {
             let path = &Path::Item(place.path, at);
             self.item(item, kind, Place { path, ..place })
@@ -544,7 +544,7 @@ impl Normalizing<'_> {
     }
 
     /// A value in a list or map, where null stands for zero.
-    fn item(&mut self, value: &mut Value, kind: Kind, place: Place<'_>) -> Normalized {
+    fn item(&mut self, value: &mut Value, kind: ValueKind, place: Place<'_>) -> Normalized {
         if value.is_null() {
             *value = zero_value(kind);
             return Ok(());
@@ -552,30 +552,34 @@ impl Normalizing<'_> {
         self.value(value, kind, place)
     }
 
-    fn value(&mut self, value: &mut Value, kind: Kind, place: Place<'_>) -> Normalized {
+    fn value(&mut self, value: &mut Value, kind: ValueKind, place: Place<'_>) -> Normalized {
         match (kind, &mut *value) {
-            (Kind::Message(ty), Value::Object(fields)) => {
+            (ValueKind::Message(ty), Value::Object(fields)) => {
                 self.message(fields, ty, Place { owner: ty, ..place }, &|_| true)
             }
-            (Kind::String | Kind::IntOrString, Value::String(_))
-            | (Kind::Bool | Kind::SchemaOrBool, Value::Bool(_))
-            | (Kind::Raw | Kind::Fields, Value::Object(_))
-            | (Kind::Json, _) => Ok(()),
-            (Kind::Int32 | Kind::Int64, Value::Number(number)) if place.decoder == Decoder::Untyped => {
+            (ValueKind::String | ValueKind::IntOrString, Value::String(_))
+            | (ValueKind::Bool | ValueKind::SchemaOrBool, Value::Bool(_))
+            | (ValueKind::Raw | ValueKind::Fields, Value::Object(_))
+            | (ValueKind::Json, _) => Ok(()),
+            (ValueKind::Int32 | ValueKind::Int64, Value::Number(number))
+                if place.decoder == Decoder::Untyped =>
+            {
                 *value = wrapped(number, kind)?.into();
                 Ok(())
             }
-            (Kind::Int32 | Kind::IntOrString, Value::Number(number)) => {
+            (ValueKind::Int32 | ValueKind::IntOrString, Value::Number(number)) => {
                 place.must_be_within(number, i64::from(i32::MIN)..=i64::from(i32::MAX), kind)
             }
-            (Kind::Int64, Value::Number(number)) => place.must_be_within(number, i64::MIN..=i64::MAX, kind),
-            (Kind::Double, Value::Number(number)) => {
+            (ValueKind::Int64, Value::Number(number)) => {
+                place.must_be_within(number, i64::MIN..=i64::MAX, kind)
+            }
+            (ValueKind::Double, Value::Number(number)) => {
                 if let Some(spelled) = number.as_f64().and_then(double) {
                     *value = spelled;
                 }
                 Ok(())
             }
-            (Kind::Bytes, Value::String(text)) => {
+            (ValueKind::Bytes, Value::String(text)) => {
                 text.retain(|c| !matches!(c, '\r' | '\n'));
                 match BASE64_STANDARD.decode(text) {
                     Ok(_) => Ok(()),
@@ -586,25 +590,28 @@ impl Normalizing<'_> {
                     }
                 }
             }
-            (Kind::Time, Value::String(text)) => spell_time(text, time::time).map(|at| *value = at),
-            (Kind::MicroTime, Value::String(text)) => {
+            (ValueKind::Time, Value::String(text)) => spell_time(text, time::time).map(|at| *value = at),
+            (ValueKind::MicroTime, Value::String(text)) => {
                 must_have_micros(text)?;
                 spell_time(text, time::micro_time).map(|at| *value = at)
             }
-            (Kind::Quantity, Value::String(text)) => quantity(text).map(|amount| *value = amount),
-            (Kind::Quantity, Value::Number(number)) => {
+            (ValueKind::Quantity, Value::String(text)) => quantity(text).map(|amount| *value = amount),
+            (ValueKind::Quantity, Value::Number(number)) => {
                 quantity(&number.to_string()).map(|amount| *value = amount)
             }
-            (Kind::Strings | Kind::SchemaOrStrings, Value::Array(items)) => {
-                items.iter_mut().try_for_each(|item| self.item(item, Kind::String, place))
+            (ValueKind::Strings | ValueKind::SchemaOrStrings, Value::Array(items)) => {
+                items.iter_mut().try_for_each(|item| self.item(item, ValueKind::String, place))
             }
-            (Kind::SchemaOrArray, Value::Array(items)) => {
-                items.iter_mut().try_for_each(|item| self.value(item, Kind::Message(json_schema()), place))
+            (ValueKind::SchemaOrArray, Value::Array(items)) => items
+                .iter_mut()
+                .try_for_each(|item| self.value(item, ValueKind::Message(json_schema()), place)),
+            (
+                ValueKind::SchemaOrArray | ValueKind::SchemaOrBool | ValueKind::SchemaOrStrings,
+                Value::Object(_),
+            ) => self.value(value, ValueKind::Message(json_schema()), place),
+            (ValueKind::Quantity, Value::Bool(_) | Value::Array(_) | Value::Object(_)) => {
+                quantity("?").map(drop)
             }
-            (Kind::SchemaOrArray | Kind::SchemaOrBool | Kind::SchemaOrStrings, Value::Object(_)) => {
-                self.value(value, Kind::Message(json_schema()), place)
-            }
-            (Kind::Quantity, Value::Bool(_) | Value::Array(_) | Value::Object(_)) => quantity("?").map(drop),
             (kind, other) => Err(place.mismatch(other, Shape::One, kind)),
         }
     }
@@ -616,11 +623,11 @@ fn low_bits(float: f64) -> i64 {
 }
 
 /// A number as a whole number of a kind; of one that is too large, its lowest bits.
-fn wrapped(number: &Number, kind: Kind) -> Result<i64, TypeError> {
+fn wrapped(number: &Number, kind: ValueKind) -> Result<i64, TypeError> {
     let float = || number.as_f64().filter(|float| float.fract() == 0.0).map(low_bits);
     let whole = number.as_i64().or_else(float);
     let whole = whole.ok_or_else(|| TypeError(format!("cannot convert float64 to {}", name_of(kind))))?;
-    Ok(if kind == Kind::Int32 { i64::from(whole as i32) } else { whole })
+    Ok(if kind == ValueKind::Int32 { i64::from(whole as i32) } else { whole })
 }
 
 /// Whether a name is one under which objects of a type say what they are.
@@ -635,21 +642,21 @@ fn is_said(name: &str, value: &mut Value, place: Place<'_>) -> Result<bool, Type
         Value::Null | Value::String(_) => *value = Value::Null,
         other => {
             let path = &Path::Field(place.path, name);
-            return Err(Place { path, ..place }.mismatch(other, Shape::One, Kind::String));
+            return Err(Place { path, ..place }.mismatch(other, Shape::One, ValueKind::String));
         }
     }
     Ok(false)
 }
 
 impl Place<'_> {
-    fn must_be_within(&self, number: &Number, range: RangeInclusive<i64>, kind: Kind) -> Normalized {
+    fn must_be_within(&self, number: &Number, range: RangeInclusive<i64>, kind: ValueKind) -> Normalized {
         match number.as_i64() {
             Some(whole) if range.contains(&whole) => Ok(()),
             _ => Err(self.cannot_unmarshal(&format!("number {number}"), Shape::One, kind)),
         }
     }
 
-    fn mismatch(&self, found: &Value, shape: Shape, kind: Kind) -> TypeError {
+    fn mismatch(&self, found: &Value, shape: Shape, kind: ValueKind) -> TypeError {
         if let Some(error) =
             (self.decoder == Decoder::Untyped).then(|| not_converted(found, shape, kind)).flatten()
         {
@@ -667,7 +674,7 @@ impl Place<'_> {
     }
 
     /// In the words of Go's decoder, which names the type that has the field, and of the way there only the fields.
-    fn cannot_unmarshal(&self, found: &str, shape: Shape, kind: Kind) -> TypeError {
+    fn cannot_unmarshal(&self, found: &str, shape: Shape, kind: ValueKind) -> TypeError {
         let wanted = match shape {
             Shape::One => name_of(kind),
             Shape::List => format!("[]{}", name_of(kind)),
@@ -682,7 +689,7 @@ impl Place<'_> {
 }
 
 /// Why a value without a type is not converted, in the words of Kubernetes; absent if a decoder of the type itself says it.
-fn not_converted(found: &Value, shape: Shape, kind: Kind) -> Option<TypeError> {
+fn not_converted(found: &Value, shape: Shape, kind: ValueKind) -> Option<TypeError> {
     let given = match found {
         Value::Null => "invalid",
         Value::Bool(_) => "bool",
@@ -693,13 +700,16 @@ fn not_converted(found: &Value, shape: Shape, kind: Kind) -> Option<TypeError> {
         Value::Object(_) => "map",
     };
     let why = match (shape, kind) {
-        (Shape::List, _) | (Shape::One, Kind::Bytes | Kind::Strings) => {
+        (Shape::List, _) | (Shape::One, ValueKind::Bytes | ValueKind::Strings) => {
             format!("cannot restore slice from {given}")
         }
         (Shape::Map, _) => format!("cannot restore map from {given}"),
-        (_, Kind::Message(_)) => format!("cannot restore struct from: {given}"),
-        (_, Kind::String) if given == "int64" => "cannot convert int64 to string".to_owned(),
-        (_, Kind::String | Kind::Bool | Kind::Int32 | Kind::Int64 | Kind::Double) => {
+        (_, ValueKind::Message(_)) => format!("cannot restore struct from: {given}"),
+        (_, ValueKind::String) if given == "int64" => "cannot convert int64 to string".to_owned(),
+        (
+            _,
+            ValueKind::String | ValueKind::Bool | ValueKind::Int32 | ValueKind::Int64 | ValueKind::Double,
+        ) => {
             format!("unrecognized type: {}", name_of(kind))
         }
         _ => return None,
@@ -744,16 +754,20 @@ fn quantity(text: &str) -> Result<Value, TypeError> {
 }
 
 /// What Go calls it.
-fn name_of(kind: Kind) -> String {
+fn name_of(kind: ValueKind) -> String {
     let name = match kind {
-        Kind::String | Kind::Bytes | Kind::Time | Kind::MicroTime | Kind::Quantity => "string",
-        Kind::Bool => "bool",
-        Kind::Int32 | Kind::IntOrString => "int32",
-        Kind::Int64 => "int64",
-        Kind::Double => "float64",
-        Kind::Strings => "[]string",
+        ValueKind::String
+        | ValueKind::Bytes
+        | ValueKind::Time
+        | ValueKind::MicroTime
+        | ValueKind::Quantity => "string",
+        ValueKind::Bool => "bool",
+        ValueKind::Int32 | ValueKind::IntOrString => "int32",
+        ValueKind::Int64 => "int64",
+        ValueKind::Double => "float64",
+        ValueKind::Strings => "[]string",
         // Without the group of `core.v1.Pod`.
-        Kind::Message(ty) => ty.get().name.split_once('.').map_or("object", |(_, name)| name),
+        ValueKind::Message(ty) => ty.get().name.split_once('.').map_or("object", |(_, name)| name),
         _ => "object",
     };
     name.to_owned()

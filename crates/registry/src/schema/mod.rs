@@ -22,6 +22,6 @@ pub(crate) use lenient::lossy;
 pub use quantity::{InvalidQuantity, Quantity};
 pub(crate) use strict::{field_problems, operation_problems, yaml_duplicates};
 pub use time::{Timestamp, micro_time, parse_time, time};
-pub use types::{Field, Kind, ListType, Merge, Presence, Shape, Type, TypeRef, all, lookup};
+pub use types::{Field, ListType, Merge, Presence, Shape, Type, TypeRef, ValueKind, all, lookup};
 pub use write::write;
 pub(crate) use write::{ObjectWriter, write_any, write_list, write_stored, write_text};

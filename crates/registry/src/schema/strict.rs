@@ -4,7 +4,7 @@
 //! text, which a document does not have.
 
 use super::{
-    Kind, Problems, Shape, TypeRef,
+    Problems, Shape, TypeRef, ValueKind,
     document::{Path, is_type_meta, yaml_options},
     lenient,
     types::Places,
@@ -46,8 +46,8 @@ fn check(text: &[u8], expected: Expected, problems: &mut Problems) -> Result<(),
 #[derive(Clone, Copy)]
 enum Expected {
     Message(TypeRef),
-    List(Kind),
-    Map(Kind),
+    List(ValueKind),
+    Map(ValueKind),
     /// A JSON patch.
     Operations,
     /// One operation of it.
@@ -59,14 +59,14 @@ enum Expected {
 }
 
 impl Expected {
-    fn one(kind: Kind) -> Expected {
+    fn one(kind: ValueKind) -> Expected {
         match kind {
-            Kind::Message(ty) => Expected::Message(ty),
+            ValueKind::Message(ty) => Expected::Message(ty),
             _ => Expected::Other,
         }
     }
 
-    fn new(shape: Shape, kind: Kind) -> Expected {
+    fn new(shape: Shape, kind: ValueKind) -> Expected {
         match shape {
             Shape::One => Expected::one(kind),
             Shape::List => Expected::List(kind),

@@ -75,7 +75,7 @@ pub struct Field {
     /// How many values it has.
     pub shape: Shape,
     /// What a value is.
-    pub kind: Kind,
+    pub kind: ValueKind,
     /// When it is written.
     pub presence: Presence,
     /// What a strategic merge patch does with it.
@@ -104,7 +104,7 @@ pub enum Shape {
 
 /// What a value is, in JSON and on the wire.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Kind {
+pub enum ValueKind {
     /// Text.
     String,
     /// True or false.
@@ -324,7 +324,9 @@ fn place(allowed: &'static str, values: &mut Vec<&'static str>) -> ValuesRef {
 fn flatten(of: usize, fields: &[&'static [Field]], flat: &mut Vec<&'static Field>) {
     for field in fields[of] {
         match field.kind {
-            Kind::Message(inline) if field.name.is_empty() => flatten(usize::from(inline.0), fields, flat),
+            ValueKind::Message(inline) if field.name.is_empty() => {
+                flatten(usize::from(inline.0), fields, flat)
+            }
             _ => flat.push(field),
         }
     }
@@ -381,26 +383,26 @@ fn field(line: &'static str, types: &HashMap<&str, u16>) -> Field {
     field
 }
 
-fn kind(of: &str, types: &HashMap<&str, u16>) -> Kind {
+fn kind(of: &str, types: &HashMap<&str, u16>) -> ValueKind {
     match of {
-        "string" => Kind::String,
-        "bool" => Kind::Bool,
-        "int32" => Kind::Int32,
-        "int64" => Kind::Int64,
-        "double" => Kind::Double,
-        "bytes" => Kind::Bytes,
-        "time" => Kind::Time,
-        "microtime" => Kind::MicroTime,
-        "quantity" => Kind::Quantity,
-        "intorstring" => Kind::IntOrString,
-        "raw" => Kind::Raw,
-        "fields" => Kind::Fields,
-        "json" => Kind::Json,
-        "strings" => Kind::Strings,
-        "schemaorarray" => Kind::SchemaOrArray,
-        "schemaorbool" => Kind::SchemaOrBool,
-        "schemaorstrings" => Kind::SchemaOrStrings,
-        message => Kind::Message(TypeRef(
+        "string" => ValueKind::String,
+        "bool" => ValueKind::Bool,
+        "int32" => ValueKind::Int32,
+        "int64" => ValueKind::Int64,
+        "double" => ValueKind::Double,
+        "bytes" => ValueKind::Bytes,
+        "time" => ValueKind::Time,
+        "microtime" => ValueKind::MicroTime,
+        "quantity" => ValueKind::Quantity,
+        "intorstring" => ValueKind::IntOrString,
+        "raw" => ValueKind::Raw,
+        "fields" => ValueKind::Fields,
+        "json" => ValueKind::Json,
+        "strings" => ValueKind::Strings,
+        "schemaorarray" => ValueKind::SchemaOrArray,
+        "schemaorbool" => ValueKind::SchemaOrBool,
+        "schemaorstrings" => ValueKind::SchemaOrStrings,
+        message => ValueKind::Message(TypeRef(
             *types.get(message).unwrap_or_else(|| panic!("the table has no type {message:?}")),
         )),
     }
@@ -428,7 +430,9 @@ mod tests {
         let volume = lookup("core.v1.Volume").unwrap();
         assert_eq!(volume.json_fields()[0].name, "name");
         assert_eq!(volume.fields.len(), 2);
-        let Kind::Message(source) = volume.json_field("emptyDir").unwrap().kind else { panic!("a message") };
+        let ValueKind::Message(source) = volume.json_field("emptyDir").unwrap().kind else {
+            panic!("a message")
+        };
         assert_eq!(source.short_name(), "EmptyDirVolumeSource");
     }
 
@@ -460,7 +464,7 @@ mod tests {
         assert!(usages.json_field("usages").unwrap().values().any(|usage| usage == "digital signature"));
         for field in all().flat_map(|ty| ty.get().json_fields()) {
             assert!(field.values().is_sorted(), "{}", field.name);
-            assert!(field.values().next().is_none() || field.kind == Kind::String, "{}", field.name);
+            assert!(field.values().next().is_none() || field.kind == ValueKind::String, "{}", field.name);
         }
     }
 

@@ -4,7 +4,7 @@
 //! fields need no escaping.
 
 use super::{
-    Field, Kind, Shape, TypeRef,
+    Field, Shape, TypeRef, ValueKind,
     types::{FIELDS_MAX, Places},
 };
 use serde_json::{Map, Value};
@@ -12,14 +12,14 @@ use std::io::Write;
 
 /// Appends a document.
 pub fn write(out: &mut Vec<u8>, document: &Value, ty: TypeRef) {
-    of_kind(out, document, Kind::Message(ty), EmptyLists::Kept);
+    of_kind(out, document, ValueKind::Message(ty), EmptyLists::Kept);
 }
 
 /// Appends a document as it comes back from a store. Protobuf, in which Kubernetes stores, has no lists that are empty, so
 /// one that is written in any case is null. Definitions of custom resources are stored as JSON.
 pub(crate) fn write_stored(out: &mut Vec<u8>, document: &Value, ty: TypeRef) {
     let is_json = ty.name.starts_with("apiextensions.");
-    of_kind(out, document, Kind::Message(ty), if is_json { EmptyLists::Kept } else { EmptyLists::Null });
+    of_kind(out, document, ValueKind::Message(ty), if is_json { EmptyLists::Kept } else { EmptyLists::Null });
 }
 
 /// What is written for an empty list in a field that is always written.
@@ -104,9 +104,9 @@ impl<'o> ObjectWriter<'o> {
     }
 }
 
-fn of_kind(out: &mut Vec<u8>, value: &Value, kind: Kind, empty: EmptyLists) {
+fn of_kind(out: &mut Vec<u8>, value: &Value, kind: ValueKind, empty: EmptyLists) {
     match (value, kind) {
-        (Value::Object(fields), Kind::Message(ty)) => message(out, fields, ty, empty),
+        (Value::Object(fields), ValueKind::Message(ty)) => message(out, fields, ty, empty),
         (value, _) => write_any(out, value),
     }
 }
@@ -140,10 +140,10 @@ fn of_field(out: &mut Vec<u8>, value: &Value, field: &Field, empty: EmptyLists) 
         (Shape::List, Value::Array(items), _) if items.is_empty() && empty == EmptyLists::Null => {
             out.extend_from_slice(b"null");
         }
-        (Shape::List, Value::Array(items), Kind::Message(_)) => {
+        (Shape::List, Value::Array(items), ValueKind::Message(_)) => {
             write_list(out, items, |out, item| of_kind(out, item, kind, empty));
         }
-        (Shape::Map, Value::Object(entries), Kind::Message(_)) => {
+        (Shape::Map, Value::Object(entries), ValueKind::Message(_)) => {
             let mut object = ObjectWriter::begin(out);
             for (name, value) in entries {
                 of_kind(object.entry(name), value, kind, empty);

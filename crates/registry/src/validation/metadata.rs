@@ -6,7 +6,7 @@ use super::{
     document::{Faults, Node},
     names,
 };
-use crate::kinds::NameRule;
+use crate::kind::NameRule;
 
 const ANNOTATIONS_BYTES_MAX: usize = 256 * 1024;
 const MANAGER_BYTES_MAX: usize = 128;

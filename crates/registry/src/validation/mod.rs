@@ -44,29 +44,29 @@ use self::{
     metadata::Form,
 };
 use crate::defaults::qos::qos_class;
-use crate::kinds::{NameRule, Resource};
+use crate::kind::{Kind, NameRule};
 
 /// What is wrong with a new object.
-pub fn create(resource: &Resource, document: &Value) -> Vec<Cause> {
+pub fn create(kind: &Kind, document: &Value) -> Vec<Cause> {
     let mut faults = Faults::default();
     let object = Node::root(document);
-    if resource.ty == "core.v1.Service" && service::addresses_asked_first(&object, None, &mut faults) {
+    if kind.ty.name == "core.v1.Service" && service::addresses_asked_first(&object, None, &mut faults) {
         return faults.0;
     }
-    metadata::check(&object.at("metadata"), form(resource), &mut faults);
-    (rules(resource.ty).own)(&object, None, &mut faults);
+    metadata::check(&object.at("metadata"), form(kind), &mut faults);
+    (rules(kind.ty.name).own)(&object, None, &mut faults);
     faults.0
 }
 
 /// What is wrong with an object that is to take the place of another.
-pub fn update(resource: &Resource, new: &Value, old: &Value) -> Vec<Cause> {
+pub fn update(kind: &Kind, new: &Value, old: &Value) -> Vec<Cause> {
     let mut faults = Faults::default();
     let (new, old) = (Node::root(new), Node::root(old));
-    if resource.ty == "core.v1.Service" && service::addresses_asked_first(&new, Some(&old), &mut faults) {
+    if kind.ty.name == "core.v1.Service" && service::addresses_asked_first(&new, Some(&old), &mut faults) {
         return faults.0;
     }
-    common_change(resource, &new, &old, &mut faults);
-    let (rules, form) = (rules(resource.ty), form(resource));
+    common_change(kind, &new, &old, &mut faults);
+    let (rules, form) = (rules(kind.ty.name), form(kind));
     for step in rules.update {
         match step {
             Step::MetaChange => metadata::check_change(
@@ -84,22 +84,22 @@ pub fn update(resource: &Resource, new: &Value, old: &Value) -> Vec<Cause> {
 }
 
 /// What is wrong with an object whose status is to change.
-pub fn update_status(resource: &Resource, new: &Value, old: &Value) -> Vec<Cause> {
+pub fn update_status(kind: &Kind, new: &Value, old: &Value) -> Vec<Cause> {
     let mut faults = Faults::default();
     let (new, old) = (Node::root(new), Node::root(old));
-    common_change(resource, &new, &old, &mut faults);
-    let known = form(resource).known_finalizers;
+    common_change(kind, &new, &old, &mut faults);
+    let known = form(kind).known_finalizers;
     metadata::check_change(&new.at("metadata"), &old.at("metadata"), known, &mut faults);
-    (rules(resource.ty).status)(&new, &old, &mut faults);
+    (rules(kind.ty.name).status)(&new, &old, &mut faults);
     faults.0
 }
 
 /// What is wrong with a pod whose containers are resized; what a plain update may change does not count.
-pub fn resize_containers(resource: &Resource, new: &Value, old: &Value) -> Vec<Cause> {
+pub fn resize_containers(kind: &Kind, new: &Value, old: &Value) -> Vec<Cause> {
     let mut faults = Faults::default();
     let (new, old) = (Node::root(new), Node::root(old));
-    common_change(resource, &new, &old, &mut faults);
-    (rules(resource.ty).own)(&new, Some(&old), &mut faults);
+    common_change(kind, &new, &old, &mut faults);
+    (rules(kind.ty.name).own)(&new, Some(&old), &mut faults);
     let class = |pod: &Node| qos_class(pod.at("spec").value);
     if class(&new) != class(&old) {
         let detail = "Pod QOS Class may not change as a result of resizing";
@@ -109,44 +109,43 @@ pub fn resize_containers(resource: &Resource, new: &Value, old: &Value) -> Vec<C
 }
 
 /// What is wrong with a pod to which containers are added while it runs.
-pub fn add_containers(resource: &Resource, new: &Value, old: &Value) -> Vec<Cause> {
+pub fn add_containers(kind: &Kind, new: &Value, old: &Value) -> Vec<Cause> {
     if pod_change::is_mirror(&Node::root(old)) {
         return vec![Cause::forbidden("", "static pods do not support ephemeral containers")];
     }
-    let mut faults = Faults(resize_containers(resource, new, old));
+    let mut faults = Faults(resize_containers(kind, new, old));
     pod_change::ephemeral_change(&Node::root(new), &Node::root(old), &mut faults);
     faults.0
 }
 
 /// What is fine, but better avoided.
-pub fn warnings(resource: &Resource, new: &Value, old: Option<&Value>) -> Vec<String> {
-    warnings::of(resource.ty, new, old)
+pub fn warnings(kind: &Kind, new: &Value, old: Option<&Value>) -> Vec<String> {
+    warnings::of(kind.ty.name, new, old)
 }
 
 /// What every update is asked, whatever the kind.
-fn common_change(resource: &Resource, new: &Node, old: &Node, faults: &mut Faults) {
+fn common_change(kind: &Kind, new: &Node, old: &Node, faults: &mut Faults) {
     let (meta, before) = (new.at("metadata"), old.at("metadata"));
-    let form =
-        Form { names: NameRule::PathSegment, namespaced: resource.namespaced, known_finalizers: false };
+    let form = Form { names: NameRule::PathSegment, namespaced: kind.namespaced, known_finalizers: false };
     metadata::check(&meta, form, faults);
     metadata::check_change(&meta, &before, false, faults);
 }
 
-fn form(resource: &Resource) -> Form {
-    let names = match resource.ty {
+fn form(kind: &Kind) -> Form {
+    let names = match kind.ty.name {
         // Only what can stand in a path was ever asked of their names.
         "core.v1.Event" | "policy.v1.PodDisruptionBudget" => NameRule::PathSegment,
-        _ => resource.names,
+        _ => kind.names,
     };
     let known_finalizers = !matches!(
-        resource.group,
+        kind.group.as_str(),
         "coordination.k8s.io"
             | "admissionregistration.k8s.io"
             | "apiextensions.k8s.io"
             | "apiregistration.k8s.io"
             | "node.k8s.io"
     );
-    Form { names, namespaced: resource.namespaced, known_finalizers }
+    Form { names, namespaced: kind.namespaced, known_finalizers }
 }
 
 /// A kind's own rules, for a new object or for one that replaces another.

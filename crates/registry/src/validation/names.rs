@@ -6,7 +6,7 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 pub(super) use keepwatch_apimachinery::selector::{key_faults as qualified, value_faults as label_value};
 
-use crate::kinds::NameRule;
+use crate::kind::NameRule;
 
 const LABEL_BYTES_MAX: usize = 63;
 const SUBDOMAIN_BYTES_MAX: usize = 253;

@@ -1,12 +1,13 @@
 //! One small valid object of every kind that is stored.
 
 use super::world::resource;
-use keepwatch_registry::kinds::{RESOURCES, Resource};
+use keepwatch_registry::{kind::Kind, kinds::built_in};
 use serde_json::Value;
+use std::sync::Arc;
 
 /// What is known of a kind. The fields are those of `documents.yaml`.
-pub(crate) struct Kind {
-    pub(crate) resource: &'static Resource,
+pub(crate) struct Sample {
+    pub(crate) resource: &'static Arc<Kind>,
     /// The resource, as places name it.
     pub(crate) name: String,
     pub(crate) object: Value,
@@ -25,7 +26,7 @@ pub(crate) enum Counting {
     Left,
 }
 
-impl Kind {
+impl Sample {
     /// Where objects are created.
     pub(crate) fn collection(&self) -> String {
         let namespace = if self.resource.namespaced { "default" } else { "" };
@@ -57,12 +58,12 @@ impl Kind {
 const NOT_TAKEN: [&str; 1] = ["customresourcedefinitions"];
 
 /// Every kind whose objects the server takes.
-pub(crate) fn kinds() -> Vec<Kind> {
+pub(crate) fn kinds() -> Vec<Sample> {
     documents().into_iter().filter(|kind| !NOT_TAKEN.contains(&kind.name.as_str())).collect()
 }
 
 /// Every kind that is stored.
-pub(crate) fn documents() -> Vec<Kind> {
+pub(crate) fn documents() -> Vec<Sample> {
     // To old YAML a node of the name "n" would be a no.
     let options = serde_saphyr::options! { strict_booleans: true };
     let text = include_str!("documents.yaml");
@@ -80,7 +81,7 @@ pub(crate) fn documents() -> Vec<Kind> {
                 None => Counting::Left,
                 Some(other) => panic!("{name}: generation is not {other}"),
             };
-            Kind {
+            Sample {
                 resource: resource(&name),
                 object: document["object"].clone(),
                 change: given(&document["change"]),
@@ -95,11 +96,11 @@ pub(crate) fn documents() -> Vec<Kind> {
 #[test]
 fn every_kind_that_is_stored_has_a_document() {
     let kinds = documents();
-    let missing: Vec<_> = RESOURCES
+    let missing: Vec<_> = built_in()
         .iter()
         .filter(|resource| resource.storage.is_some())
-        .filter(|resource| !kinds.iter().any(|kind| kind.resource.ty == resource.ty))
-        .map(|resource| resource.ty)
+        .filter(|resource| !kinds.iter().any(|kind| kind.resource.ty.name == resource.ty.name))
+        .map(|resource| resource.ty.name)
         .collect();
     assert!(missing.is_empty(), "{missing:?}");
     for kind in kinds {

@@ -1,7 +1,7 @@
 //! What holds for every kind, tried on one object of each.
 
 use super::{
-    documents::{Counting, Kind, kinds},
+    documents::{Counting, Sample, kinds},
     world::{World, text},
 };
 use serde_json::{Value, json};
@@ -22,14 +22,14 @@ fn without(document: &Value, pointers: &[&str]) -> Value {
 }
 
 /// A cluster-wide kind's names would meet if all kinds shared a world, so each has one of its own.
-async fn each(mut check: impl AsyncFnMut(World, Kind)) {
+async fn each(mut check: impl AsyncFnMut(World, Sample)) {
     for kind in kinds() {
         check(World::new().await, kind).await;
     }
 }
 
 /// The kinds whose new objects something holds from the start.
-fn held_at_once(kind: &Kind) -> bool {
+fn held_at_once(kind: &Sample) -> bool {
     let held = [
         "persistentvolumes",
         "persistentvolumeclaims",
@@ -38,7 +38,7 @@ fn held_at_once(kind: &Kind) -> bool {
         "replicationcontrollers",
         "volumeattributesclasses",
     ];
-    held.contains(&kind.resource.plural)
+    held.contains(&kind.resource.plural.as_str())
 }
 
 #[tokio::test]
@@ -53,7 +53,7 @@ async fn an_object_of_every_kind_is_created_read_changed_and_deleted() {
             "{name}: nothing is odd about it but what the server does not do yet: {odd:?}"
         );
         let made = made.ok();
-        assert_eq!(made["kind"], kind.resource.kind);
+        assert_eq!(made["kind"], kind.resource.name);
         assert_eq!(made["apiVersion"], kind.resource.api_version());
         assert_eq!(world.get(&place).await.ok(), made, "{name}: what is read is what was made");
 
@@ -123,8 +123,8 @@ async fn a_second_object_of_the_same_name_is_refused() {
         world.post(&kind.collection(), kind.object.clone()).await.ok();
         let before = world.everything().await;
         let refused = world.post(&kind.collection(), kind.object.clone()).await;
-        let group = kind.resource.group;
-        let what = [kind.resource.plural, group].join(if group.is_empty() { "" } else { "." });
+        let group = kind.resource.group.as_str();
+        let what = [kind.resource.plural.as_str(), group].join(if group.is_empty() { "" } else { "." });
         let own = text(&kind.object, "/metadata/name");
         assert_eq!(refused.line(), format!("409 AlreadyExists: {what} \"{own}\" already exists"));
         assert_eq!(world.everything().await.1, before.1, "{}: nothing is left of it", kind.name);
@@ -238,7 +238,7 @@ async fn the_status_is_written_through_its_own_path_alone_and_nothing_else_is() 
         let told = world.put(&kind.status_place(), sent).await;
         assert_eq!(told.line(), "200", "{name}");
         let told = told.ok();
-        let annotation = if kind.resource.status_keeps_metadata() { Value::Null } else { json!("1") };
+        let annotation = if kind.resource.status_keeps_metadata { Value::Null } else { json!("1") };
         assert_eq!(told["metadata"]["annotations"]["example.com/a"], annotation, "{name}: metadata");
         let volatile = ["/status", "/metadata/annotations", "/metadata/resourceVersion"];
         assert_eq!(without(&told, &volatile), without(&made, &volatile), "{name}: all else is as it was");
@@ -295,7 +295,7 @@ async fn labels_and_finalizers_sent_with_a_status_are_stored_by_most_kinds() {
         world.post(&kind.collection(), kind.object.clone()).await.ok();
         let sent = json!({"metadata": {"labels": {"l": "1"}, "finalizers": ["example.com/x"]}});
         let told = world.merge(&kind.status_place(), sent).await.ok();
-        let keeps = kind.resource.status_keeps_metadata();
+        let keeps = kind.resource.status_keeps_metadata;
         let label = if keeps || kind.resource.plural == "deployments" { Value::Null } else { json!("1") };
         assert_eq!(told["metadata"]["labels"]["l"], label, "{}", kind.name);
         let is_stored = told["metadata"]["finalizers"] == json!(["example.com/x"]);
@@ -317,7 +317,7 @@ async fn objects_are_kept_where_kubernetes_keeps_them() {
     ];
     each(async |world, kind| {
         world.post(&kind.collection(), kind.object.clone()).await.ok();
-        let plural = kind.resource.plural;
+        let plural = kind.resource.plural.as_str();
         let prefix = SPECIAL.iter().find(|(own, _)| *own == plural).map_or(plural, |(_, prefix)| prefix);
         let namespace = if kind.resource.namespaced { "default/" } else { "" };
         let key = format!("/registry/{prefix}/{namespace}{}", text(&kind.object, "/metadata/name"));
@@ -361,7 +361,7 @@ async fn a_replacement_needs_a_version_only_for_the_kinds_that_say_so() {
         let mut sent = without(&made, &["/metadata/resourceVersion"]);
         sent["metadata"]["labels"] = json!({"l": "1"});
         let replaced = world.put(&kind.place(), sent).await;
-        if !NEED.contains(&kind.resource.plural) {
+        if !NEED.contains(&kind.resource.plural.as_str()) {
             assert_eq!(replaced.line(), "200", "{}", kind.name);
             return;
         }
@@ -390,7 +390,7 @@ async fn replacing_what_is_not_there_creates_it_only_for_the_kinds_that_say_so()
     ];
     each(async |world, kind| {
         let replaced = world.put(&kind.place(), kind.object.clone()).await;
-        let expected = if CREATED.contains(&kind.resource.plural) { 201 } else { 404 };
+        let expected = if CREATED.contains(&kind.resource.plural.as_str()) { 201 } else { 404 };
         assert_eq!(replaced.code, expected, "{}: {}", kind.name, replaced.line());
         assert_eq!(world.get(&kind.place()).await.code == 200, expected == 201, "{}", kind.name);
         // A patch never creates.
@@ -422,7 +422,7 @@ fn a_deletion_is_answered_with_the_object_only_for_the_kinds_that_say_so() {
         "resourceslices",
     ];
     for kind in kinds() {
-        let expected = RETURNED.contains(&kind.resource.plural);
+        let expected = RETURNED.contains(&kind.resource.plural.as_str());
         assert_eq!(kind.resource.returns_deleted, expected, "{}", kind.name);
     }
 }
@@ -514,8 +514,8 @@ async fn an_object_of_every_kind_waits_for_its_finalizers() {
 async fn a_missing_object_of_every_kind_is_told_with_its_resource() {
     each(async |world, kind| {
         let place = kind.place();
-        let group = kind.resource.group;
-        let what = [kind.resource.plural, group].join(if group.is_empty() { "" } else { "." });
+        let group = kind.resource.group.as_str();
+        let what = [kind.resource.plural.as_str(), group].join(if group.is_empty() { "" } else { "." });
         let why = format!("404 NotFound: {what} \"{}\" not found", text(&kind.object, "/metadata/name"));
         assert_eq!(world.get(&place).await.line(), why);
         assert_eq!(world.delete(&place).await.line(), why);

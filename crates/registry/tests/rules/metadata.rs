@@ -127,11 +127,12 @@ impl Storage for Crowded {
 /// A world in which the next `taken` names of a resource are, and how many were tried.
 async fn crowded(plural: &str, taken: usize) -> (World, Arc<Counts>) {
     let counts = Arc::new(Counts::default());
-    let world = World::with(RegistryOptions::default(), |own, inner| {
+    let (plural, counted) = (plural.to_owned(), Arc::clone(&counts));
+    let world = World::with(RegistryOptions::default(), move |own, inner| {
         if own.plural != plural {
             return inner;
         }
-        Arc::new(Crowded { inner, counts: Arc::clone(&counts) })
+        Arc::new(Crowded { inner, counts: Arc::clone(&counted) })
     })
     .await;
     counts.tried.store(0, Ordering::SeqCst);

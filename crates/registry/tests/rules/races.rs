@@ -546,7 +546,7 @@ impl Storage for Crowded {
 /// Bindings, evictions and scales tried for ever, and with them the request's connection was never answered.
 #[tokio::test]
 async fn who_loses_every_race_is_told_so_in_the_end() {
-    let world = World::with(RegistryOptions::default(), |resource, storage| match resource.plural {
+    let world = World::with(RegistryOptions::default(), |resource, storage| match resource.plural.as_str() {
         "pods" | "deployments" => Arc::new(Crowded(storage)),
         _ => storage,
     })

@@ -1,13 +1,13 @@
 //! Scale: one number of four kinds, through one form.
 
 use super::{
-    documents::{Kind, kinds},
+    documents::{Sample, kinds},
     world::{World, text},
 };
 use serde_json::json;
 
-fn scaled() -> Vec<Kind> {
-    let kinds: Vec<Kind> =
+fn scaled() -> Vec<Sample> {
+    let kinds: Vec<Sample> =
         kinds().into_iter().filter(|kind| kind.resource.subresource("scale").is_some()).collect();
     let names: Vec<_> = kinds.iter().map(|kind| kind.name.as_str()).collect();
     assert_eq!(names, ["replicationcontrollers", "deployments", "replicasets", "statefulsets"]);
@@ -71,8 +71,8 @@ async fn what_cannot_be_is_refused_in_the_words_of_the_scale_or_of_its_owner() {
         assert_eq!(world.put(&at, json!({"spec": {"replicas": -6}})).await.line(), why);
         world.merge(&kind.place(), json!({"metadata": {"labels": {"l": "1"}}})).await.ok();
         let stale = json!({"metadata": {"resourceVersion": made["metadata"]["resourceVersion"]}, "spec": {"replicas": 2}});
-        let group = kind.resource.group;
-        let what = [kind.resource.plural, group].join(if group.is_empty() { "" } else { "." });
+        let group = kind.resource.group.as_str();
+        let what = [kind.resource.plural.as_str(), group].join(if group.is_empty() { "" } else { "." });
         let modified = format!(
             "409 Conflict: Operation cannot be fulfilled on {what} \"a\": the object has been modified; please apply your changes to the latest version and try again"
         );

@@ -602,7 +602,7 @@ impl Storage for Mute {
 
 #[tokio::test]
 async fn a_service_of_which_nobody_knows_whether_it_is_stored_keeps_what_was_taken_for_it() {
-    let world = World::with(RegistryOptions::default(), |resource, storage| match resource.plural {
+    let world = World::with(RegistryOptions::default(), |resource, storage| match resource.plural.as_str() {
         "services" => Arc::new(Mute(storage)),
         _ => storage,
     })
@@ -620,7 +620,7 @@ async fn a_service_of_which_nobody_knows_whether_it_is_stored_keeps_what_was_tak
 
 #[tokio::test]
 async fn a_service_that_turns_out_not_to_be_stored_gives_back_what_was_taken_for_it() {
-    let world = World::with(RegistryOptions::default(), |resource, storage| match resource.plural {
+    let world = World::with(RegistryOptions::default(), |resource, storage| match resource.plural.as_str() {
         "services" => Arc::new(Mute(storage)),
         _ => storage,
     })

@@ -8,7 +8,6 @@ use futures::StreamExt;
 use keepwatch_apimachinery::{
     ResourceVersion,
     list_options::{ListOptions, Position, WatchStart},
-    meta::Qualified,
     status::Status,
 };
 use keepwatch_cacher::{CacheMetrics, Cacher, CacherOptions};
@@ -16,7 +15,8 @@ use keepwatch_registry::{
     Handled, Registry, RegistryOptions, Shown,
     codec::{self, Body, Expected, Media},
     convert,
-    kinds::{RESOURCES, Resource},
+    kind::Kind,
+    kinds::built_in,
     options::{DeleteOptions, WriteOptions, Writing},
     patch,
     rest::{Change, Deleted, Patch, Target, Written},
@@ -33,7 +33,7 @@ use serde_json::{Value, json};
 use std::{
     future::Future,
     net::{IpAddr, Ipv4Addr},
-    sync::Arc,
+    sync::{Arc, Mutex},
     time::Duration,
 };
 
@@ -99,16 +99,17 @@ impl TokenIssuer for Plain {
 
 /// What a request is about.
 struct Place<'a> {
+    kind: &'static Kind,
     target: Target<'a>,
     subresource: &'a str,
     query: Vec<(&'a str, &'a str)>,
 }
 
 /// The resource of that name; the core group and the preferred version first.
-pub(crate) fn resource(name: &str) -> &'static Resource {
+pub(crate) fn resource(name: &str) -> &'static Arc<Kind> {
     let (rest, version) = name.split_once('/').unwrap_or((name, ""));
     let (plural, group) = rest.split_once('.').unwrap_or((rest, ""));
-    RESOURCES
+    built_in()
         .iter()
         .find(|own| {
             own.plural == plural
@@ -128,7 +129,7 @@ fn place(text: &str) -> Place<'_> {
     let (name, subresource) = (next(), next());
     let pairs = query.split('&').filter(|pair| !pair.is_empty());
     let query = pairs.map(|pair| pair.split_once('=').unwrap_or((pair, ""))).collect();
-    Place { target: Target { resource, namespace, name }, subresource, query }
+    Place { kind: resource, target: Target { kind: resource, namespace, name }, subresource, query }
 }
 
 fn part(subresource: &str) -> Part {
@@ -148,7 +149,7 @@ fn decode(document: &Value, expected: Expected, options: &WriteOptions) -> Resul
     codec::decode(&Body { bytes: &bytes, media: Media::Json }, expected, options.field_validation)
 }
 
-fn expected(group: &'static str, kind: &'static str, ty: &str) -> Expected {
+fn expected(group: &'static str, kind: &'static str, ty: &str) -> Expected<'static> {
     Expected { group, version: "v1", kind, ty: schema::lookup(ty).unwrap() }
 }
 
@@ -163,7 +164,7 @@ pub(crate) fn requester() -> Requester {
 }
 
 /// In the version that the client asked for.
-pub(crate) fn shown(resource: &Resource, shown: &Shown) -> Value {
+pub(crate) fn shown(resource: &Kind, shown: &Shown) -> Value {
     convert::from_stored(resource, shown.document())
 }
 
@@ -176,10 +177,10 @@ impl World {
     /// Over a store, each resource's as `wrap` makes it.
     pub(crate) async fn with(
         options: RegistryOptions,
-        mut wrap: impl FnMut(&'static Resource, Arc<dyn Storage>) -> Arc<dyn Storage>,
+        wrap: impl Fn(&Kind, Arc<dyn Storage>) -> Arc<dyn Storage> + Send + Sync + 'static,
     ) -> World {
         let backend = Arc::new(Embedded::memory(EmbeddedOptions::default()));
-        let world = World::over(backend, options, |resource, storage, _| wrap(resource, storage));
+        let world = World::over(backend, options, move |kind, storage, _| wrap(kind, storage));
         world.bootstrap().await;
         world
     }
@@ -219,15 +220,20 @@ impl World {
     /// Over a watch cache of each resource, whose store is reached through another one.
     pub(crate) async fn cached_through(backend: Arc<Embedded>, through: Arc<dyn Backend>) -> World {
         let metrics = CacheMetrics::register(&prometheus::Registry::new()).unwrap();
-        let mut caches = Vec::new();
-        let world =
-            World::over_through(backend, through, RegistryOptions::default(), |resource, storage, prefix| {
-                let what = Qualified::new(resource.group, resource.plural);
+        let caches: Arc<Mutex<Vec<Arc<Cacher>>>> = Arc::default();
+        let made = Arc::clone(&caches);
+        let world = World::over_through(
+            backend,
+            through,
+            RegistryOptions::default(),
+            move |kind, storage, prefix| {
                 let options = CacherOptions::default();
-                let cache = Arc::new(Cacher::new(storage, prefix, what, options, &metrics));
-                caches.push(Arc::clone(&cache));
+                let cache = Arc::new(Cacher::new(storage, prefix, kind.qualified(), options, &metrics));
+                made.lock().unwrap().push(Arc::clone(&cache));
                 cache
-            });
+            },
+        );
+        let caches = std::mem::take(&mut *caches.lock().unwrap());
         for cache in caches {
             cache.until_ready().await;
         }
@@ -238,7 +244,7 @@ impl World {
     fn over(
         backend: Arc<Embedded>,
         options: RegistryOptions,
-        wrap: impl FnMut(&'static Resource, Arc<dyn Storage>, ResourcePrefix) -> Arc<dyn Storage>,
+        wrap: impl Fn(&Kind, Arc<dyn Storage>, ResourcePrefix) -> Arc<dyn Storage> + Send + Sync + 'static,
     ) -> World {
         World::over_through(backend.clone(), backend, options, wrap)
     }
@@ -247,12 +253,12 @@ impl World {
         backend: Arc<Embedded>,
         through: Arc<dyn Backend>,
         options: RegistryOptions,
-        mut wrap: impl FnMut(&'static Resource, Arc<dyn Storage>, ResourcePrefix) -> Arc<dyn Storage>,
+        wrap: impl Fn(&Kind, Arc<dyn Storage>, ResourcePrefix) -> Arc<dyn Storage> + Send + Sync + 'static,
     ) -> World {
-        let registry = Registry::new(options, |resource, inspector| {
-            let prefix = ResourcePrefix::new("/registry", resource.storage.unwrap()).unwrap();
+        let registry = Registry::new(options, move |kind, inspector| {
+            let prefix = ResourcePrefix::new("/registry", kind.storage.as_ref().unwrap()).unwrap();
             let store = Store::new(through.clone(), StoreOptions::new(prefix.clone(), inspector));
-            wrap(resource, Arc::new(store), prefix)
+            wrap(kind, Arc::new(store), prefix)
         });
         World { registry: Arc::new(registry), backend }
     }
@@ -278,7 +284,7 @@ impl World {
                 .registry
                 .get(target, Position::MostRecent)
                 .await
-                .map(|object| shown(target.resource, &Shown::from(&object))),
+                .map(|object| shown(target.kind, &Shown::from(&object))),
         };
         answer(answered.map(|document| Answer::new(200, document)))
     }
@@ -309,16 +315,16 @@ impl World {
                 Handled::Document(self.registry.request_token(target, &request, &Plain).await?)
             }
             "" => {
-                let decoded = decode(&document, Expected::of(target.resource), &options)?;
+                let decoded = decode(&document, Expected::of(target.kind), &options)?;
                 let written = self.registry.create(target, decoded, &options, &requester()).await?;
-                return Ok(written_answer(target.resource, written));
+                return Ok(written_answer(target.kind, written));
             }
             other => panic!("nothing can be posted to {other}"),
         };
         Ok(match handled {
             Handled::Status(status) => Answer::new(status.code, serde_json::to_value(&status).unwrap()),
             Handled::Document(document) => Answer::new(201, document),
-            Handled::Object(object) => Answer::new(201, shown(target.resource, &object)),
+            Handled::Object(object) => Answer::new(201, shown(target.kind, &object)),
         })
     }
 
@@ -329,7 +335,7 @@ impl World {
     async fn try_put(&self, place: Place<'_>, document: Value) -> Result<Answer, Status> {
         let options = WriteOptions::from_query(&place.query, Writing::Update)?;
         let scales = place.subresource == "scale";
-        let ty = if scales { scale() } else { Expected::of(place.target.resource) };
+        let ty = if scales { scale() } else { Expected::of(place.target.kind) };
         // A replacement has to be named; only tests that are about this say so themselves.
         let mut document = document;
         if document.pointer("/metadata/name").is_none() {
@@ -353,7 +359,7 @@ impl World {
             return Ok(Answer { warnings, ..Answer::new(200, scale) });
         }
         let written = self.registry.update(target, part(place.subresource), change, options, &who).await?;
-        Ok(written_answer(target.resource, written))
+        Ok(written_answer(target.kind, written))
     }
 
     async fn patch(&self, at: &str, patch: Patch) -> Answer {
@@ -394,7 +400,7 @@ impl World {
             let deleted = self.registry.delete(place.target, &options).await?;
             let gone = matches!(deleted, Deleted::Gone(_));
             let (Deleted::Gone(last) | Deleted::Held(last)) = deleted;
-            Ok(Answer { gone, ..Answer::new(200, shown(place.target.resource, &last)) })
+            Ok(Answer { gone, ..Answer::new(200, shown(place.target.kind, &last)) })
         };
         answer(deleted.await)
     }
@@ -405,7 +411,7 @@ impl World {
             let list_options = ListOptions::from_query(place.query.iter().copied())?.check()?;
             let options = delete_options(&place, &options)?;
             let list = self.registry.delete_collection(place.target, list_options, &options).await?;
-            Ok(Answer::new(200, listed(place.target.resource, &list)))
+            Ok(Answer::new(200, listed(place.target.kind, &list)))
         };
         answer(deleted.await)
     }
@@ -415,7 +421,7 @@ impl World {
         let found = async {
             let options = ListOptions::from_query(place.query.iter().copied())?.check()?;
             let list = self.registry.list(place.target, options).await?;
-            Ok(Answer::new(200, listed(place.target.resource, &list)))
+            Ok(Answer::new(200, listed(place.target.kind, &list)))
         };
         answer(found.await)
     }
@@ -437,13 +443,13 @@ impl World {
         let pairs = place.query.iter().copied().chain([("watch", "1")]);
         let options = ListOptions::from_query(pairs)?.check()?;
         let watch = self.registry.watch(place.target, options, Duration::from_secs(60)).await?;
-        Ok(Watcher { resource: place.target.resource, watch })
+        Ok(Watcher { resource: place.kind, watch })
     }
 
     /// Follows everything from now on, below the registry.
     pub(crate) async fn follow(&self, name: &str) -> Watcher {
         let resource = resource(name);
-        let key = Target { resource, namespace: "", name: "" }.key();
+        let key = Target { kind: resource, namespace: "", name: "" }.key();
         let storage = self.registry.storage(resource).unwrap();
         let watch = storage.watch(&key, WatchRequest::from(WatchStart::now())).await.unwrap();
         Watcher { resource, watch }
@@ -484,7 +490,7 @@ pub(crate) async fn until<F: Future<Output = bool>>(what: &str, mut is_so: impl 
     tokio::time::timeout(PATIENCE, waiting).await.unwrap_or_else(|_| panic!("{what}: it never came so far"));
 }
 
-fn scale() -> Expected {
+fn scale() -> Expected<'static> {
     expected("autoscaling", "Scale", "autoscaling.v1.Scale")
 }
 
@@ -500,12 +506,12 @@ fn answer(result: Result<Answer, Status>) -> Answer {
     result.unwrap_or_else(|status| Answer::new(status.code, serde_json::to_value(&status).unwrap()))
 }
 
-fn written_answer(resource: &Resource, written: Written) -> Answer {
+fn written_answer(resource: &Kind, written: Written) -> Answer {
     let code = if written.created { 201 } else { 200 };
     Answer { warnings: written.warnings, ..Answer::new(code, shown(resource, &written.shown)) }
 }
 
-fn listed(resource: &Resource, list: &keepwatch_storage::List) -> Value {
+fn listed(resource: &Kind, list: &keepwatch_storage::List) -> Value {
     let items: Vec<Value> = list.items.iter().map(|object| shown(resource, &Shown::from(object))).collect();
     json!({
         "metadata": {
@@ -518,7 +524,7 @@ fn listed(resource: &Resource, list: &keepwatch_storage::List) -> Value {
 
 /// What a client hears.
 pub(crate) struct Watcher {
-    resource: &'static Resource,
+    resource: &'static Kind,
     watch: Watch,
 }
 

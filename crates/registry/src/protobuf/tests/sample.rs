@@ -2,7 +2,7 @@
 //!
 //! They have nothing that Protobuf cannot say: no list or map that is given but empty.
 
-use crate::schema::{Field, Kind, Shape, Timestamp, TypeRef, json_schema};
+use crate::schema::{Field, Shape, Timestamp, TypeRef, ValueKind, json_schema};
 use base64::{Engine, prelude::BASE64_STANDARD};
 use rand::{Rng, rngs::StdRng, seq::IndexedRandom};
 use serde_json::{Map, Value, json};
@@ -27,7 +27,7 @@ impl Sampler<'_> {
     fn fill(&mut self, own: &mut Map<String, Value>, ty: TypeRef, depth: u32) {
         for field in ty.get().fields {
             match field.kind {
-                Kind::Message(inline) if field.name.is_empty() => self.fill(own, inline, depth),
+                ValueKind::Message(inline) if field.name.is_empty() => self.fill(own, inline, depth),
                 _ => {
                     if depth < DEPTH_MAX && (self.known)(ty, field) && self.rng.random_ratio(1, 1 + depth) {
                         let value = self.field(field, depth + 1);
@@ -47,23 +47,23 @@ impl Sampler<'_> {
         }
     }
 
-    fn value(&mut self, kind: Kind, depth: u32) -> Value {
+    fn value(&mut self, kind: ValueKind, depth: u32) -> Value {
         let count = self.rng.random_range(1..4);
         match kind {
-            Kind::String => self.text().into(),
-            Kind::Bool => self.rng.random::<bool>().into(),
-            Kind::Int32 => (self.integer() as i32).into(),
-            Kind::Int64 => self.integer().into(),
-            Kind::Double => {
+            ValueKind::String => self.text().into(),
+            ValueKind::Bool => self.rng.random::<bool>().into(),
+            ValueKind::Int32 => (self.integer() as i32).into(),
+            ValueKind::Int64 => self.integer().into(),
+            ValueKind::Double => {
                 self.one_of(&[json!(0), json!(1.0), json!(-0.5), json!(1e300), json!(i64::MAX), json!(0.1)])
             }
-            Kind::Bytes => {
+            ValueKind::Bytes => {
                 let bytes: Vec<u8> = (0..self.rng.random_range(0..200)).map(|_| self.rng.random()).collect();
                 BASE64_STANDARD.encode(bytes).into()
             }
-            Kind::Time => self.time(),
-            Kind::MicroTime => self.micro_time(),
-            Kind::Quantity => self.one_of(&[
+            ValueKind::Time => self.time(),
+            ValueKind::MicroTime => self.micro_time(),
+            ValueKind::Quantity => self.one_of(&[
                 json!("0"),
                 json!(3),
                 json!("0.5"),
@@ -72,20 +72,20 @@ impl Sampler<'_> {
                 json!("-7n"),
                 json!("100m"),
             ]),
-            Kind::IntOrString if self.rng.random() => self.text().into(),
-            Kind::IntOrString => (self.integer() as i32).into(),
-            Kind::Raw | Kind::Fields => json!({ self.text(): self.json(), "f:a": {".": {}} }),
-            Kind::Json => self.json(),
-            Kind::Strings => (0..count).map(|_| self.text()).collect(),
-            Kind::SchemaOrBool if self.rng.random() => self.rng.random::<bool>().into(),
-            Kind::SchemaOrStrings if self.rng.random() => (0..count).map(|_| self.text()).collect(),
-            Kind::SchemaOrArray if self.rng.random() => {
-                (0..count).map(|_| self.value(Kind::Message(json_schema()), depth)).collect()
+            ValueKind::IntOrString if self.rng.random() => self.text().into(),
+            ValueKind::IntOrString => (self.integer() as i32).into(),
+            ValueKind::Raw | ValueKind::Fields => json!({ self.text(): self.json(), "f:a": {".": {}} }),
+            ValueKind::Json => self.json(),
+            ValueKind::Strings => (0..count).map(|_| self.text()).collect(),
+            ValueKind::SchemaOrBool if self.rng.random() => self.rng.random::<bool>().into(),
+            ValueKind::SchemaOrStrings if self.rng.random() => (0..count).map(|_| self.text()).collect(),
+            ValueKind::SchemaOrArray if self.rng.random() => {
+                (0..count).map(|_| self.value(ValueKind::Message(json_schema()), depth)).collect()
             }
-            Kind::SchemaOrArray | Kind::SchemaOrBool | Kind::SchemaOrStrings => {
-                self.value(Kind::Message(json_schema()), depth)
+            ValueKind::SchemaOrArray | ValueKind::SchemaOrBool | ValueKind::SchemaOrStrings => {
+                self.value(ValueKind::Message(json_schema()), depth)
             }
-            Kind::Message(ty) => {
+            ValueKind::Message(ty) => {
                 let mut own = Map::new();
                 self.fill(&mut own, ty, depth);
                 Value::Object(own)

@@ -9,10 +9,11 @@ mod devices;
 use serde_json::{Value, json};
 
 use super::*;
-use crate::kinds::{self, Resource};
+use crate::{kind::Kind, kinds};
+use std::sync::Arc;
 
-fn resource(ty: &str) -> &'static Resource {
-    kinds::RESOURCES.iter().find(|resource| resource.ty == ty).unwrap()
+fn resource(ty: &str) -> &'static Arc<Kind> {
+    kinds::built_in().iter().find(|resource| resource.ty.name == ty).unwrap()
 }
 
 /// A document that keeps every rule.
@@ -154,7 +155,7 @@ fn fine(ty: &str) -> Value {
     };
     document["metadata"] = meta;
     let kind = resource(ty);
-    document["kind"] = json!(kind.kind);
+    document["kind"] = json!(kind.name);
     if !kind.namespaced {
         document["metadata"].as_object_mut().unwrap().remove("namespace");
     }
@@ -219,13 +220,13 @@ fn check_update(ty: &str, cases: &[Case]) {
 
 #[test]
 fn nothing_is_said_about_fine_documents() {
-    for resource in kinds::RESOURCES.iter().filter(|resource| resource.storage.is_some()) {
-        let document = fine(resource.ty);
+    for resource in kinds::built_in().iter().filter(|resource| resource.storage.is_some()) {
+        let document = fine(resource.ty.name);
         // Kinds without a document of their own are looked at elsewhere; here none may make the rules panic.
         let causes = create(resource, &document);
         let has_own = document.as_object().unwrap().len() > 2;
-        assert!(!has_own || causes.is_empty(), "{}: {causes:#?}", resource.ty);
-        assert!(!has_own || update(resource, &document, &document).is_empty(), "{}", resource.ty);
+        assert!(!has_own || causes.is_empty(), "{}: {causes:#?}", resource.ty.name);
+        assert!(!has_own || update(resource, &document, &document).is_empty(), "{}", resource.ty.name);
         assert!(create(resource, &json!({})).iter().any(|cause| cause.field == "metadata.name"));
     }
 }
@@ -446,16 +447,16 @@ fn warnings_tell_of_what_is_old_or_odd() {
 #[test]
 fn no_document_makes_the_rules_panic() {
     let odd = [json!(null), json!([]), json!("é"), json!(-1), json!({"": null}), json!([{"": [null]}])];
-    for resource in kinds::RESOURCES {
+    for resource in kinds::built_in() {
         for value in &odd {
-            let mut document = fine(resource.ty);
+            let mut document = fine(resource.ty.name);
             let names: Vec<_> = document.as_object().unwrap().keys().cloned().collect();
             for name in names {
                 let before = document[&name].clone();
                 document[&name] = value.clone();
                 create(resource, &document);
-                update(resource, &document, &fine(resource.ty));
-                update_status(resource, &fine(resource.ty), &document);
+                update(resource, &document, &fine(resource.ty.name));
+                update_status(resource, &fine(resource.ty.name), &document);
                 warnings(resource, &document, None);
                 document[&name] = before;
             }

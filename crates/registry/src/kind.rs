@@ -1,0 +1,469 @@
+//! A kind: all that is known about one resource in one version of its group.
+//!
+//! Built-in kinds are values of [`Kind`] like any other; `kinds` has a file for each. Every step of a request reads from the
+//! kind what is special about it, so that kinds can come and go while the server runs.
+
+use crate::schema::{self, TypeRef};
+use keepwatch_apimachinery::meta::Qualified;
+use std::sync::atomic::{AtomicU32, Ordering};
+
+/// A resource in one version of its group.
+#[derive(Clone, Debug)]
+pub struct Kind {
+    id: u32,
+    /// The API group; empty for the core group.
+    pub group: String,
+    /// The version.
+    pub version: String,
+    /// The name in paths: `pods`.
+    pub plural: String,
+    /// The name of one object: `pod`.
+    pub singular: String,
+    /// The name in objects: `Pod`.
+    pub name: String,
+    /// The type of its objects in this version.
+    pub ty: TypeRef,
+    /// Whether its objects lie in namespaces.
+    pub namespaced: bool,
+    /// Short names for people.
+    pub short_names: Vec<String>,
+    /// Groups of resources that people can ask for at once.
+    pub categories: Vec<String>,
+    /// What can be done with it, in alphabetical order.
+    pub verbs: &'static [&'static str],
+    /// What else there is under the name of an object, in alphabetical order.
+    pub subresources: Vec<Subresource>,
+    /// Where objects are kept, below the store's own prefix; absent if none are.
+    pub storage: Option<String>,
+    /// The version in which they are kept; absent if it is this one.
+    pub stored_as: Option<StoredAs>,
+    /// The fields that selectors may name besides `metadata.name`.
+    pub fields: Vec<SelectableField>,
+    /// Those of them by whose value lists find objects without looking at the others. Each costs memory for every object,
+    /// so they are few: fields that are asked for all the time, with few objects for each value.
+    pub indexed_fields: Vec<String>,
+    /// How an unknown field in a selector is refused.
+    pub unknown_field: UnknownField,
+    /// When the generation of an object goes up.
+    pub generation: Generation,
+    /// Which names its objects may have.
+    pub names: NameRule,
+    /// Whether an update may leave out the version that it is based on.
+    pub unconditional_update: bool,
+    /// Whether an update of an object that is not there creates it.
+    pub create_on_update: bool,
+    /// Whether a deletion is answered with the object, rather than with a Status.
+    pub returns_deleted: bool,
+    /// Whether objects that belong to a deleted one stay if nobody says otherwise.
+    pub orphans_by_default: bool,
+    /// Whether a new object keeps the status that it comes with.
+    pub keeps_status: bool,
+    /// Whether a write of the status leaves labels, annotations, owners and finalizers as they are.
+    pub status_keeps_metadata: bool,
+    /// Whether objects are deleted by themselves when they are old enough.
+    pub expires: bool,
+    /// Whether a watch cache is worth its memory.
+    pub is_cached: bool,
+}
+
+/// How the objects of a resource are stored whose stored form is another than the one that is shown.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct StoredAs {
+    /// The group of the stored version.
+    pub group: String,
+    /// The version.
+    pub version: String,
+    /// The type.
+    pub ty: TypeRef,
+}
+
+/// Something under the name of an object.
+#[derive(Clone, Debug)]
+pub struct Subresource {
+    /// Its name: `status`.
+    pub name: String,
+    /// What can be done with it, in alphabetical order.
+    pub verbs: &'static [&'static str],
+    /// What is sent and received, if it is not an object of the resource.
+    pub kind: Option<GroupVersionKind>,
+}
+
+/// The full name of a kind.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct GroupVersionKind {
+    /// The group; empty for the core group.
+    pub group: String,
+    /// The version.
+    pub version: String,
+    /// The kind's name.
+    pub kind: String,
+}
+
+/// A field that selectors may name.
+#[derive(Clone, Debug)]
+pub struct SelectableField {
+    /// Its name in selectors.
+    pub name: String,
+    /// What it is called in the index, which all versions of a resource share.
+    pub indexed: String,
+    /// Where its value is.
+    pub at: At,
+}
+
+/// The names of the fields that lead to a value.
+pub type FieldPath = Vec<String>;
+
+/// Where the value of a selectable field is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum At {
+    /// The metadata's, which every object has.
+    Metadata,
+    /// A text or a number at this path; empty if it is not there.
+    Path(FieldPath),
+    /// A yes or no at this path; no if it is not there.
+    Flag(FieldPath),
+    /// A number at this path; zero if it is not there.
+    Number(FieldPath),
+    /// The first of the paths that leads to something.
+    Either(Vec<FieldPath>),
+    /// Always empty.
+    Nowhere,
+}
+
+/// How an unknown field in a selector is refused.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum UnknownField {
+    /// Naming the two that there are.
+    OnlyMetadata,
+    /// Naming the field.
+    NotSupported,
+    /// Naming the field and the kind.
+    NotSupportedFor(&'static str),
+    /// Naming the full kind, then the field.
+    NotSupportedForKind,
+}
+
+/// When the generation of an object goes up.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Generation {
+    /// The server leaves it alone.
+    Unmanaged,
+    /// It is 1 for ever.
+    Once,
+    /// When the spec changes.
+    Spec,
+    /// When the spec changes; what a new object says is kept.
+    SpecOnceCreated,
+    /// When the spec or an annotation changes.
+    SpecOrAnnotations,
+    /// When anything but metadata and status changes.
+    Content,
+    /// When anything but metadata changes, or the labels do.
+    ContentOrLabels,
+}
+
+/// Which names objects may have.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum NameRule {
+    /// A lower-case DNS name.
+    Subdomain,
+    /// One part of a DNS name.
+    Label,
+    /// Whatever can stand in a path.
+    PathSegment,
+    /// An IP address in its usual form.
+    Ip,
+}
+
+/// The verbs of a resource that is stored.
+pub const ALL_VERBS: &[&str] =
+    &["create", "delete", "deletecollection", "get", "list", "patch", "update", "watch"];
+const CREATE: &[&str] = &["create"];
+const GET_PATCH_UPDATE: &[&str] = &["get", "patch", "update"];
+
+impl Kind {
+    /// A kind whose objects lie in namespaces and are of this built-in type, such as `core.v1.Pod`. The type gives the kind
+    /// its name and version.
+    pub fn of_type(group: &str, ty: &str, plural: &str) -> Kind {
+        static NEXT_ID: AtomicU32 = AtomicU32::new(1);
+        let ty = schema::lookup(ty).expect("the table of types has every built-in type; a test looks");
+        let name = ty.short_name();
+        let version = ty.name.split('.').nth(1).unwrap_or_default();
+        Kind {
+            id: NEXT_ID.fetch_add(1, Ordering::Relaxed),
+            group: group.to_owned(),
+            version: version.to_owned(),
+            plural: plural.to_owned(),
+            singular: name.to_ascii_lowercase(),
+            name: name.to_owned(),
+            ty,
+            namespaced: true,
+            short_names: Vec::new(),
+            categories: Vec::new(),
+            verbs: ALL_VERBS,
+            subresources: Vec::new(),
+            storage: Some(plural.to_owned()),
+            stored_as: None,
+            fields: vec![SelectableField::namespace()],
+            indexed_fields: Vec::new(),
+            unknown_field: UnknownField::OnlyMetadata,
+            generation: Generation::Unmanaged,
+            names: NameRule::Subdomain,
+            unconditional_update: true,
+            create_on_update: false,
+            returns_deleted: false,
+            orphans_by_default: false,
+            keeps_status: false,
+            status_keeps_metadata: false,
+            expires: false,
+            is_cached: true,
+        }
+    }
+
+    /// Sets its version.
+    pub fn version(mut self, version: &str) -> Kind {
+        self.version = version.to_owned();
+        self
+    }
+
+    /// Sets the name of one object in paths and the name in objects: `pod` and `Pod`.
+    pub fn named(mut self, singular: &str, name: &str) -> Kind {
+        self.singular = singular.to_owned();
+        self.name = name.to_owned();
+        self
+    }
+
+    /// Its objects lie in no namespace.
+    pub fn cluster_scoped(mut self) -> Kind {
+        self.namespaced = false;
+        self
+    }
+
+    /// Sets the names that people type.
+    pub fn short_names(mut self, names: &[&str]) -> Kind {
+        self.short_names = owned(names);
+        self
+    }
+
+    /// Sets the categories.
+    pub fn categories(mut self, names: &[&str]) -> Kind {
+        self.categories = owned(names);
+        self
+    }
+
+    /// Sets what can be done with it.
+    pub fn verbs(mut self, verbs: &'static [&'static str]) -> Kind {
+        self.verbs = verbs;
+        self
+    }
+
+    /// Sets what there is under the names of its objects.
+    pub fn subresources(mut self, subresources: impl IntoIterator<Item = Subresource>) -> Kind {
+        self.subresources = subresources.into_iter().collect();
+        self
+    }
+
+    /// Sets where objects are kept.
+    pub fn stored_at(mut self, prefix: &str) -> Kind {
+        self.storage = Some(prefix.to_owned());
+        self
+    }
+
+    /// Sets the version in which objects are kept, by the type that they have there.
+    pub fn stored_as(mut self, group: &str, version: &str, ty: &str) -> Kind {
+        let ty = schema::lookup(ty).expect("the table of types has every built-in type; a test looks");
+        self.stored_as = Some(StoredAs { group: group.to_owned(), version: version.to_owned(), ty });
+        self
+    }
+
+    /// Nothing is stored: a request is answered and forgotten.
+    pub fn not_stored(mut self) -> Kind {
+        self.verbs = CREATE;
+        self.storage = None;
+        self
+    }
+
+    /// Sets which fields selectors may name, and how they are refused that name others.
+    pub fn selectable(
+        mut self,
+        fields: impl IntoIterator<Item = SelectableField>,
+        unknown: UnknownField,
+    ) -> Kind {
+        self.fields = fields.into_iter().collect();
+        self.unknown_field = unknown;
+        self
+    }
+
+    /// Sets by which selectable fields objects are found without looking at the others.
+    pub fn indexed_by(mut self, fields: &[&str]) -> Kind {
+        self.indexed_fields = owned(fields);
+        self
+    }
+
+    /// Sets when the generation goes up.
+    pub fn generation(mut self, generation: Generation) -> Kind {
+        self.generation = generation;
+        self
+    }
+
+    /// Sets which names objects may have.
+    pub fn names(mut self, names: NameRule) -> Kind {
+        self.names = names;
+        self
+    }
+
+    /// An update must say which version it is based on.
+    pub fn requires_version(mut self) -> Kind {
+        self.unconditional_update = false;
+        self
+    }
+
+    /// An update of an object that is not there creates it.
+    pub fn creates_on_update(mut self) -> Kind {
+        self.create_on_update = true;
+        self
+    }
+
+    /// A deletion is answered with the object.
+    pub fn returns_deleted(mut self) -> Kind {
+        self.returns_deleted = true;
+        self
+    }
+
+    /// Objects that belong to a deleted one stay if nobody says otherwise.
+    pub fn orphans_dependents(mut self) -> Kind {
+        self.orphans_by_default = true;
+        self
+    }
+
+    /// A new object keeps the status that it comes with.
+    pub fn keeps_status(mut self) -> Kind {
+        self.keeps_status = true;
+        self
+    }
+
+    /// A write of the status leaves labels, annotations, owners and finalizers as they are.
+    pub fn status_keeps_metadata(mut self) -> Kind {
+        self.status_keeps_metadata = true;
+        self
+    }
+
+    /// Objects are deleted by themselves when they are old enough.
+    pub fn expires(mut self) -> Kind {
+        self.expires = true;
+        self
+    }
+
+    /// It has no watch cache: its objects are many, short-lived and hardly read.
+    pub fn uncached(mut self) -> Kind {
+        self.is_cached = false;
+        self
+    }
+
+    /// A number that no other kind of this process has, not even an earlier one of the same name.
+    pub fn id(&self) -> u32 {
+        self.id
+    }
+
+    /// The group and version as objects say them: `apps/v1`, and `v1` in the core group.
+    pub fn api_version(&self) -> String {
+        group_version(&self.group, &self.version)
+    }
+
+    /// The kind of its lists.
+    pub fn list_kind(&self) -> String {
+        format!("{}List", self.name)
+    }
+
+    /// The type, group and version in which its objects are stored.
+    pub fn stored(&self) -> StoredAs {
+        self.stored_as.clone().unwrap_or_else(|| StoredAs {
+            group: self.group.clone(),
+            version: self.version.clone(),
+            ty: self.ty,
+        })
+    }
+
+    /// The subresource of that name.
+    pub fn subresource(&self, name: &str) -> Option<&Subresource> {
+        self.subresources.iter().find(|sub| sub.name == name)
+    }
+
+    /// The full name of the kind.
+    pub fn group_version_kind(&self) -> GroupVersionKind {
+        let (group, version, kind) = (self.group.clone(), self.version.clone(), self.name.clone());
+        GroupVersionKind { group, version, kind }
+    }
+
+    /// The resource with its group.
+    pub fn qualified(&self) -> Qualified<'_> {
+        Qualified::new(&self.group, &self.plural)
+    }
+
+    /// Whether it can be done.
+    pub fn allows(&self, verb: &str) -> bool {
+        self.verbs.contains(&verb)
+    }
+}
+
+impl Subresource {
+    /// A part of the object.
+    pub fn new(name: &str, verbs: &'static [&'static str]) -> Subresource {
+        Subresource { name: name.to_owned(), verbs, kind: None }
+    }
+
+    /// The status of an object.
+    pub fn status() -> Subresource {
+        Subresource::new("status", GET_PATCH_UPDATE)
+    }
+
+    /// How many of something there are to be.
+    pub fn scale() -> Subresource {
+        Subresource::new("scale", GET_PATCH_UPDATE).of("autoscaling", "v1", "Scale")
+    }
+
+    /// Sets what is sent and received, if that is not an object of the resource.
+    pub fn of(mut self, group: &str, version: &str, kind: &str) -> Subresource {
+        let [group, version, kind] = [group, version, kind].map(str::to_owned);
+        self.kind = Some(GroupVersionKind { group, version, kind });
+        self
+    }
+}
+
+impl SelectableField {
+    /// A text or a number at the path that its name says.
+    pub fn new(name: &str) -> SelectableField {
+        SelectableField { name: name.to_owned(), indexed: name.to_owned(), at: At::Path(path(name)) }
+    }
+
+    /// The namespace of an object.
+    pub fn namespace() -> SelectableField {
+        SelectableField::new("metadata.namespace").at(At::Metadata)
+    }
+
+    /// Sets where the value is.
+    pub fn at(mut self, at: At) -> SelectableField {
+        self.at = at;
+        self
+    }
+
+    /// Sets what it is called in the index.
+    pub fn indexed_as(mut self, name: &str) -> SelectableField {
+        self.indexed = name.to_owned();
+        self
+    }
+}
+
+/// The path that is written with dots: `spec.nodeName`.
+pub fn path(text: &str) -> FieldPath {
+    text.split('.').map(str::to_owned).collect()
+}
+
+/// The group and version as objects say them.
+pub fn group_version(group: &str, version: &str) -> String {
+    if group.is_empty() { version.to_owned() } else { format!("{group}/{version}") }
+}
+
+fn owned(names: &[&str]) -> Vec<String> {
+    names.iter().map(|name| (*name).to_owned()).collect()
+}

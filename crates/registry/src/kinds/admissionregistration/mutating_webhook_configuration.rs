@@ -1,0 +1,15 @@
+//! MutatingWebhookConfiguration.
+
+use crate::kind::{Generation, Kind};
+
+pub(super) fn kind() -> Kind {
+    Kind::of_type(
+        "admissionregistration.k8s.io",
+        "admissionregistration.v1.MutatingWebhookConfiguration",
+        "mutatingwebhookconfigurations",
+    )
+    .cluster_scoped()
+    .categories(&["api-extensions"])
+    .requires_version()
+    .generation(Generation::Content)
+}

@@ -1,0 +1,9 @@
+//! TokenReview.
+
+use crate::kind::Kind;
+
+pub(super) fn kind() -> Kind {
+    Kind::of_type("authentication.k8s.io", "authentication.v1.TokenReview", "tokenreviews")
+        .cluster_scoped()
+        .not_stored()
+}

@@ -1,0 +1,13 @@
+//! SelfSubjectAccessReview.
+
+use crate::kind::Kind;
+
+pub(super) fn kind() -> Kind {
+    Kind::of_type(
+        "authorization.k8s.io",
+        "authorization.v1.SelfSubjectAccessReview",
+        "selfsubjectaccessreviews",
+    )
+    .cluster_scoped()
+    .not_stored()
+}

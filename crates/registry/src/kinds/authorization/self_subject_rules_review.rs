@@ -1,0 +1,13 @@
+//! SelfSubjectRulesReview.
+
+use crate::kind::Kind;
+
+pub(super) fn kind() -> Kind {
+    Kind::of_type(
+        "authorization.k8s.io",
+        "authorization.v1.SelfSubjectRulesReview",
+        "selfsubjectrulesreviews",
+    )
+    .cluster_scoped()
+    .not_stored()
+}
