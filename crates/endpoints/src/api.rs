@@ -77,6 +77,7 @@ pub struct Api {
     held: Arc<FairSemaphore>,
     /// Requests whose bodies are being read. Each takes some memory, however little of its body has arrived.
     reading: Arc<FairSemaphore>,
+    watches: Arc<FairSemaphore>,
     /// Permits to read the rest of the body of a refused request.
     discards: Semaphore,
 }
@@ -109,6 +110,10 @@ pub const BODY_BYTES_MAX: usize = 3 << 20;
 const HELD_BYTES_MAX: usize = 256 << 20;
 /// How many request bodies are read at a time.
 const BODIES_READ_MAX: usize = 8192;
+/// How many watches may be open.
+const WATCHES_MAX: usize = 1 << 16;
+/// How many bytes a watch needs for each byte of its selectors: of a short value, its terms take much more than its text.
+const WATCH_BYTES_PER_SELECTOR_BYTE: usize = 16;
 /// How many bytes an answer may hold without being counted.
 const UNCOUNTED_BYTES_MAX: usize = 16 << 10;
 /// The longest path with its parameters.
@@ -133,6 +138,7 @@ impl Api {
             writes: FairSemaphore::new(parts.options.writes_in_flight_max),
             held: FairSemaphore::new(HELD_BYTES_MAX),
             reading: FairSemaphore::new(BODIES_READ_MAX),
+            watches: FairSemaphore::new(WATCHES_MAX),
             discards: Semaphore::new(DISCARDS_MAX),
             options: parts.options,
         })
@@ -330,6 +336,17 @@ impl Api {
         }
     }
 
+    /// A permit for an open watch with selectors of this length.
+    pub(crate) fn watch_permit(
+        &self,
+        user: &Arc<User>,
+        selector_bytes: usize,
+    ) -> Result<WatchPermit, Status> {
+        let watch = self.watches.acquire(user, 1).ok_or_else(too_many_watches)?;
+        let selector = self.hold(user, selector_bytes * WATCH_BYTES_PER_SELECTOR_BYTE)?;
+        Ok(WatchPermit { _watch: watch, _selector: selector })
+    }
+
     async fn answer_resource(
         self: Arc<Self>,
         context: RequestContext,
@@ -396,6 +413,7 @@ impl Api {
         let context = Arc::new(context);
         let (own, its) = (Arc::clone(&self), Arc::clone(&context));
         let is_large = handlers::is_large(&own, &its, &route, &body).await;
+        let body_bytes = body.len();
         let work = async move {
             let answer = handlers::handle(&own, &its, &route, body, deadline.into_std()).await;
             drop(bytes_held);
@@ -403,10 +421,9 @@ impl Api {
         };
         let changes = is_write && context.query.first("dryRun").is_none();
         let done = tokio::time::timeout_at(deadline, async {
-            let turn = if is_large {
-                large_documents::REQUESTS_OF_USER.acquire(&context.limited_as).await
-            } else {
-                None
+            let turn = match is_large {
+                true => large_documents::request_permit(&context.limited_as, body_bytes).await,
+                false => None,
             };
             // Many requests may have waited here. They are not begun any more.
             if is_large && self.shutdown.signal.is_set() {
@@ -451,6 +468,16 @@ fn too_slow() -> Status {
 fn too_much_at_once() -> Status {
     let message = "too much is held for other requests of this user, please try again later";
     Status::too_many_requests(message, RETRY_AFTER_SECONDS)
+}
+
+fn too_many_watches() -> Status {
+    Status::too_many_requests("too many watches are open, please try again later", RETRY_AFTER_SECONDS)
+}
+
+/// The right to an open watch, and to the memory of its selectors.
+pub(crate) struct WatchPermit {
+    _watch: FairPermit,
+    _selector: Option<FairPermit>,
 }
 
 /// One of the requests that may be in flight.

@@ -3,8 +3,10 @@
 //!
 //! Kept true:
 //! - the permits never exceed the limit together;
-//! - a user has at most half of them, and all users together at most nine tenths: the rest is for the group
-//!   `system:masters`, whose members have no limit of their own;
+//! - all users together have at most nine tenths of them: the rest is for the group `system:masters`, whose members have
+//!   no limit of their own;
+//! - a user has at most as many as it leaves to all others. So one user has at most half, and somebody with two identities,
+//!   such as a service account for which it requested a token, still leaves a quarter;
 //! - a permit that is dropped gives back what it had.
 
 use crate::auth::{SYSTEM_MASTERS, User};
@@ -68,16 +70,21 @@ impl FairSemaphore {
     }
 
     fn try_take(&self, user: &Arc<User>, more: usize) -> bool {
-        let (all_max, own_max) = match user.is_in(SYSTEM_MASTERS) {
-            true => (self.max, self.max),
-            false => (self.max - self.max / 10, self.max.div_ceil(2)),
-        };
         let taken = &mut *self.taken.lock();
-        let own = taken.by_user.get(user.name.as_str()).copied().unwrap_or_default();
-        if taken.total + more > all_max || own + more > own_max {
+        let own = taken.by_user.get(user.name.as_str()).copied().unwrap_or_default() + more;
+        let total = taken.total + more;
+        let is_admitted = match user.is_in(SYSTEM_MASTERS) {
+            true => total <= self.max,
+            // The first permit of a user needs to leave nothing.
+            false => {
+                let free = (self.max - self.max / 10).checked_sub(total);
+                free.is_some_and(|free| own <= free.max(1))
+            }
+        };
+        if !is_admitted {
             return false;
         }
-        taken.total += more;
+        taken.total = total;
         *taken.by_user.entry(ByName(Arc::clone(user))).or_default() += more;
         true
     }
@@ -131,16 +138,17 @@ mod tests {
     fn no_user_takes_everything_and_masters_always_have_some() {
         let semaphore = FairSemaphore::new(20);
         let (ann, bob, root) = (user("ann", "a"), user("bob", "a"), user("root", SYSTEM_MASTERS));
-        let mut anns: Vec<_> = (0..10).map(|_| semaphore.acquire(&ann, 1).expect("half")).collect();
+        let anns = semaphore.acquire(&ann, 9).expect("half of what users have");
         assert!(semaphore.acquire(&user("ann", "b"), 1).is_none(), "it is the name that counts");
-        let bobs = semaphore.acquire(&bob, 8).expect("what is left for users");
-        assert!(semaphore.acquire(&bob, 1).is_none() && semaphore.acquire(&user("eve", "a"), 1).is_none());
-        let roots = semaphore.acquire(&root, 2).expect("what is kept");
+        let bobs = semaphore.acquire(&bob, 4).expect("half of what is left");
+        assert!(semaphore.acquire(&bob, 1).is_none());
+        let others = ["c", "d", "e", "f"].map(|name| semaphore.acquire(&user(name, "a"), 1));
+        assert!(others.iter().all(Option::is_some), "others still have one each");
+        let roots = semaphore.acquire(&root, 3).expect("what is kept, and what is left");
         assert!(semaphore.acquire(&root, 1).is_none());
-        drop(anns.pop());
-        assert!(semaphore.acquire(&bob, 1).is_none(), "there are no more than nine tenths for users");
-        assert!(semaphore.acquire(&root, 1).is_some());
-        drop((anns, bobs, roots));
+        drop(anns);
+        assert!(semaphore.acquire(&bob, 1).is_some());
+        drop((bobs, others, roots));
         assert_eq!(semaphore.taken.lock().total, 0);
         assert!(semaphore.taken.lock().by_user.is_empty());
         assert!(semaphore.acquire(&root, 20).is_some());
@@ -150,8 +158,8 @@ mod tests {
     fn a_permit_grows_up_to_the_limit_and_gives_everything_back() {
         let semaphore = FairSemaphore::new(20);
         let mut permit = semaphore.empty_permit(&user("ann", ""));
-        assert!(permit.grow(4) && permit.grow(6) && !permit.grow(1));
-        assert_eq!(semaphore.taken.lock().total, 10);
+        assert!(permit.grow(4) && permit.grow(5) && !permit.grow(1));
+        assert_eq!(semaphore.taken.lock().total, 9);
         drop(permit);
         assert_eq!(semaphore.taken.lock().total, 0);
     }

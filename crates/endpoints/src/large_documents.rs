@@ -2,7 +2,8 @@
 //! that serve all other requests.
 //!
 //! Kept true: work that waits, as for storage, occupies no thread; a user has only a few large requests and answers in
-//! work at a time, so that other users wait for few of them; answers have other threads than requests.
+//! work at a time, so that other users wait for few of them; the bodies in work are bounded for all users together, because
+//! a document takes many times the memory of its text; answers have other threads than requests.
 
 use crate::auth::{SYSTEM_MASTERS, User};
 use parking_lot::Mutex;
@@ -54,8 +55,30 @@ pub(crate) fn answers() -> &'static Handle {
     ANSWERS.handle()
 }
 
+/// How many KiB of bodies are in work at a time: four of the largest, or many smaller ones.
+const IN_WORK_KIB_MAX: u32 = 12 << 10;
+
+static IN_WORK_KIB: LazyLock<Arc<Semaphore>> =
+    LazyLock::new(|| Arc::new(Semaphore::new(IN_WORK_KIB_MAX as usize)));
+
+/// The right to work on a large request.
+pub(crate) struct LargeRequestPermit {
+    _of_user: OwnedSemaphorePermit,
+    _in_work: Option<OwnedSemaphorePermit>,
+}
+
+/// Waits until the user may have one more large request in work, with a body of so many bytes. Members of the group
+/// `system:masters` do not wait.
+pub(crate) async fn request_permit(user: &User, body_bytes: usize) -> Option<LargeRequestPermit> {
+    let of_user = REQUESTS_OF_USER.acquire(user).await?;
+    let kib = u32::try_from(body_bytes.div_ceil(1 << 10)).unwrap_or(u32::MAX).min(IN_WORK_KIB_MAX);
+    // The semaphore is never closed.
+    let in_work = Arc::clone(&IN_WORK_KIB).acquire_many_owned(kib).await.ok();
+    Some(LargeRequestPermit { _of_user: of_user, _in_work: in_work })
+}
+
 /// Limits the large requests of each user. All servers of a process share it.
-pub(crate) static REQUESTS_OF_USER: PerUserLimit = PerUserLimit(LazyLock::new(Mutex::default));
+static REQUESTS_OF_USER: PerUserLimit = PerUserLimit(LazyLock::new(Mutex::default));
 /// Limits the large answers of each user.
 pub(crate) static ANSWERS_OF_USER: PerUserLimit = PerUserLimit(LazyLock::new(Mutex::default));
 

@@ -800,6 +800,36 @@ async fn a_user_past_the_limit_is_told_to_come_back_and_the_others_are_not() {
     }
 }
 
+/// A selector takes many times the memory of its text, for as long as its watch is open.
+#[tokio::test]
+async fn watches_with_long_selectors_are_limited_for_each_user() {
+    let tokens = StaticTokens::parse("bob,bob,u-3").unwrap();
+    let server = server().tokens(tokens).start().await.unwrap();
+    let terms: Vec<String> = (0..4000).map(|n| format!("!a{n}")).collect();
+    let path = format!("{CONFIGMAPS}?watch=1&labelSelector={}", terms.join(","));
+    let open = async |user: &str| {
+        let mut wire = Wire::open(&server).await;
+        wire.send(format!("GET {path} HTTP/1.1\r\nHost: h\r\n{user}\r\n")).await;
+        let code = wire.head().await.unwrap().code;
+        (wire, code)
+    };
+    let mut watches = Vec::new();
+    let refused = loop {
+        let (wire, code) = open(ALICE).await;
+        if code != 200 {
+            break code;
+        }
+        watches.push(wire);
+        assert!(watches.len() < 500, "there is no limit");
+    };
+    assert_eq!(refused, 429);
+    assert!(watches.len() > 100, "only {} were admitted", watches.len());
+    assert_eq!(open("Authorization: Bearer bob\r\n").await.1, 200);
+    watching(&server).await;
+    drop(watches);
+    until("one is admitted", async || open(ALICE).await.1 == 200).await;
+}
+
 /// 210 of them once kept every other write out for a minute.
 #[tokio::test]
 async fn writes_whose_bodies_do_not_come_keep_nobody_out() {

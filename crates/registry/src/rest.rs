@@ -755,15 +755,17 @@ impl Registry {
         Ok(Deleted::Gone(Shown::from(&gone)))
     }
 
-    /// Deletes what a list shows, and returns the list.
+    /// Deletes what a list shows, and returns the list. Asks before each object whether it may go on.
     pub async fn delete_collection(
         &self,
         target: Target<'_>,
         list_options: ValidListOptions,
         options: &DeleteOptions,
+        may_go_on: &(dyn Fn() -> Result<(), Status> + Sync),
     ) -> Result<List, Status> {
         let list = self.list(target, list_options).await?;
         for object in &list.items {
+            may_go_on()?;
             let (namespace, name) = place(target.kind, object);
             let one = Target { namespace, name, ..target };
             match self.delete(one, options).await {

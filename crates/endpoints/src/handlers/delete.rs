@@ -45,7 +45,12 @@ impl Call<'_> {
         let list_options = self.list_options()?.check()?;
         let options = self.delete_options(body)?;
         let target = self.target();
-        let list = self.api.registry.delete_collection(target, list_options, &options).await?;
+        // A collection can be long. A client whose deletion ends early deletes the rest.
+        let may_go_on = || match self.api.shutdown.signal.is_set() {
+            true => Err(Status::service_unavailable("the server is stopping")),
+            false => Ok(()),
+        };
+        let list = self.api.registry.delete_collection(target, list_options, &options, &may_go_on).await?;
         let meta = ListMeta { resource_version: list.revision.to_string(), ..ListMeta::default() };
         let unsaid = options.propagation.is_none() && options.orphan_dependents.is_none();
         let warns = target.kind.ty.name == "batch.v1.Job" && unsaid;

@@ -233,7 +233,7 @@ pub(crate) async fn is_large(api: &Api, context: &RequestContext, route: &Route,
     match route.action {
         Action::Patch(_) | Action::PatchScale if call.may_copy(body) => true,
         // The cost of examining an object grows with the selector.
-        Action::List | Action::DeleteCollection => call.has_long_selector(),
+        Action::List | Action::DeleteCollection => call.selector_bytes() >= LONG_SELECTOR_BYTES_MIN,
         // A stored object is only copied.
         Action::Get if call.shows_what_is_stored() => false,
         Action::Get
@@ -293,9 +293,10 @@ impl Call<'_> {
         self.context.header(header::CONTENT_TYPE).is_some_and(|kind| kind.contains("protobuf"))
     }
 
-    fn has_long_selector(&self) -> bool {
+    /// How long the selectors are.
+    fn selector_bytes(&self) -> usize {
         let of = |name| self.context.query.first(name).map_or(0, str::len);
-        of("labelSelector") + of("fieldSelector") >= LONG_SELECTOR_BYTES_MIN
+        of("labelSelector") + of("fieldSelector")
     }
 
     /// Whether an object is answered as it is stored.

@@ -123,12 +123,13 @@ pub(crate) async fn watch(
     if upgrade.is_none() && ends_before_its_state(options.options()) {
         return Ok(typed(StatusCode::OK, renderer.form.content_type(), Body::empty()));
     }
+    let permit = api.watch_permit(&context.limited_as, call.selector_bytes())?;
     let target = keepwatch_registry::rest::Target { name: "", ..call.target() };
     let watch = api.registry.watch(target, options, timeout).await?;
     let metrics = api.metrics.watch(&context.info, &route.kind);
     let stopping = api.shutdown.signal.wait();
     let media = renderer.form.media;
-    let events = Events::new(watch, renderer, api.encodings.clone(), metrics, stopping);
+    let events = Events::new(watch, renderer, api.encodings.clone(), metrics, stopping).holding(permit);
     if let Some(upgrade) = upgrade {
         let response =
             websocket::handshake(&context.headers).map_err(|refused| Refused::Response(refused.0))?;

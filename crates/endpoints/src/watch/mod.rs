@@ -1,6 +1,6 @@
 //! A watch on its way to a client: events in the form asked for, each made once for all who watch.
 //!
-//! Kept true: after an error, which is told as an event, nothing more comes; a watch that is dropped frees all it held.
+//! Kept true: after an error, which is sent as an event, nothing more comes; a watch that is dropped frees all it held.
 
 mod encode;
 pub mod websocket;
@@ -8,6 +8,7 @@ pub mod websocket;
 pub use encode::{Encodings, Format};
 
 use crate::{
+    api::WatchPermit,
     metrics::WatchMetrics,
     negotiation::{MetaVersion, ShownAs},
     render::{IncludeObject, Renderer, wrap_status},
@@ -37,11 +38,12 @@ pub struct Events {
     metrics: WatchMetrics,
     /// Ends every watch when the server stops.
     stopping: shutdown_signal::Wait,
+    _permit: Option<WatchPermit>,
     ended: bool,
 }
 
 impl Events {
-    /// What `watch` tells, in the form that `renderer` has.
+    /// The events of `watch`, in the form that `renderer` has.
     pub fn new(
         watch: Watch,
         renderer: Renderer,
@@ -51,7 +53,12 @@ impl Events {
     ) -> Events {
         let format = format_of(&renderer);
         let encoder = Encoder { renderer, encodings, format, first: true };
-        Events { watch, encoder, metrics, stopping, ended: false }
+        Events { watch, encoder, metrics, stopping, _permit: None, ended: false }
+    }
+
+    /// The same events, which hold a permit until they are dropped.
+    pub(crate) fn holding(self, permit: WatchPermit) -> Events {
+        Events { _permit: Some(permit), ..self }
     }
 }
 

@@ -3,12 +3,13 @@
 use super::Events;
 use aws_lc_rs::digest;
 use base64::{Engine, prelude::BASE64_STANDARD};
-use futures::{SinkExt, StreamExt};
+use bytes::Bytes;
+use futures::{FutureExt, SinkExt, StreamExt};
 use http::{HeaderMap, HeaderValue, Response, StatusCode, header};
 use hyper_util::rt::TokioIo;
 use keepwatch_registry::codec::Media;
 use std::time::Duration;
-use tokio::io::AsyncWriteExt;
+use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt};
 use tokio_tungstenite::{
     WebSocketStream,
     tungstenite::{
@@ -94,7 +95,7 @@ pub async fn serve(upgrade: hyper::upgrade::OnUpgrade, mut events: Events) {
         .max_message_size(Some(MESSAGE_BYTES_MAX))
         .max_frame_size(Some(MESSAGE_BYTES_MAX))
         .read_buffer_size(READ_BUFFER_BYTES)
-        .write_buffer_size(0);
+        .write_buffer_size(WRITE_BUFFER_BYTES);
     let io = TokioIo::new(connection);
     let mut socket = WebSocketStream::from_raw_socket(io, Role::Server, Some(config)).await;
     let code = loop {
@@ -102,7 +103,7 @@ pub async fn serve(upgrade: hyper::upgrade::OnUpgrade, mut events: Events) {
             event = events.next() => match event {
                 None => break CloseCode::Normal,
                 Some(bytes) => {
-                    if socket.send(message(bytes, text)).await.is_err() {
+                    if send_with_ready(&mut socket, bytes, &mut events, text).await.is_err() {
                         return;
                     }
                 }
@@ -128,15 +129,43 @@ pub async fn serve(upgrade: hyper::upgrade::OnUpgrade, mut events: Events) {
     let _ = tokio::time::timeout(FAREWELL_MAX, said).await;
 }
 
+/// Sends an event together with those after it that are ready, up to a full buffer. Then others have their turn: thousands
+/// of watches may begin at once, each with all objects.
+async fn send_with_ready<S>(
+    socket: &mut WebSocketStream<S>,
+    first: Bytes,
+    events: &mut Events,
+    text: bool,
+) -> Result<(), Error>
+where
+    S: AsyncRead + AsyncWrite + Unpin,
+{
+    let (mut next, mut room) = (Some(first), WRITE_BUFFER_BYTES);
+    while let Some(bytes) = next.take() {
+        room = room.saturating_sub(bytes.len());
+        socket.feed(message(bytes, text)).await?;
+        if room > 0 {
+            next = events.next().now_or_never().flatten();
+        }
+    }
+    socket.flush().await?;
+    if room == 0 {
+        tokio::task::yield_now().await;
+    }
+    Ok(())
+}
+
 /// The first byte of a frame that ends a connection.
 const CLOSE_FRAME: u8 = 0x88;
 /// How long a client may take to hear that it is over.
 const FAREWELL_MAX: Duration = Duration::from_secs(5);
 
+/// How many bytes of events are sent at once.
+const WRITE_BUFFER_BYTES: usize = 16 << 10;
 /// How much is read from a client at once. It has little to say.
 const READ_BUFFER_BYTES: usize = 1 << 10;
 
-fn message(bytes: bytes::Bytes, text: bool) -> Message {
+fn message(bytes: Bytes, text: bool) -> Message {
     if !text {
         // The length in front is for streams without messages.
         return Message::Binary(bytes.slice(LENGTH_BYTES..));

@@ -1,7 +1,9 @@
 //! Delete: conditions, finalizers, grace, dependents, collections.
 
 use super::world::{Answer, World, bound_pod, map, pod, text};
+use keepwatch_apimachinery::status::Status;
 use serde_json::{Value, json};
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 fn finalizers(document: &Value) -> String {
     let own = document["metadata"]["finalizers"].as_array().cloned().unwrap_or_default();
@@ -342,6 +344,25 @@ async fn a_collection_is_deleted_as_its_list_shows_it() {
     assert_eq!(names(&deleted), "c");
     let deleted = world.delete_collection("configmaps default", json!({})).await;
     assert_eq!(names(&deleted), "");
+}
+
+#[tokio::test]
+async fn the_deletion_of_a_collection_ends_when_it_may_not_go_on() {
+    let world = World::new().await;
+    for name in ["a", "b", "c", "d"] {
+        world.post("configmaps default", map(name)).await.ok();
+    }
+    let left = AtomicUsize::new(2);
+    let may_go_on = || match left.load(Ordering::Relaxed) {
+        0 => Err(Status::service_unavailable("the server is stopping")),
+        more => {
+            left.store(more - 1, Ordering::Relaxed);
+            Ok(())
+        }
+    };
+    let answer = world.delete_collection_while("configmaps default", json!({}), &may_go_on).await;
+    assert_eq!(answer.code, 503);
+    assert_eq!(world.names("configmaps default").await, "c d");
 }
 
 #[tokio::test]

@@ -406,11 +406,22 @@ impl World {
     }
 
     pub(crate) async fn delete_collection(&self, at: &str, options: Value) -> Answer {
+        self.delete_collection_while(at, options, &|| Ok(())).await
+    }
+
+    /// Deletes a collection as long as it may go on.
+    pub(crate) async fn delete_collection_while(
+        &self,
+        at: &str,
+        options: Value,
+        may_go_on: &(dyn Fn() -> Result<(), Status> + Sync),
+    ) -> Answer {
         let place = place(at);
         let deleted = async {
             let list_options = ListOptions::from_query(place.query.iter().copied())?.check()?;
             let options = delete_options(&place, &options)?;
-            let list = self.registry.delete_collection(place.target, list_options, &options).await?;
+            let list =
+                self.registry.delete_collection(place.target, list_options, &options, may_go_on).await?;
             Ok(Answer::new(200, listed(place.target.kind, &list)))
         };
         answer(deleted.await)
