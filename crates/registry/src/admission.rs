@@ -15,7 +15,7 @@ use keepwatch_apimachinery::{
     status::{Cause, Status},
 };
 use keepwatch_storage::{ListRequest, Object, Unchanged};
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 
 /// The namespaces that may not be deleted.
 const IMMORTAL: [&str; 3] = ["default", "kube-system", "kube-public"];
@@ -50,17 +50,26 @@ pub(crate) fn not_enforced(ty: &str, document: &Value) -> Option<&'static str> {
     }
 }
 
+/// A new object that may be written.
+pub(crate) struct Admitted {
+    /// What must not change until it is.
+    pub(crate) unchanged: Option<Unchanged>,
+    /// Why it is refused, if nothing is found wrong with its fields.
+    pub(crate) refused_if_valid: Option<Status>,
+}
+
 impl Registry {
-    /// Also returns what must not change until the object is created.
+    /// Adds to a new object, before it is validated, what the cluster gives it.
     pub(crate) async fn admit_create(
         &self,
         target: Target<'_>,
         document: &mut Value,
-    ) -> Result<Option<Unchanged>, Status> {
+    ) -> Result<Admitted, Status> {
         let unchanged = match target.kind.namespaced {
             true => self.must_take_new_content(target, name(document), Position::Any).await?,
             false => None,
         };
+        let mut refused_if_valid = None;
         match target.kind.ty.name {
             "apiextensions.v1.CustomResourceDefinition" => {
                 let mut status = Status::method_not_supported(target.qualified(), "create");
@@ -70,7 +79,7 @@ impl Registry {
             }
             "core.v1.Pod" => {
                 self.set_priority(document).await?;
-                self.apply_runtime_class(document).await?;
+                refused_if_valid = self.apply_runtime_class(document).await?;
                 tolerate_for_a_while(document);
             }
             "core.v1.Node" => taint_until_ready(document),
@@ -82,7 +91,7 @@ impl Registry {
             "networking.v1.Ingress" => self.set_ingress_class(document).await?,
             _ => {}
         }
-        Ok(unchanged)
+        Ok(Admitted { unchanged, refused_if_valid })
     }
 
     pub(crate) async fn admit_update(&self, target: Target<'_>) -> Result<(), Status> {
@@ -204,13 +213,16 @@ impl Registry {
         Ok(())
     }
 
-    /// What the runtime of a pod needs for itself is added to what the pod needs.
-    async fn apply_runtime_class(&self, pod: &mut Value) -> Result<(), Status> {
+    /// Adds what the runtime of a pod needs to what the pod needs. Returns why the pod is refused once it is valid.
+    async fn apply_runtime_class(&self, pod: &mut Value) -> Result<Option<Status>, Status> {
         let wanted = text(pod, &["spec", "runtimeClassName"]).to_owned();
-        let refused = |pod: &Value, why: &str| {
-            Err(Status::forbidden(Qualified::core("pods"), name(pod), &format!("pod rejected: {why}")))
+        let refusal = |pod: &Value, why: &str| {
+            Status::forbidden(Qualified::core("pods"), name(pod), &format!("pod rejected: {why}"))
         };
-        let given = at(pod, &["spec", "overhead"]).cloned();
+        let refused = |pod: &Value, why: &str| Err(refusal(pod, why));
+        let mut refused_if_valid = None;
+        let is_empty = |amounts: &Value| amounts.as_object().is_none_or(Map::is_empty);
+        let given = at(pod, &["spec", "overhead"]).filter(|amounts| !is_empty(amounts)).cloned();
         let class = match at(pod, &["spec", "runtimeClassName"]) {
             None => Value::Null,
             Some(_) => {
@@ -231,7 +243,8 @@ impl Registry {
         };
         match (at(&class, &["overhead", "podFixed"]), given) {
             (None, Some(_)) => {
-                return refused(pod, "Pod Overhead set without corresponding RuntimeClass defined Overhead");
+                let why = "Pod Overhead set without corresponding RuntimeClass defined Overhead";
+                refused_if_valid = Some(refusal(pod, why));
             }
             (Some(own), Some(given)) if *own != given => {
                 return refused(pod, "Pod's Overhead doesn't match RuntimeClass's defined Overhead");
@@ -261,7 +274,7 @@ impl Registry {
                 own.extend(new);
             }
         }
-        Ok(())
+        Ok(refused_if_valid)
     }
 
     async fn set_storage_class(&self, claim: &mut Value) -> Result<(), Status> {

@@ -9,7 +9,7 @@
 pub use crate::target::{Target, failure, is_path_segment};
 use crate::{
     addresses::Addresses,
-    admission::not_enforced,
+    admission::{Admitted, not_enforced},
     catalog::Catalog,
     codec::{self, Decoded, Expected},
     convert, defaults,
@@ -376,7 +376,7 @@ impl Registry {
     ) -> Result<Shown, Status> {
         target.must_match(&mut document)?;
         warnings.extend(strategy::drop_repeated_owners(&mut document, Repeated::InRequest));
-        let unchanged = self.admit_create(target, &mut document).await?;
+        let Admitted { unchanged, refused_if_valid } = self.admit_create(target, &mut document).await?;
         match text(&document, &["metadata", "resourceVersion"]).parse::<u64>() {
             // Zero, and what is no version at all, count as none.
             Ok(0) | Err(_) => drop(fields(&mut document, &["metadata"]).remove("resourceVersion")),
@@ -404,6 +404,9 @@ impl Registry {
                 self.rename(kind, &mut document);
             }
             refuse_invalid(kind, &document, validation::create(kind, &document))?;
+            if let Some(status) = refused_if_valid {
+                return Err(status);
+            }
             options.must_be_in_time()?;
             warnings.truncate(before);
             warnings.extend(validation::warnings(kind, &document, None));
