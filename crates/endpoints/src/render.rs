@@ -167,7 +167,7 @@ impl Renderer {
     }
 
     fn row(&self, version: MetaVersion, document: &Value, now: Timestamp) -> Value {
-        let cells = table::cells(self.kind.ty.name, document, now);
+        let cells = table::cells(&self.kind, document, now);
         let mut row = Map::new();
         row.insert("cells".to_owned(), Value::Array(cells.cells));
         if let Some(conditions) = cells.conditions {
@@ -490,7 +490,7 @@ fn text_at<'a>(document: &'a Value, name: &str) -> &'a str {
 }
 
 fn columns(kind: &Kind) -> Value {
-    let columns = table::columns(kind.ty.name).iter().map(|column| {
+    let columns = table::columns(kind).iter().map(|column| {
         json!({
             "name": column.name, "type": column.kind, "format": column.format,
             "description": column.description, "priority": column.priority,

@@ -4,12 +4,12 @@
 //! apiVersion that were expected.
 
 use crate::{
-    defaults,
     kind::{Kind, group_version},
     kinds::built_in,
     options::FieldValidation,
     protobuf::{self, ProtobufError},
     schema::{self, Problems, ReadError, TypeRef},
+    strategy::{Plain, Strategy},
     value::text,
 };
 use keepwatch_apimachinery::status::Status;
@@ -46,7 +46,7 @@ pub struct Decoded {
 }
 
 /// What a body must be.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy)]
 pub struct Expected<'a> {
     /// The API group; empty for the core group.
     pub group: &'a str,
@@ -56,12 +56,19 @@ pub struct Expected<'a> {
     pub kind: &'a str,
     /// The type.
     pub ty: TypeRef,
+    strategy: &'a dyn Strategy,
 }
 
 impl<'a> Expected<'a> {
     /// An object of a resource.
     pub fn of(kind: &'a Kind) -> Expected<'a> {
-        Expected { group: &kind.group, version: &kind.version, kind: &kind.name, ty: kind.ty }
+        let (group, version, name) = (&kind.group, &kind.version, &kind.name);
+        Expected { group, version, kind: name, ty: kind.ty, strategy: &*kind.strategy }
+    }
+
+    /// Something that no path leads to by itself, such as the scale of a deployment. It has no defaults.
+    pub fn part(group: &'a str, version: &'a str, kind: &'a str, ty: TypeRef) -> Expected<'a> {
+        Expected { group, version, kind, ty, strategy: &Plain }
     }
 
     fn api_version(&self) -> String {
@@ -181,8 +188,8 @@ fn summary(body: &[u8]) -> String {
 
 /// Gives a document its defaults, and the kind and apiVersion that its path stands for.
 pub fn finish(document: &mut Value, expected: &Expected<'_>) {
-    defaults::apply(expected.ty.name, document);
     let root = crate::value::fields(document, &[]);
+    expected.strategy.set_defaults(root);
     root.insert("kind".to_owned(), expected.kind.into());
     root.insert("apiVersion".to_owned(), expected.api_version().into());
 }

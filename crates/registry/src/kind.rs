@@ -3,12 +3,21 @@
 //! Built-in kinds are values of [`Kind`] like any other; `kinds` has a file for each. Every step of a request reads from the
 //! kind what is special about it, so that kinds can come and go while the server runs.
 
-use crate::schema::{self, TypeRef};
+use crate::{
+    schema::{self, TypeRef},
+    strategy::{Plain, Strategy},
+};
 use keepwatch_apimachinery::meta::Qualified;
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::{
+    fmt,
+    sync::{
+        Arc,
+        atomic::{AtomicU32, Ordering},
+    },
+};
 
 /// A resource in one version of its group.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub struct Kind {
     id: u32,
     /// The API group; empty for the core group.
@@ -64,6 +73,12 @@ pub struct Kind {
     pub expires: bool,
     /// Whether a watch cache is worth its memory.
     pub is_cached: bool,
+    /// Which names validation accepts; the same as `names` but for kinds of which more was allowed in the past.
+    pub(crate) validated_names: NameRule,
+    /// Whether finalizers without a slash must be of Kubernetes' own.
+    pub(crate) known_finalizers: bool,
+    /// What is special about its objects.
+    pub(crate) strategy: Arc<dyn Strategy>,
 }
 
 /// How the objects of a resource are stored whose stored form is another than the one that is shown.
@@ -217,6 +232,9 @@ impl Kind {
             status_keeps_metadata: false,
             expires: false,
             is_cached: true,
+            validated_names: NameRule::Subdomain,
+            known_finalizers: true,
+            strategy: Arc::new(Plain),
         }
     }
 
@@ -309,6 +327,25 @@ impl Kind {
     /// Sets which names objects may have.
     pub fn names(mut self, names: NameRule) -> Kind {
         self.names = names;
+        self.validated_names = names;
+        self
+    }
+
+    /// Validation accepts every name that can stand in a path.
+    pub fn validates_path_segments(mut self) -> Kind {
+        self.validated_names = NameRule::PathSegment;
+        self
+    }
+
+    /// Finalizers without a slash may be any.
+    pub fn takes_any_finalizer(mut self) -> Kind {
+        self.known_finalizers = false;
+        self
+    }
+
+    /// Sets what is special about its objects.
+    pub(crate) fn strategy(mut self, strategy: impl Strategy + 'static) -> Kind {
+        self.strategy = Arc::new(strategy);
         self
     }
 
@@ -403,6 +440,12 @@ impl Kind {
     /// Whether it can be done.
     pub fn allows(&self, verb: &str) -> bool {
         self.verbs.contains(&verb)
+    }
+}
+
+impl fmt::Debug for Kind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Kind({} {})", self.api_version(), self.plural)
     }
 }
 

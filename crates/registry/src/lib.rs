@@ -6,7 +6,6 @@ pub mod schema;
 pub mod kind;
 pub mod catalog;
 pub mod kinds;
-mod autoscaling_v1;
 pub mod convert;
 pub mod inspect;
 pub mod codec;

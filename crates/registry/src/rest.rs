@@ -12,7 +12,7 @@ use crate::{
     admission::{Admitted, not_enforced},
     catalog::Catalog,
     codec::{self, Decoded, Expected},
-    convert, defaults,
+    convert,
     deletion::{Deletion, must_meet, plan_deletion},
     inspect::ResourceInspector,
     kind::{Kind, UnknownField},
@@ -401,7 +401,7 @@ impl Registry {
             if generated {
                 let own = strategy::generate_name(&prefix);
                 fields(&mut document, &["metadata"]).insert("name".to_owned(), own.into());
-                self.rename(kind, &mut document);
+                kind.strategy.name_is_generated(&mut document);
             }
             refuse_invalid(kind, &document, validation::create(kind, &document))?;
             if let Some(status) = refused_if_valid {
@@ -425,15 +425,6 @@ impl Registry {
             }
         }
         unreachable!("the loop above ends by returning")
-    }
-
-    /// What depends on the name of an object follows when the name is made.
-    fn rename(&self, kind: &Kind, document: &mut Value) {
-        match kind.ty.name {
-            "core.v1.Namespace" => strategy::label_namespace(document),
-            "batch.v1.Job" => strategy::name_job_pods(document),
-            _ => {}
-        }
     }
 
     async fn store_new(
@@ -925,11 +916,8 @@ pub(crate) fn encode(kind: &Kind, document: &Value) -> Bytes {
     WRITING.with_borrow_mut(|out| {
         out.clear();
         if kind.stored_as.is_some() {
-            let mut stored = convert::to_stored(kind, document.clone());
-            let ty = kind.stored().ty;
-            // The other form has fields, and so defaults, that the client's does not.
-            defaults::apply(ty.name, &mut stored);
-            schema::write_stored(out, &stored, ty);
+            let stored = convert::to_stored(kind, document.clone());
+            schema::write_stored(out, &stored, kind.stored().ty);
         } else {
             schema::write_stored(out, document, kind.ty);
         }

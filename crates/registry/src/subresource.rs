@@ -382,7 +382,7 @@ fn apply_scale_patch(
     warnings: &mut Vec<String>,
 ) -> Result<Value, Status> {
     let ty = schema::lookup("autoscaling.v1.Scale").expect("the table of types has scales");
-    let expected = Expected { group: "autoscaling", version: "v1", kind: "Scale", ty };
+    let expected = Expected::part("autoscaling", "v1", "Scale", ty);
     apply_patch(expected, patch, strictness, scale, warnings)
 }
 

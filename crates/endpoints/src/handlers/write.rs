@@ -244,7 +244,7 @@ fn strict_patch(body: &[u8], problems: &[String]) -> Status {
 
 fn expected(group: &'static str, kind: &'static str, ty: &str) -> Expected<'static> {
     let ty = schema::lookup(ty).expect("the table of types has what subresources take");
-    Expected { group, version: "v1", kind, ty }
+    Expected::part(group, "v1", kind, ty)
 }
 
 fn scale() -> Expected<'static> {

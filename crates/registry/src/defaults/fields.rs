@@ -7,23 +7,23 @@ use crate::schema::Quantity;
 use serde_json::{Map, Value};
 
 /// An object in a document.
-pub(super) type Object = Map<String, Value>;
+pub(crate) type Object = Map<String, Value>;
 
 /// Sets a field that is not set.
-pub(super) fn set_default(object: &mut Object, name: &str, value: impl Into<Value>) {
+pub(crate) fn set_default(object: &mut Object, name: &str, value: impl Into<Value>) {
     if object.get(name).is_none_or(Value::is_null) {
         object.insert(name.to_owned(), value.into());
     }
 }
 
 /// Sets a field that is not set, or is zero or empty, which is the same for this field.
-pub(super) fn set_if_zero(object: &mut Object, name: &str, value: impl Into<Value>) {
+pub(crate) fn set_if_zero(object: &mut Object, name: &str, value: impl Into<Value>) {
     if object.get(name).is_none_or(is_zero) {
         object.insert(name.to_owned(), value.into());
     }
 }
 
-fn is_zero(value: &Value) -> bool {
+pub(crate) fn is_zero(value: &Value) -> bool {
     match value {
         Value::Null => true,
         Value::Number(number) => number.as_i64() == Some(0),
@@ -35,27 +35,27 @@ fn is_zero(value: &Value) -> bool {
 }
 
 /// Whether a field is set.
-pub(super) fn is_set(object: &Object, name: &str) -> bool {
+pub(crate) fn is_set(object: &Object, name: &str) -> bool {
     object.get(name).is_some_and(|value| !value.is_null())
 }
 
 /// The text of a field; empty if it is not set.
-pub(super) fn text<'a>(object: &'a Object, name: &str) -> &'a str {
+pub(crate) fn text<'a>(object: &'a Object, name: &str) -> &'a str {
     object.get(name).and_then(Value::as_str).unwrap_or_default()
 }
 
 /// The object in a field, to read.
-pub(super) fn peek<'a>(object: &'a Object, name: &str) -> Option<&'a Object> {
+pub(crate) fn peek<'a>(object: &'a Object, name: &str) -> Option<&'a Object> {
     object.get(name)?.as_object()
 }
 
 /// The object in a field, to fill.
-pub(super) fn child<'a>(object: &'a mut Object, name: &str) -> Option<&'a mut Object> {
+pub(crate) fn child<'a>(object: &'a mut Object, name: &str) -> Option<&'a mut Object> {
     object.get_mut(name)?.as_object_mut()
 }
 
 /// The object in a field, to fill; an empty one is put there if there is none.
-pub(super) fn child_or_new<'a>(object: &'a mut Object, name: &str) -> &'a mut Object {
+pub(crate) fn child_or_new<'a>(object: &'a mut Object, name: &str) -> &'a mut Object {
     let value = object.entry(name).or_insert(Value::Null);
     if !value.is_object() {
         *value = Value::Object(Map::new());
@@ -64,17 +64,17 @@ pub(super) fn child_or_new<'a>(object: &'a mut Object, name: &str) -> &'a mut Ob
 }
 
 /// The objects in a list.
-pub(super) fn children<'a>(object: &'a mut Object, name: &str) -> impl Iterator<Item = &'a mut Object> {
+pub(crate) fn children<'a>(object: &'a mut Object, name: &str) -> impl Iterator<Item = &'a mut Object> {
     object.get_mut(name).and_then(Value::as_array_mut).into_iter().flatten().filter_map(Value::as_object_mut)
 }
 
 /// Whether a list or map has anything in it.
-pub(super) fn has_any(object: &Object, name: &str) -> bool {
+pub(crate) fn has_any(object: &Object, name: &str) -> bool {
     object.get(name).is_some_and(|value| !is_zero(value))
 }
 
 /// Copies entries of one map to another where that one lacks them.
-pub(super) fn fill_from(object: &mut Object, target: &str, source: &str) {
+pub(crate) fn fill_from(object: &mut Object, target: &str, source: &str) {
     let Some(source) = peek(object, source) else { return };
     let known = peek(object, target);
     let lacking = source.iter().filter(|(name, _)| known.is_none_or(|known| !known.contains_key(*name)));
@@ -85,7 +85,7 @@ pub(super) fn fill_from(object: &mut Object, target: &str, source: &str) {
 }
 
 /// Rounds the quantities in these maps up to thousandths; nothing finer is kept of a resource.
-pub(super) fn round_quantities(object: &mut Object, maps: &[&str]) {
+pub(crate) fn round_quantities(object: &mut Object, maps: &[&str]) {
     for name in maps {
         let Some(map) = child(object, name) else { continue };
         for value in map.values_mut() {

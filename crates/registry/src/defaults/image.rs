@@ -3,7 +3,7 @@
 /// When to pull an image if nobody says: always if it is the latest, which may be another one tomorrow.
 ///
 /// A name that cannot be read is not the latest. It is refused elsewhere, or by who pulls it.
-pub(super) fn pull_policy(image: &str) -> &'static str {
+pub(crate) fn pull_policy(image: &str) -> &'static str {
     if is_latest(image).unwrap_or(false) { "Always" } else { "IfNotPresent" }
 }
 

@@ -16,7 +16,7 @@ const CONTAINERS: &[&str] = &["initContainers", "containers", "ephemeralContaine
 const QUANTITIES: &[&str] = &["limits", "requests"];
 
 /// A pod.
-pub(super) fn pod(pod: &mut Object) {
+pub(crate) fn pod(pod: &mut Object) {
     let spec = child_or_new(pod, "spec");
     only_in_pods(spec);
     pod_spec(spec);
@@ -26,7 +26,7 @@ pub(super) fn pod(pod: &mut Object) {
 }
 
 /// The template in the field of that name.
-pub(super) fn template(owner: &mut Object) {
+pub(crate) fn template(owner: &mut Object) {
     if let Some(template) = child(owner, "template") {
         pod_spec(child_or_new(template, "spec"));
     }
@@ -176,14 +176,14 @@ fn same_pod_ips(status: &mut Object) {
 }
 
 /// The labels of the template in a spec, for an owner that has none of its own.
-pub(super) fn template_labels(spec: &Object) -> Option<&Object> {
+pub(crate) fn template_labels(spec: &Object) -> Option<&Object> {
     let metadata = peek(peek(spec, "template")?, "metadata")?;
     has_any(metadata, "labels").then(|| peek(metadata, "labels"))?
 }
 
 #[cfg(test)]
 mod tests {
-    use crate::defaults::testing::check;
+    use crate::defaults::tests::check;
     use serde_json::{Value, json};
 
     fn check_pod(spec: Value, at: &str, wanted: Value) {

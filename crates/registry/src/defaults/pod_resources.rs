@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 type Amounts = BTreeMap<String, Quantity>;
 
 /// Completes the resources of a pod that says something of them. Those of its containers are complete already.
-pub(super) fn fill(spec: &mut Object) {
+pub(crate) fn fill(spec: &mut Object) {
     let is_said = peek(spec, "resources")
         .is_some_and(|resources| has_any(resources, "limits") || has_any(resources, "requests"));
     if !is_said {
@@ -106,7 +106,7 @@ fn raise(all: &mut Amounts, other: Amounts) {
 
 #[cfg(test)]
 mod tests {
-    use crate::defaults::testing::check;
+    use crate::defaults::tests::check;
     use serde_json::{Value, json};
 
     fn check_resources(containers: Value, init_containers: Value, given: Value, wanted: Value) {

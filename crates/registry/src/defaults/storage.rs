@@ -1,23 +1,9 @@
 //! Volumes that outlive pods, claims to them, and who provides them.
 
-use super::{
-    fields::{Object, child, child_or_new, round_quantities, set_default, set_if_zero},
-    volume,
-};
-use serde_json::json;
-
-/// A persistent volume.
-pub(super) fn persistent_volume(object: &mut Object) {
-    set_if_zero(child_or_new(object, "status"), "phase", "Pending");
-    let spec = child_or_new(object, "spec");
-    set_if_zero(spec, "persistentVolumeReclaimPolicy", "Retain");
-    set_default(spec, "volumeMode", "Filesystem");
-    round_quantities(spec, &["capacity"]);
-    volume::sources(spec);
-}
+use super::fields::{Object, child_or_new, round_quantities, set_default, set_if_zero};
 
 /// A claim, or the template of one in a stateful set.
-pub(super) fn claim(object: &mut Object) {
+pub(crate) fn claim(object: &mut Object) {
     claim_spec(object);
     let status = child_or_new(object, "status");
     set_if_zero(status, "phase", "Pending");
@@ -25,40 +11,15 @@ pub(super) fn claim(object: &mut Object) {
 }
 
 /// The spec of a claim.
-pub(super) fn claim_spec(owner: &mut Object) {
+pub(crate) fn claim_spec(owner: &mut Object) {
     let spec = child_or_new(owner, "spec");
     set_default(spec, "volumeMode", "Filesystem");
     round_quantities(child_or_new(spec, "resources"), &["limits", "requests"]);
 }
 
-/// A storage class.
-pub(super) fn storage_class(object: &mut Object) {
-    set_default(object, "reclaimPolicy", "Delete");
-    set_default(object, "volumeBindingMode", "Immediate");
-}
-
-/// The attachment of a volume, which may be given inline.
-pub(super) fn volume_attachment(object: &mut Object) {
-    let source = child(object, "spec").and_then(|spec| child(spec, "source"));
-    if let Some(spec) = source.and_then(|source| child(source, "inlineVolumeSpec")) {
-        volume::sources(spec);
-    }
-}
-
-/// A driver of storage.
-pub(super) fn csi_driver(object: &mut Object) {
-    let spec = child_or_new(object, "spec");
-    set_default(spec, "attachRequired", true);
-    for name in ["podInfoOnMount", "storageCapacity", "requiresRepublish", "seLinuxMount"] {
-        set_default(spec, name, false);
-    }
-    set_default(spec, "fsGroupPolicy", "ReadWriteOnceWithFSType");
-    set_if_zero(spec, "volumeLifecycleModes", json!(["Persistent"]));
-}
-
 #[cfg(test)]
 mod tests {
-    use crate::defaults::testing::check;
+    use crate::defaults::tests::check;
     use serde_json::json;
 
     #[test]

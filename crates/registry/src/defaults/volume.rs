@@ -11,7 +11,7 @@ const FILE_MODE: i64 = 0o644;
 const TOKEN_LIFETIME_SECONDS: i64 = 3600;
 
 /// A volume of a pod.
-pub(super) fn volume(volume: &mut Object) {
+pub(crate) fn volume(volume: &mut Object) {
     if volume.iter().all(|(name, source)| name == "name" || source.is_null()) {
         volume.insert("emptyDir".to_owned(), Map::new().into());
     }
@@ -19,7 +19,7 @@ pub(super) fn volume(volume: &mut Object) {
 }
 
 /// Fills whatever source of a volume stands among these fields.
-pub(super) fn sources(fields: &mut Object) {
+pub(crate) fn sources(fields: &mut Object) {
     for (name, value) in fields {
         if let Some(source) = value.as_object_mut() {
             fill_source(name, source);
@@ -84,7 +84,7 @@ fn downward_items(source: &mut Object) {
 }
 
 /// A reference to a field of the pod itself.
-pub(super) fn field_ref(owner: &mut Object) {
+pub(crate) fn field_ref(owner: &mut Object) {
     if let Some(reference) = child(owner, "fieldRef") {
         set_if_zero(reference, "apiVersion", Value::from("v1"));
     }
@@ -92,7 +92,7 @@ pub(super) fn field_ref(owner: &mut Object) {
 
 #[cfg(test)]
 mod tests {
-    use crate::defaults::testing::check;
+    use crate::defaults::tests::check;
     use serde_json::{Value, json};
 
     fn check_volume(mut given: Value, mut wanted: Value) {

@@ -1,30 +1,15 @@
 //! What makes pods of a template: controllers of replicas, and jobs.
 
 use super::{
-    fields::{Object, child, child_or_new, children, has_any, is_set, set_default, set_if_zero, text},
-    pod::{template, template_labels},
-    storage,
+    fields::{Object, child, child_or_new, has_any},
+    pod::template_labels,
 };
 use serde_json::Value;
 
-const REVISIONS_KEPT: i64 = 10;
-const TEMPLATE_GENERATION: &str = "deprecated.daemonset.template.generation";
-
-/// A replication controller, which selects by the labels of its template if nobody says otherwise.
-pub(super) fn replication_controller(object: &mut Object) {
-    labels_of_template(object);
-    let spec = child_or_new(object, "spec");
-    if !has_any(spec, "selector")
-        && let Some(labels) = template_labels(spec).cloned()
-    {
-        spec.insert("selector".to_owned(), labels.into());
-    }
-    set_default(spec, "replicas", 1);
-    template(spec);
-}
+pub(crate) const REVISIONS_KEPT: i64 = 10;
 
 /// An object without labels has those of its template.
-fn labels_of_template(object: &mut Object) {
+pub(crate) fn labels_of_template(object: &mut Object) {
     let has_labels =
         object.get("metadata").and_then(Value::as_object).is_some_and(|it| has_any(it, "labels"));
     if !has_labels && let Some(labels) = child(object, "spec").and_then(|spec| template_labels(spec).cloned())
@@ -33,131 +18,9 @@ fn labels_of_template(object: &mut Object) {
     }
 }
 
-/// A deployment.
-pub(super) fn deployment(object: &mut Object) {
-    let spec = child_or_new(object, "spec");
-    set_default(spec, "replicas", 1);
-    let strategy = child_or_new(spec, "strategy");
-    set_if_zero(strategy, "type", "RollingUpdate");
-    if text(strategy, "type") == "RollingUpdate" {
-        let rolling = child_or_new(strategy, "rollingUpdate");
-        set_default(rolling, "maxUnavailable", "25%");
-        set_default(rolling, "maxSurge", "25%");
-    }
-    set_default(spec, "revisionHistoryLimit", REVISIONS_KEPT);
-    set_default(spec, "progressDeadlineSeconds", 600);
-    template(spec);
-}
-
-/// A replica set.
-pub(super) fn replica_set(object: &mut Object) {
-    let spec = child_or_new(object, "spec");
-    set_default(spec, "replicas", 1);
-    template(spec);
-}
-
-/// A stateful set.
-pub(super) fn stateful_set(object: &mut Object) {
-    let spec = child_or_new(object, "spec");
-    set_default(spec, "replicas", 1);
-    set_if_zero(spec, "podManagementPolicy", "OrderedReady");
-    stateful_strategy(child_or_new(spec, "updateStrategy"));
-    let retention = child_or_new(spec, "persistentVolumeClaimRetentionPolicy");
-    set_if_zero(retention, "whenDeleted", "Retain");
-    set_if_zero(retention, "whenScaled", "Retain");
-    set_default(spec, "revisionHistoryLimit", REVISIONS_KEPT);
-    template(spec);
-    for claim in children(spec, "volumeClaimTemplates") {
-        set_if_zero(claim, "kind", "PersistentVolumeClaim");
-        set_if_zero(claim, "apiVersion", "v1");
-        storage::claim(claim);
-    }
-}
-
-/// The parameters of a rolling update are filled if they, or no type at all, were given.
-fn stateful_strategy(strategy: &mut Object) {
-    if text(strategy, "type").is_empty() {
-        strategy.insert("type".to_owned(), "RollingUpdate".into());
-        child_or_new(strategy, "rollingUpdate");
-    }
-    if text(strategy, "type") == "RollingUpdate"
-        && let Some(rolling) = child(strategy, "rollingUpdate")
-    {
-        set_default(rolling, "partition", 0);
-    }
-}
-
-/// A daemon set. The generation of its template is an annotation, which updates of the template move on.
-pub(super) fn daemon_set(object: &mut Object) {
-    let annotations = child_or_new(child_or_new(object, "metadata"), "annotations");
-    let generation = text(annotations, TEMPLATE_GENERATION).parse::<i64>();
-    if !generation.is_ok_and(|generation| generation > 0) {
-        annotations.insert(TEMPLATE_GENERATION.to_owned(), "1".into());
-    }
-    let spec = child_or_new(object, "spec");
-    let strategy = child_or_new(spec, "updateStrategy");
-    set_if_zero(strategy, "type", "RollingUpdate");
-    if text(strategy, "type") == "RollingUpdate" {
-        let rolling = child_or_new(strategy, "rollingUpdate");
-        set_default(rolling, "maxUnavailable", 1);
-        set_default(rolling, "maxSurge", 0);
-    }
-    set_default(spec, "revisionHistoryLimit", REVISIONS_KEPT);
-    template(spec);
-}
-
-/// A job.
-pub(super) fn job(object: &mut Object) {
-    // A new job is labelled like its pods when these have got the labels by which it selects them.
-    let spec = child_or_new(object, "spec");
-    let is_manual = spec.get("manualSelector") == Some(&Value::Bool(true));
-    let labels = spec.get("template").and_then(|template| template.pointer("/metadata/labels"));
-    if is_manual || labels.is_some_and(|labels| labels.get("controller-uid").is_some()) {
-        labels_of_template(object);
-    }
-    let spec = child_or_new(object, "spec");
-    if !is_set(spec, "parallelism") {
-        set_default(spec, "completions", 1);
-        set_default(spec, "parallelism", 1);
-    }
-    // Each index counts its own failures; together they are not limited.
-    let backoff_limit = if is_set(spec, "backoffLimitPerIndex") { i32::MAX } else { 6 };
-    set_default(spec, "backoffLimit", backoff_limit);
-    set_default(spec, "completionMode", "NonIndexed");
-    set_default(spec, "suspend", false);
-    set_default(spec, "manualSelector", false);
-    let replacement = if is_set(spec, "podFailurePolicy") { "Failed" } else { "TerminatingOrFailed" };
-    set_default(spec, "podReplacementPolicy", replacement);
-    in_every_job(spec);
-}
-
-/// What is filled in the spec of a job, and also where it is only a template.
-fn in_every_job(spec: &mut Object) {
-    if let Some(policy) = child(spec, "podFailurePolicy") {
-        for rule in children(policy, "rules") {
-            for pattern in children(rule, "onPodConditions") {
-                set_if_zero(pattern, "status", "True");
-            }
-        }
-    }
-    template(spec);
-}
-
-/// A cron job. Its jobs get their defaults when they are created.
-pub(super) fn cron_job(object: &mut Object) {
-    let spec = child_or_new(object, "spec");
-    set_if_zero(spec, "concurrencyPolicy", "Allow");
-    set_default(spec, "suspend", false);
-    set_default(spec, "successfulJobsHistoryLimit", 3);
-    set_default(spec, "failedJobsHistoryLimit", 1);
-    if let Some(job) = child(spec, "jobTemplate").and_then(|template| child(template, "spec")) {
-        in_every_job(job);
-    }
-}
-
 #[cfg(test)]
 mod tests {
-    use crate::defaults::testing::check;
+    use crate::defaults::tests::check;
     use serde_json::{Value, json};
 
     /// A template as clients send it.

@@ -6,24 +6,19 @@
 //!
 //! Not here: the Table around the rows, and what a row can only show by knowing the other rows of a list.
 
-mod read;
-mod words;
-mod pods;
-mod workloads;
-mod autoscaling;
-mod cluster;
-mod network;
-mod storage;
-mod control;
+pub(crate) mod read;
+pub(crate) mod words;
+pub(crate) mod workloads;
+pub(crate) mod cluster;
+pub(crate) mod network;
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;
 
 pub use words::{age, duration};
 
-use crate::schema::Timestamp;
+use crate::{kind::Kind, schema::Timestamp};
 use read::Read;
 use serde_json::Value;
-use std::{collections::HashMap, sync::LazyLock};
 
 /// A column of a table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -49,76 +44,54 @@ pub struct Cells {
     pub conditions: Option<Value>,
 }
 
-/// The columns of the objects of a type, such as `core.v1.Pod`.
-pub fn columns(ty: &str) -> &'static [Column] {
-    form(ty).columns
+/// The columns of the objects of a kind.
+pub fn columns(kind: &Kind) -> &'static [Column] {
+    kind.strategy.columns()
 }
 
 /// The row of an object.
-pub fn cells(ty: &str, document: &Value, now: Timestamp) -> Cells {
-    let conditions = if ty == pods::POD { pods::completed(document) } else { None };
-    Cells { cells: (form(ty).cells)(document, now), conditions }
+pub fn cells(kind: &Kind, document: &Value, now: Timestamp) -> Cells {
+    Cells { cells: kind.strategy.cells(document, now), conditions: kind.strategy.row_conditions(document) }
 }
 
-/// How the objects of a type are shown.
-struct Form {
-    ty: &'static str,
-    columns: &'static [Column],
-    cells: fn(&Value, Timestamp) -> Vec<Value>,
-}
+/// The columns of a kind without columns of its own.
+pub(crate) const NAME_AND_CREATION: &[Column] =
+    &[NAME, Column { kind: "date", ..text("Created At", "When the object was created") }];
 
-static FORMS: LazyLock<HashMap<&str, &'static Form>> = LazyLock::new(|| {
-    let areas = [
-        pods::FORMS,
-        workloads::FORMS,
-        autoscaling::FORMS,
-        cluster::FORMS,
-        network::FORMS,
-        storage::FORMS,
-        control::FORMS,
-    ];
-    areas.into_iter().flatten().map(|form| (form.ty, form)).collect()
-});
-
-static DEFAULT: Form = Form {
-    ty: "",
-    columns: &[NAME, Column { kind: "date", ..text("Created At", "When the object was created") }],
-    cells: |document, _| row![document.name(), created_at(document)],
-};
-
-fn form(ty: &str) -> &'static Form {
-    FORMS.get(ty).copied().unwrap_or(&DEFAULT)
+/// The cells for [`NAME_AND_CREATION`].
+pub(crate) fn name_and_creation(document: &Value) -> Vec<Value> {
+    row![document.name(), created_at(document)]
 }
 
 /// When an object was created; for one that was not, the time that Go takes for none.
-fn created_at(document: &Value) -> &str {
+pub(crate) fn created_at(document: &Value) -> &str {
     document.set("metadata.creationTimestamp").and_then(Value::as_str).unwrap_or("0001-01-01T00:00:00Z")
 }
 
-const NAME: Column = Column { format: "name", ..text("Name", "The name of the object") };
-const AGE: Column = text("Age", "How long ago the object was created");
-const CONTAINERS: Column = text("Containers", "The names of the containers of a pod").wide();
-const IMAGES: Column = text("Images", "The images of the containers of a pod").wide();
-const SELECTOR: Column = text("Selector", "The labels of the pods that belong to it").wide();
+pub(crate) const NAME: Column = Column { format: "name", ..text("Name", "The name of the object") };
+pub(crate) const AGE: Column = text("Age", "How long ago the object was created");
+pub(crate) const CONTAINERS: Column = text("Containers", "The names of the containers of a pod").wide();
+pub(crate) const IMAGES: Column = text("Images", "The images of the containers of a pod").wide();
+pub(crate) const SELECTOR: Column = text("Selector", "The labels of the pods that belong to it").wide();
 
-const fn column(name: &'static str, kind: &'static str, description: &'static str) -> Column {
+pub(crate) const fn column(name: &'static str, kind: &'static str, description: &'static str) -> Column {
     Column { name, kind, format: "", description, priority: 0 }
 }
 
-const fn text(name: &'static str, description: &'static str) -> Column {
+pub(crate) const fn text(name: &'static str, description: &'static str) -> Column {
     column(name, "string", description)
 }
 
-const fn integer(name: &'static str, description: &'static str) -> Column {
+pub(crate) const fn integer(name: &'static str, description: &'static str) -> Column {
     column(name, "integer", description)
 }
 
-const fn boolean(name: &'static str, description: &'static str) -> Column {
+pub(crate) const fn boolean(name: &'static str, description: &'static str) -> Column {
     column(name, "boolean", description)
 }
 
 impl Column {
-    const fn wide(self) -> Column {
+    pub(crate) const fn wide(self) -> Column {
         Column { priority: 1, ..self }
     }
 }
@@ -127,4 +100,4 @@ impl Column {
 macro_rules! row {
     ($($cell:expr),* $(,)?) => { vec![$(serde_json::Value::from($cell)),*] };
 }
-use row;
+pub(crate) use row;

@@ -4,7 +4,7 @@ use crate::schema::{Timestamp, parse_time};
 use serde_json::{Map, Value};
 
 /// Reads fields by their path, such as `status.phase`.
-pub(super) trait Read {
+pub(crate) trait Read {
     /// What is there, if it is set.
     fn set(&self, path: &str) -> Option<&Value>;
     /// A text.
@@ -87,6 +87,6 @@ impl Read for Value {
 }
 
 /// A text of a map.
-pub(super) fn entry<'a>(map: Option<&'a Map<String, Value>>, key: &str) -> &'a str {
+pub(crate) fn entry<'a>(map: Option<&'a Map<String, Value>>, key: &str) -> &'a str {
     map.and_then(|map| map.get(key)).and_then(Value::as_str).unwrap_or_default()
 }

@@ -6,11 +6,11 @@ use serde_json::{Map, Value};
 use std::fmt::Write as _;
 
 /// What stands for a value that is not there.
-pub(super) const NONE: &str = "<none>";
+pub(crate) const NONE: &str = "<none>";
 /// What stands for a setting that nobody made.
-pub(super) const UNSET: &str = "<unset>";
+pub(crate) const UNSET: &str = "<unset>";
 /// What stands for a value that nobody told.
-pub(super) const UNKNOWN: &str = "<unknown>";
+pub(crate) const UNKNOWN: &str = "<unknown>";
 
 /// How long ago something was, in the one or two largest units that matter: `5m30s`, `3d`; `<unknown>` if it never was.
 pub fn age(since: Option<Timestamp>, now: Timestamp) -> String {
@@ -41,17 +41,17 @@ pub fn duration(seconds: i64) -> String {
 }
 
 /// How long ago an object was created.
-pub(super) fn age_of(document: &Value, now: Timestamp) -> String {
+pub(crate) fn age_of(document: &Value, now: Timestamp) -> String {
     age(document.time("metadata.creationTimestamp"), now)
 }
 
 /// A text, or another if it is empty.
-pub(super) fn or<'a>(text: &'a str, otherwise: &'a str) -> &'a str {
+pub(crate) fn or<'a>(text: &'a str, otherwise: &'a str) -> &'a str {
     if text.is_empty() { otherwise } else { text }
 }
 
 /// Texts one after another.
-pub(super) fn joined<'a>(texts: impl Iterator<Item = &'a str>, between: &str) -> String {
+pub(crate) fn joined<'a>(texts: impl Iterator<Item = &'a str>, between: &str) -> String {
     let mut all = String::new();
     for (at, text) in texts.enumerate() {
         if at > 0 {
@@ -63,7 +63,7 @@ pub(super) fn joined<'a>(texts: impl Iterator<Item = &'a str>, between: &str) ->
 }
 
 /// The first items of a list and how many more there are: `a,b,c + 2 more...`.
-pub(super) fn few<T>(
+pub(crate) fn few<T>(
     mut items: impl Iterator<Item = T>,
     shown_max: usize,
     between: &str,
@@ -81,21 +81,21 @@ pub(super) fn few<T>(
 }
 
 /// The names and the images of the containers of a pod.
-pub(super) fn containers(document: &Value, path: &str) -> (String, String) {
+pub(crate) fn containers(document: &Value, path: &str) -> (String, String) {
     let containers = document.list(path);
     let all = |field| joined(containers.iter().map(|container| container.text(field)), ",");
     (all("name"), all("image"))
 }
 
 /// Labels, by name: `app=web,tier=front`.
-pub(super) fn labels(labels: Option<&Map<String, Value>>) -> String {
+pub(crate) fn labels(labels: Option<&Map<String, Value>>) -> String {
     let Some(labels) = labels.filter(|labels| !labels.is_empty()) else { return NONE.to_owned() };
     let pairs: Vec<String> = labels.keys().map(|key| format!("{key}={}", entry(Some(labels), key))).collect();
     pairs.join(",")
 }
 
 /// What a label selector asks for, by label: `app=web,tier in (back,front)`; empty if it asks for nothing.
-pub(super) fn selector(document: &Value, path: &str) -> String {
+pub(crate) fn selector(document: &Value, path: &str) -> String {
     let Some(selector) = document.set(path) else { return String::new() };
     let labels = selector.map("matchLabels");
     let equal = labels.into_iter().flat_map(Map::keys).map(|key| {
@@ -125,7 +125,7 @@ fn requirement(expression: &Value) -> String {
 }
 
 /// What a label selector asks for, and `<none>` if that is nothing.
-pub(super) fn selector_or_none(document: &Value, path: &str) -> String {
+pub(crate) fn selector_or_none(document: &Value, path: &str) -> String {
     let selector = selector(document, path);
     if selector.is_empty() { NONE.to_owned() } else { selector }
 }

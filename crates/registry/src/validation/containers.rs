@@ -12,17 +12,17 @@ use super::{
 };
 
 /// What the rules for containers have to know about the pod around them.
-pub(super) struct Around<'d> {
+pub(crate) struct Around<'d> {
     /// The names of its volumes, and whether each is claimed.
-    pub(super) volumes: Vec<(&'d str, bool)>,
+    pub(crate) volumes: Vec<(&'d str, bool)>,
     /// The names of what it claims.
-    pub(super) claims: BTreeSet<&'d str>,
+    pub(crate) claims: BTreeSet<&'d str>,
     /// How long it may take to end.
-    pub(super) grace: Option<i64>,
+    pub(crate) grace: Option<i64>,
     /// What happens when a container ends.
-    pub(super) restart: &'d str,
+    pub(crate) restart: &'d str,
     /// Whether its users are the host's.
-    pub(super) host_users: bool,
+    pub(crate) host_users: bool,
 }
 
 const INIT_ONLY: &str = "may not be set for init containers without restartPolicy=Always";
@@ -32,7 +32,7 @@ const EXIT_CODES_MAX: usize = 255;
 const EPHEMERAL: &str = "cannot be set for an Ephemeral Container";
 
 /// The containers that make up the pod.
-pub(super) fn regular(spec: &Node, around: &Around, faults: &mut Faults) {
+pub(crate) fn regular(spec: &Node, around: &Around, faults: &mut Faults) {
     if spec.len_of("containers") == 0 {
         faults.required(&spec.at("containers"), "");
         return;
@@ -53,7 +53,7 @@ pub(super) fn regular(spec: &Node, around: &Around, faults: &mut Faults) {
 }
 
 /// The containers that run before the others.
-pub(super) fn init(spec: &Node, around: &Around, faults: &mut Faults) {
+pub(crate) fn init(spec: &Node, around: &Around, faults: &mut Faults) {
     let mut taken: BTreeSet<_> =
         spec.items("containers").map(|container| container.text_of("name")).collect();
     for container in spec.items("initContainers") {
@@ -77,7 +77,7 @@ pub(super) fn init(spec: &Node, around: &Around, faults: &mut Faults) {
 }
 
 /// The containers that were put in to look at the others.
-pub(super) fn ephemeral(spec: &Node, around: &Around, faults: &mut Faults) {
+pub(crate) fn ephemeral(spec: &Node, around: &Around, faults: &mut Faults) {
     let others: BTreeSet<_> = spec
         .items("containers")
         .chain(spec.items("initContainers"))
@@ -123,7 +123,7 @@ pub(super) fn ephemeral(spec: &Node, around: &Around, faults: &mut Faults) {
 }
 
 /// A pod's image has no blanks around it; a template's may.
-pub(super) fn image_has_no_spaces(container: &Node, faults: &mut Faults) {
+pub(crate) fn image_has_no_spaces(container: &Node, faults: &mut Faults) {
     let image = container.at("image");
     if image.text().trim().len() != image.text().len() {
         faults.invalid(&image, image.text(), "must not have leading or trailing whitespace");
@@ -239,7 +239,7 @@ fn value_from(variable: &Node, faults: &mut Faults) {
 }
 
 /// A field of the pod, among those that can be shown.
-pub(super) fn field_reference(reference: &Node, known: &[&str], faults: &mut Faults) {
+pub(crate) fn field_reference(reference: &Node, known: &[&str], faults: &mut Faults) {
     for name in ["apiVersion", "fieldPath"] {
         if reference.text_of(name).is_empty() {
             faults.required(&reference.at(name), "");
@@ -293,7 +293,7 @@ const RESOURCE_FIELDS: [&str; 6] = [
 ];
 
 /// A resource of a container, which in a volume has to be named.
-pub(super) fn resource_reference(reference: &Node, in_volume: bool, faults: &mut Faults) {
+pub(crate) fn resource_reference(reference: &Node, in_volume: bool, faults: &mut Faults) {
     let resource = reference.at("resource");
     let huge =
         ["limits.hugepages-", "requests.hugepages-"].iter().any(|prefix| resource.text().starts_with(prefix));
@@ -602,7 +602,7 @@ fn sleep(sleep: &Node, around: &Around, faults: &mut Faults) {
 }
 
 /// A port by its number or by its name.
-pub(super) fn port_or_name(port: &Node, faults: &mut Faults) {
+pub(crate) fn port_or_name(port: &Node, faults: &mut Faults) {
     match port.value {
         Value::String(name) => faults.texts(port, names::port_name(name)),
         _ => {

@@ -23,7 +23,7 @@ const FIELDS: [Field; 5] = [
 ];
 
 /// What is wrong with a schedule.
-pub(super) fn schedule(text: &str) -> Option<String> {
+pub(crate) fn schedule(text: &str) -> Option<String> {
     if let Some(word) = text.strip_prefix('@') {
         return descriptor(text, word);
     }
@@ -121,7 +121,7 @@ fn number(text: &str) -> Result<u32, String> {
 }
 
 /// What is wrong with the name of a time zone.
-pub(super) fn time_zone(text: &str) -> Option<String> {
+pub(crate) fn time_zone(text: &str) -> Option<String> {
     if text.is_empty() {
         return Some("timeZone must be nil or non-empty string".to_owned());
     }

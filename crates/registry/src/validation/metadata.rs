@@ -15,17 +15,17 @@ const STANDARD_FINALIZERS: [&str; 3] = ["kubernetes", "orphan", "foregroundDelet
 
 /// What the metadata of a kind has to be.
 #[derive(Clone, Copy)]
-pub(super) struct Form {
+pub(crate) struct Form {
     /// Which names there may be.
-    pub(super) names: NameRule,
+    pub(crate) names: NameRule,
     /// Whether there has to be a namespace.
-    pub(super) namespaced: bool,
+    pub(crate) namespaced: bool,
     /// Whether a finalizer without a domain has to be one of the known ones.
-    pub(super) known_finalizers: bool,
+    pub(crate) known_finalizers: bool,
 }
 
 /// Metadata by itself.
-pub(super) fn check(meta: &Node, form: Form, faults: &mut Faults) {
+pub(crate) fn check(meta: &Node, form: Form, faults: &mut Faults) {
     let prefix = meta.at("generateName");
     if !prefix.text().is_empty() {
         faults.texts(&prefix, names::object_prefix(prefix.text(), form.names));
@@ -49,7 +49,7 @@ pub(super) fn check(meta: &Node, form: Form, faults: &mut Faults) {
 }
 
 /// Metadata beside what it was.
-pub(super) fn check_change(meta: &Node, old: &Node, known: bool, faults: &mut Faults) {
+pub(crate) fn check_change(meta: &Node, old: &Node, known: bool, faults: &mut Faults) {
     if old.has("deletionTimestamp") {
         no_new_finalizers(meta, old, faults);
     }
@@ -81,7 +81,7 @@ fn namespace(meta: &Node, namespaced: bool, faults: &mut Faults) {
 }
 
 /// Labels, blamed as a whole.
-pub(super) fn labels(labels: &Node, faults: &mut Faults) {
+pub(crate) fn labels(labels: &Node, faults: &mut Faults) {
     for (key, value) in labels.own_entries() {
         for fault in names::qualified(key) {
             faults.invalid(labels, key, &fault);
@@ -93,7 +93,7 @@ pub(super) fn labels(labels: &Node, faults: &mut Faults) {
 }
 
 /// Annotations, blamed as a whole.
-pub(super) fn annotations(annotations: &Node, faults: &mut Faults) {
+pub(crate) fn annotations(annotations: &Node, faults: &mut Faults) {
     let mut bytes = 0;
     for (key, value) in annotations.own_entries() {
         bytes += key.len() + value.text().len();
@@ -163,7 +163,7 @@ fn known_finalizers(meta: &Node, faults: &mut Faults) {
 }
 
 /// A finalizer has a domain or is one of the known ones.
-pub(super) fn known_finalizer(finalizer: &Node, faults: &mut Faults) {
+pub(crate) fn known_finalizer(finalizer: &Node, faults: &mut Faults) {
     let text = finalizer.text();
     if !text.contains('/') && !STANDARD_FINALIZERS.contains(&text) {
         faults.invalid(
@@ -223,7 +223,7 @@ const REASON_RULE: &str = "a condition reason must start with alphabetic charact
      '[A-Za-z]([A-Za-z0-9_,:]*[A-Za-z0-9_])?')";
 
 /// The conditions of an object, in the form that kinds share.
-pub(super) fn conditions(owner: &Node, faults: &mut Faults) {
+pub(crate) fn conditions(owner: &Node, faults: &mut Faults) {
     let mut seen = BTreeSet::new();
     for condition in owner.items("conditions") {
         let (ty, reason) = (condition.at("type"), condition.at("reason"));
@@ -251,7 +251,7 @@ pub(super) fn conditions(owner: &Node, faults: &mut Faults) {
 }
 
 /// The conditions in a status.
-pub(super) fn conditions_of_status(new: &Node, _: &Node, faults: &mut Faults) {
+pub(crate) fn conditions_of_status(new: &Node, _: &Node, faults: &mut Faults) {
     conditions(&new.at("status"), faults);
 }
 

@@ -4,7 +4,7 @@
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
-pub(super) use keepwatch_apimachinery::selector::{key_faults as qualified, value_faults as label_value};
+pub(crate) use keepwatch_apimachinery::selector::{key_faults as qualified, value_faults as label_value};
 
 use crate::kind::NameRule;
 
@@ -66,7 +66,7 @@ fn is_subdomain(text: &str) -> bool {
 }
 
 /// One part of a DNS name.
-pub(super) fn label(text: &str) -> Vec<String> {
+pub(crate) fn label(text: &str) -> Vec<String> {
     if is_label(text) {
         return checked(text, LABEL_BYTES_MAX, true, "");
     }
@@ -75,18 +75,18 @@ pub(super) fn label(text: &str) -> Vec<String> {
 }
 
 /// One part of a DNS name that starts with a letter.
-pub(super) fn label_1035(text: &str) -> Vec<String> {
+pub(crate) fn label_1035(text: &str) -> Vec<String> {
     let fine = is_label(text) && text.starts_with(|c: char| c.is_ascii_lowercase());
     checked(text, LABEL_BYTES_MAX, fine, LABEL_1035_RULE)
 }
 
 /// A DNS name in lower case.
-pub(super) fn subdomain(text: &str) -> Vec<String> {
+pub(crate) fn subdomain(text: &str) -> Vec<String> {
     checked(text, SUBDOMAIN_BYTES_MAX, is_subdomain(text), SUBDOMAIN_RULE)
 }
 
 /// A DNS name in lower case whose parts may have underscores.
-pub(super) fn underscored_subdomain(text: &str) -> Vec<String> {
+pub(crate) fn underscored_subdomain(text: &str) -> Vec<String> {
     let plain = |b: &u8| b.is_ascii_lowercase() || b.is_ascii_digit();
     let part = |part: &str| {
         let bytes = part.strip_prefix('_').unwrap_or(part).as_bytes();
@@ -98,7 +98,7 @@ pub(super) fn underscored_subdomain(text: &str) -> Vec<String> {
 }
 
 /// A DNS name that may begin with `*.`.
-pub(super) fn host(text: &str) -> Vec<String> {
+pub(crate) fn host(text: &str) -> Vec<String> {
     if !text.contains('*') {
         return subdomain(text);
     }
@@ -106,7 +106,7 @@ pub(super) fn host(text: &str) -> Vec<String> {
 }
 
 /// Something that can stand in a path.
-pub(super) fn path_segment(text: &str) -> Vec<String> {
+pub(crate) fn path_segment(text: &str) -> Vec<String> {
     match text {
         "." | ".." => vec![format!("may not be '{text}'")],
         _ => path_prefix(text),
@@ -119,7 +119,7 @@ fn path_prefix(text: &str) -> Vec<String> {
 }
 
 /// A key in a ConfigMap or Secret.
-pub(super) fn config_key(text: &str) -> Vec<String> {
+pub(crate) fn config_key(text: &str) -> Vec<String> {
     let fine = !text.is_empty() && text.bytes().all(|b| b.is_ascii_alphanumeric() || b"-._".contains(&b));
     let mut faults = checked(text, SUBDOMAIN_BYTES_MAX, fine, CONFIG_KEY_RULE);
     match text {
@@ -131,7 +131,7 @@ pub(super) fn config_key(text: &str) -> Vec<String> {
 }
 
 /// The name of a variable in a container's environment.
-pub(super) fn variable(text: &str) -> Vec<String> {
+pub(crate) fn variable(text: &str) -> Vec<String> {
     if text.is_empty() {
         return vec!["environment variable name must be non-empty".to_owned()];
     }
@@ -144,7 +144,7 @@ pub(super) fn variable(text: &str) -> Vec<String> {
 }
 
 /// The name of a port, as IANA has them.
-pub(super) fn port_name(text: &str) -> Vec<String> {
+pub(crate) fn port_name(text: &str) -> Vec<String> {
     let mut faults = Vec::new();
     let mut tell = |wrong: bool, text: &str| {
         if wrong {
@@ -164,20 +164,20 @@ pub(super) fn port_name(text: &str) -> Vec<String> {
 }
 
 /// The name of an HTTP header.
-pub(super) fn header(text: &str) -> Vec<String> {
+pub(crate) fn header(text: &str) -> Vec<String> {
     let fine = !text.is_empty() && text.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'-');
     if fine { Vec::new() } else { vec![HEADER_RULE.to_owned()] }
 }
 
 /// A percentage: digits and a `%`.
-pub(super) fn percent(text: &str) -> Vec<String> {
+pub(crate) fn percent(text: &str) -> Vec<String> {
     let digits = text.strip_suffix('%').unwrap_or_default();
     let fine = !digits.is_empty() && digits.bytes().all(|b| b.is_ascii_digit());
     if fine { Vec::new() } else { vec![PERCENT_RULE.to_owned()] }
 }
 
 /// A domain, a slash and a path, each with the text that is blamed.
-pub(super) fn domain_path(text: &str) -> Vec<(&str, String)> {
+pub(crate) fn domain_path(text: &str) -> Vec<(&str, String)> {
     let Some((host, path)) = text.split_once('/').filter(|(host, path)| !host.is_empty() && !path.is_empty())
     else {
         return vec![(text, "must be a domain-prefixed path (such as \"acme.io/foo\")".to_owned())];
@@ -190,7 +190,7 @@ pub(super) fn domain_path(text: &str) -> Vec<(&str, String)> {
 }
 
 /// The address, even if its numbers begin with zeros.
-pub(super) fn parse_ip(text: &str) -> Option<IpAddr> {
+pub(crate) fn parse_ip(text: &str) -> Option<IpAddr> {
     if let Ok(address) = text.parse() {
         return Some(address);
     }
@@ -220,7 +220,7 @@ fn canonical_ip(address: IpAddr) -> String {
 }
 
 /// An address whose meaning is clear, though it may be spelled in an unusual way.
-pub(super) fn ip(text: &str) -> Vec<String> {
+pub(crate) fn ip(text: &str) -> Vec<String> {
     let Some(address) = parse_ip(text) else { return vec![IP_RULE.to_owned()] };
     if text.parse::<IpAddr>().is_err() {
         return vec!["must not have leading 0s".to_owned()];
@@ -232,7 +232,7 @@ pub(super) fn ip(text: &str) -> Vec<String> {
 }
 
 /// An address in its usual form.
-pub(super) fn strict_ip(text: &str) -> Vec<String> {
+pub(crate) fn strict_ip(text: &str) -> Vec<String> {
     let faults = ip(text);
     let usual = parse_ip(text).map(canonical_ip).unwrap_or_default();
     if faults.is_empty() && usual != text {
@@ -242,7 +242,7 @@ pub(super) fn strict_ip(text: &str) -> Vec<String> {
 }
 
 /// An address that other machines can be reached at.
-pub(super) fn ordinary_ip(text: &str) -> Vec<String> {
+pub(crate) fn ordinary_ip(text: &str) -> Vec<String> {
     let Some(address) = parse_ip(text).map(|address| address.to_canonical()) else {
         return vec!["must be a valid IP address".to_owned()];
     };
@@ -269,15 +269,15 @@ pub(super) fn ordinary_ip(text: &str) -> Vec<String> {
 /// A network: its address as a number of the same width as in version 6, the bits that count, and whether it is of
 /// version 6.
 #[derive(Clone, Copy)]
-pub(super) struct Network {
+pub(crate) struct Network {
     bits: u128,
     length: u32,
-    pub(super) v6: bool,
+    pub(crate) v6: bool,
 }
 
 impl Network {
     /// Whether another network lies in this one and is smaller.
-    pub(super) fn contains_smaller(&self, other: &Network) -> bool {
+    pub(crate) fn contains_smaller(&self, other: &Network) -> bool {
         self.v6 == other.v6 && self.length < other.length && (self.bits ^ other.bits) & self.mask() == 0
     }
 
@@ -301,7 +301,7 @@ impl Network {
 }
 
 /// The network that the text names.
-pub(super) fn parse_cidr(text: &str) -> Option<Network> {
+pub(crate) fn parse_cidr(text: &str) -> Option<Network> {
     let (address, length) = text.split_once('/')?;
     let address = parse_ip(address)?;
     if length.is_empty() || !length.bytes().all(|b| b.is_ascii_digit()) {
@@ -316,7 +316,7 @@ pub(super) fn parse_cidr(text: &str) -> Option<Network> {
 }
 
 /// A network whose meaning is clear, though it may be spelled in an unusual way.
-pub(super) fn cidr(text: &str) -> Vec<String> {
+pub(crate) fn cidr(text: &str) -> Vec<String> {
     let Some(network) = parse_cidr(text) else { return vec![CIDR_RULE.to_owned()] };
     let (address, length) = text.split_once('/').unwrap_or_default();
     let Ok(address) = address.parse::<IpAddr>() else {
@@ -335,7 +335,7 @@ pub(super) fn cidr(text: &str) -> Vec<String> {
 }
 
 /// A network in its usual form.
-pub(super) fn strict_cidr(text: &str) -> Vec<String> {
+pub(crate) fn strict_cidr(text: &str) -> Vec<String> {
     let faults = cidr(text);
     let usual = parse_cidr(text).map(|network| network.usual()).unwrap_or_default();
     if faults.is_empty() && usual != text {
@@ -345,7 +345,7 @@ pub(super) fn strict_cidr(text: &str) -> Vec<String> {
 }
 
 /// The name of an object, by the rule of its kind.
-pub(super) fn object(name: &str, rule: NameRule) -> Vec<String> {
+pub(crate) fn object(name: &str, rule: NameRule) -> Vec<String> {
     match rule {
         NameRule::Subdomain => subdomain(name),
         NameRule::Label => label(name),
@@ -355,7 +355,7 @@ pub(super) fn object(name: &str, rule: NameRule) -> Vec<String> {
 }
 
 /// The beginning of a name: what a name may be, but a dash at the end is fine.
-pub(super) fn object_prefix(prefix: &str, rule: NameRule) -> Vec<String> {
+pub(crate) fn object_prefix(prefix: &str, rule: NameRule) -> Vec<String> {
     if rule == NameRule::PathSegment {
         return path_prefix(prefix);
     }

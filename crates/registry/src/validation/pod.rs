@@ -12,10 +12,10 @@ use super::{
     selectors, volumes,
 };
 
-pub(super) const MIRROR: &str = "kubernetes.io/config.mirror";
+pub(crate) const MIRROR: &str = "kubernetes.io/config.mirror";
 const DELETION_COST: &str = "controller.kubernetes.io/pod-deletion-cost";
-pub(super) const APP_ARMOR: &str = "container.apparmor.security.beta.kubernetes.io/";
-pub(super) const SECONDS_MAX: i64 = i32::MAX as i64;
+pub(crate) const APP_ARMOR: &str = "container.apparmor.security.beta.kubernetes.io/";
+pub(crate) const SECONDS_MAX: i64 = i32::MAX as i64;
 const NAMESERVERS_MAX: usize = 3;
 const SEARCH_PATHS_MAX: usize = 32;
 const SEARCH_PATHS_BYTES_MAX: usize = 2048;
@@ -23,7 +23,7 @@ const HOSTNAME_BYTES_MAX: usize = 64;
 const CANNOT_BE_WINDOWS: &str = "cannot be set for a windows pod";
 
 /// A pod, new or changed.
-pub(super) fn pod(pod: &Node, old: Option<&Node>, faults: &mut Faults) {
+pub(crate) fn pod(pod: &Node, old: Option<&Node>, faults: &mut Faults) {
     let spec = pod.at("spec");
     pod_annotations(&pod.at("metadata.annotations"), &spec, faults);
     if old.is_some_and(|old| same_spec(pod, old)) {
@@ -53,7 +53,7 @@ pub(super) fn pod(pod: &Node, old: Option<&Node>, faults: &mut Faults) {
 
 /// Whether a pod is to be what it was. Its generation tells, which counts the changes of that and which clients cannot
 /// set; looking through all of it takes longer.
-pub(super) fn same_spec(pod: &Node, old: &Node) -> bool {
+pub(crate) fn same_spec(pod: &Node, old: &Node) -> bool {
     let generation = |pod: &Node| pod.at("metadata.generation").number();
     match generation(pod).zip(generation(old)) {
         Some((now, before)) => now == before,
@@ -62,7 +62,7 @@ pub(super) fn same_spec(pod: &Node, old: &Node) -> bool {
 }
 
 /// A template of pods.
-pub(super) fn template(template: &Node, faults: &mut Faults) {
+pub(crate) fn template(template: &Node, faults: &mut Faults) {
     metadata::labels(&template.at_as("metadata.labels", "labels"), faults);
     let annotations = template.at_as("metadata.annotations", "annotations");
     metadata::annotations(&annotations, faults);
@@ -232,7 +232,7 @@ fn hostname_override(spec: &Node, faults: &mut Faults) {
 }
 
 /// Whether a pod may push others out.
-pub(super) fn preemption_policy(policy: &Node, faults: &mut Faults) {
+pub(crate) fn preemption_policy(policy: &Node, faults: &mut Faults) {
     if policy.exists() {
         faults.one_of(policy, &["PreemptLowerPriority", "Never"]);
     }
@@ -375,7 +375,7 @@ fn sysctls(spec: &Node, context: &Node, faults: &mut Faults) {
 }
 
 /// Which system calls there are.
-pub(super) fn seccomp(profile: &Node, faults: &mut Faults) {
+pub(crate) fn seccomp(profile: &Node, faults: &mut Faults) {
     if !profile.exists() {
         return;
     }
@@ -396,7 +396,7 @@ pub(super) fn seccomp(profile: &Node, faults: &mut Faults) {
 }
 
 /// What AppArmor lets a container do.
-pub(super) fn app_armor(profile: &Node, faults: &mut Faults) {
+pub(crate) fn app_armor(profile: &Node, faults: &mut Faults) {
     if !profile.exists() {
         return;
     }
@@ -592,7 +592,7 @@ fn min_domains(constraint: &Node, faults: &mut Faults) {
     }
 }
 
-pub(super) fn tolerations(spec: &Node, faults: &mut Faults) {
+pub(crate) fn tolerations(spec: &Node, faults: &mut Faults) {
     for toleration in spec.items("tolerations") {
         let (key, operator, effect) =
             (toleration.at("key"), toleration.at("operator"), toleration.at("effect"));
@@ -629,7 +629,7 @@ pub(super) fn tolerations(spec: &Node, faults: &mut Faults) {
 }
 
 /// What a taint does to those who do not tolerate it.
-pub(super) fn taint_effect(effect: &Node, faults: &mut Faults) {
+pub(crate) fn taint_effect(effect: &Node, faults: &mut Faults) {
     faults.one_of(effect, &["NoSchedule", "PreferNoSchedule", "NoExecute"]);
 }
 

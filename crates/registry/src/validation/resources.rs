@@ -35,7 +35,7 @@ const REQUESTS_AND_LIMITS: [&str; 7] = [
 
 /// Who asks, which decides what may be asked for.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(super) enum Asker {
+pub(crate) enum Asker {
     /// A container, or a pod's overhead.
     Container,
     /// A pod as a whole.
@@ -47,12 +47,12 @@ fn is_huge_page(name: &str) -> bool {
 }
 
 /// Whether the name belongs to Kubernetes.
-pub(super) fn is_native(name: &str) -> bool {
+pub(crate) fn is_native(name: &str) -> bool {
     !name.contains('/') || name.contains("kubernetes.io/")
 }
 
 /// Whether the name is that of a resource which a plugin provides.
-pub(super) fn is_extended(name: &str) -> bool {
+pub(crate) fn is_extended(name: &str) -> bool {
     !is_native(name)
         && !name.starts_with("requests.")
         && names::qualified(&format!("requests.{name}")).is_empty()
@@ -70,7 +70,7 @@ fn is_standard_for_quota(name: &str) -> bool {
 }
 
 /// A resource in general.
-pub(super) fn resource_name(name: &str, at: &Node, faults: &mut Faults) -> bool {
+pub(crate) fn resource_name(name: &str, at: &Node, faults: &mut Faults) -> bool {
     let wrong = names::qualified(name);
     let fine = wrong.is_empty();
     for fault in wrong {
@@ -84,7 +84,7 @@ pub(super) fn resource_name(name: &str, at: &Node, faults: &mut Faults) -> bool 
 }
 
 /// A resource that a container can have.
-pub(super) fn container_resource_name(name: &str, at: &Node, faults: &mut Faults) {
+pub(crate) fn container_resource_name(name: &str, at: &Node, faults: &mut Faults) {
     resource_name(name, at, faults);
     if !name.contains('/') {
         if !IN_CONTAINERS.contains(&name) && !is_huge_page(name) {
@@ -102,7 +102,7 @@ fn pod_resource_name(name: &str, at: &Node, faults: &mut Faults) {
 }
 
 /// A resource that can be limited for a namespace.
-pub(super) fn quota_resource_name(name: &str, at: &Node, faults: &mut Faults) {
+pub(crate) fn quota_resource_name(name: &str, at: &Node, faults: &mut Faults) {
     resource_name(name, at, faults);
     if !name.contains('/') && !is_standard_for_quota(name) {
         faults.invalid(at, name, "must be a standard resource for quota");
@@ -110,17 +110,17 @@ pub(super) fn quota_resource_name(name: &str, at: &Node, faults: &mut Faults) {
 }
 
 /// The amount, if it is one; whether it is was told when the document was read.
-pub(super) fn quantity(at: &Node) -> Option<Quantity> {
+pub(crate) fn quantity(at: &Node) -> Option<Quantity> {
     at.text().parse().ok()
 }
 
 /// An amount of a resource: not negative, and whole where parts make no sense.
-pub(super) fn amount(name: &str, at: &Node, faults: &mut Faults) {
+pub(crate) fn amount(name: &str, at: &Node, faults: &mut Faults) {
     amount_as(name, at, at, faults);
 }
 
 /// The same, blamed somewhere else.
-pub(super) fn amount_as(name: &str, at: &Node, blamed: &Node, faults: &mut Faults) {
+pub(crate) fn amount_as(name: &str, at: &Node, blamed: &Node, faults: &mut Faults) {
     let Some(quantity) = quantity(at) else { return };
     if quantity.is_negative() {
         faults.invalid(blamed, at.text(), "must be greater than or equal to 0");
@@ -131,21 +131,21 @@ pub(super) fn amount_as(name: &str, at: &Node, blamed: &Node, faults: &mut Fault
 }
 
 /// An amount above zero.
-pub(super) fn positive_amount(at: &Node, faults: &mut Faults) {
+pub(crate) fn positive_amount(at: &Node, faults: &mut Faults) {
     if quantity(at).is_some_and(|quantity| quantity <= Quantity::ZERO) {
         faults.invalid(at, at.text(), "must be greater than zero");
     }
 }
 
 /// An amount that is not negative.
-pub(super) fn basic_amount(at: &Node, faults: &mut Faults) {
+pub(crate) fn basic_amount(at: &Node, faults: &mut Faults) {
     if let Some(quantity) = quantity(at).filter(|quantity| quantity.units() < 0) {
         faults.invalid(at, quantity.units(), "must be a valid resource quantity");
     }
 }
 
 /// What is asked for, and what is allowed.
-pub(super) fn requirements(at: &Node, asker: Asker, claims: &BTreeSet<&str>, faults: &mut Faults) {
+pub(crate) fn requirements(at: &Node, asker: Asker, claims: &BTreeSet<&str>, faults: &mut Faults) {
     amounts(at, "limits", asker, faults);
     for (name, request) in at.entries("requests") {
         one_amount(name, &request, asker, faults);
@@ -161,12 +161,12 @@ pub(super) fn requirements(at: &Node, asker: Asker, claims: &BTreeSet<&str>, fau
 }
 
 /// Amounts that are allowed and that nothing is asked against.
-pub(super) fn amounts(at: &Node, name: &str, asker: Asker, faults: &mut Faults) {
+pub(crate) fn amounts(at: &Node, name: &str, asker: Asker, faults: &mut Faults) {
     amounts_as(at, name, name, asker, faults);
 }
 
 /// The same, blamed under another name.
-pub(super) fn amounts_as(at: &Node, name: &str, shown: &str, asker: Asker, faults: &mut Faults) {
+pub(crate) fn amounts_as(at: &Node, name: &str, shown: &str, asker: Asker, faults: &mut Faults) {
     for (resource, amount) in at.entries(name) {
         one_amount(resource, &at.entry(shown, resource).with(amount.value), asker, faults);
     }

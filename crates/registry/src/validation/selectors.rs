@@ -10,7 +10,7 @@ use super::{
 };
 
 /// A selector of labels; nothing there is fine.
-pub(super) fn label_selector(selector: &Node, faults: &mut Faults) {
+pub(crate) fn label_selector(selector: &Node, faults: &mut Faults) {
     metadata::labels(&selector.at("matchLabels"), faults);
     for requirement in selector.items("matchExpressions") {
         let values = requirement.at("values");
@@ -36,12 +36,12 @@ pub(super) fn label_selector(selector: &Node, faults: &mut Faults) {
 }
 
 /// Whether a selector of labels has no terms.
-pub(super) fn selects_all(selector: &Node) -> bool {
+pub(crate) fn selects_all(selector: &Node) -> bool {
     selector.len_of("matchLabels") + selector.len_of("matchExpressions") == 0
 }
 
 /// Whether every term of a selector makes sense, so that it can be asked.
-pub(super) fn can_be_asked(selector: &Node) -> bool {
+pub(crate) fn can_be_asked(selector: &Node) -> bool {
     let is_label = |key: &str| names::qualified(key).is_empty();
     let is_value = |value: &str| names::label_value(value).is_empty();
     selector.entries("matchLabels").all(|(key, value)| is_label(key) && is_value(value.text()))
@@ -56,7 +56,7 @@ pub(super) fn can_be_asked(selector: &Node) -> bool {
 }
 
 /// Whether a selector of labels picks an object with these labels.
-pub(super) fn selects(selector: &Node, labels: &Value) -> bool {
+pub(crate) fn selects(selector: &Node, labels: &Value) -> bool {
     let label = |key: &str| labels.get(key).and_then(Value::as_str);
     selector.entries("matchLabels").all(|(key, value)| label(key) == Some(value.text()))
         && selector.items("matchExpressions").all(|term| {
@@ -72,7 +72,7 @@ pub(super) fn selects(selector: &Node, labels: &Value) -> bool {
 }
 
 /// A selector of nodes, which has terms.
-pub(super) fn node_selector(selector: &Node, faults: &mut Faults) {
+pub(crate) fn node_selector(selector: &Node, faults: &mut Faults) {
     if selector.len_of("nodeSelectorTerms") == 0 {
         faults.required(&selector.at("nodeSelectorTerms"), "must have at least one node selector term");
     }
@@ -82,7 +82,7 @@ pub(super) fn node_selector(selector: &Node, faults: &mut Faults) {
 }
 
 /// One term of a selector of nodes. Where it is a mere preference, values need not be labels.
-pub(super) fn node_selector_term(term: &Node, strict: bool, faults: &mut Faults) {
+pub(crate) fn node_selector_term(term: &Node, strict: bool, faults: &mut Faults) {
     for requirement in term.items("matchExpressions") {
         node_label_requirement(&requirement, strict, faults);
     }
@@ -134,7 +134,7 @@ fn node_field_requirement(requirement: &Node, faults: &mut Faults) {
 }
 
 /// The topologies in which a class of storage can be had.
-pub(super) fn topology_terms(parent: &Node, name: &str, faults: &mut Faults) {
+pub(crate) fn topology_terms(parent: &Node, name: &str, faults: &mut Faults) {
     // Empty terms are as good as those that are not there, and the original compares with as many of these as there are
     // terms.
     let count = parent.len_of(name);

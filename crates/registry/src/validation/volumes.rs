@@ -149,17 +149,17 @@ fn one_of(at: &Node, sources: &[Source], faults: &mut Faults) {
 }
 
 /// The sources of a persistent volume, of which there is one.
-pub(super) fn persistent(spec: &Node, faults: &mut Faults) {
+pub(crate) fn persistent(spec: &Node, faults: &mut Faults) {
     one_of(spec, OF_VOLUMES, faults);
 }
 
 /// Whether the field of a persistent volume's spec says where its data comes from.
-pub(super) fn is_persistent_source(name: &str) -> bool {
+pub(crate) fn is_persistent_source(name: &str) -> bool {
     OF_VOLUMES.iter().any(|source| source.name == name)
 }
 
 /// The volumes of a pod. What comes back are those that mounts can name, and whether each is claimed.
-pub(super) fn of_pod<'d>(
+pub(crate) fn of_pod<'d>(
     spec: &Node<'d, '_>,
     pod: Option<&str>,
     faults: &mut Faults,
@@ -253,7 +253,7 @@ fn absolute_path(at: &Node, faults: &mut Faults) {
 }
 
 /// A path that leads down from where it starts.
-pub(super) fn relative_path(path: &Node, faults: &mut Faults) {
+pub(crate) fn relative_path(path: &Node, faults: &mut Faults) {
     if path.text().starts_with('/') {
         faults.invalid(path, path.text(), "must be a relative path");
     }
@@ -261,7 +261,7 @@ pub(super) fn relative_path(path: &Node, faults: &mut Faults) {
 }
 
 /// A path without `..`.
-pub(super) fn no_steps_back(path: &Node, faults: &mut Faults) {
+pub(crate) fn no_steps_back(path: &Node, faults: &mut Faults) {
     if path.text().split('/').any(|part| part == "..") {
         faults.invalid(path, path.text(), "must not contain '..'");
     }
@@ -450,7 +450,7 @@ fn storage_os(at: &Node, faults: &mut Faults) {
 }
 
 /// The name of a driver for storage.
-pub(super) fn driver_name(at: &Node, faults: &mut Faults) {
+pub(crate) fn driver_name(at: &Node, faults: &mut Faults) {
     faults.given(at);
     if !at.text().is_empty() {
         driver_name_text(at.text(), at, faults);
@@ -458,7 +458,7 @@ pub(super) fn driver_name(at: &Node, faults: &mut Faults) {
 }
 
 /// The name of a driver that is part of another text.
-pub(super) fn driver_name_text(text: &str, at: &Node, faults: &mut Faults) {
+pub(crate) fn driver_name_text(text: &str, at: &Node, faults: &mut Faults) {
     if text.len() > DRIVER_NAME_BYTES_MAX {
         faults.too_long(at, DRIVER_NAME_BYTES_MAX);
     }

@@ -13,7 +13,7 @@ const DOMAIN_BYTES: usize = 256;
 const USER_BYTES_MAX: usize = 104;
 
 /// The options of a pod or a container.
-pub(super) fn options(options: &Node, faults: &mut Faults) {
+pub(crate) fn options(options: &Node, faults: &mut Faults) {
     let name = options.at("gmsaCredentialSpecName");
     if name.exists() {
         faults.texts(&name, names::subdomain(name.text()));
@@ -81,7 +81,7 @@ fn is_dns(domain: &str) -> bool {
 }
 
 /// Processes of the host are alone in their pod, which uses the host's network.
-pub(super) fn host_processes(spec: &Node, faults: &mut Faults) {
+pub(crate) fn host_processes(spec: &Node, faults: &mut Faults) {
     let wanted =
         |at: &Node| at.at("securityContext.windowsOptions").value.get("hostProcess").and_then(Value::as_bool);
     let of_pod = wanted(spec);

@@ -150,7 +150,7 @@ fn decode(document: &Value, expected: Expected, options: &WriteOptions) -> Resul
 }
 
 fn expected(group: &'static str, kind: &'static str, ty: &str) -> Expected<'static> {
-    Expected { group, version: "v1", kind, ty: schema::lookup(ty).unwrap() }
+    Expected::part(group, "v1", kind, schema::lookup(ty).unwrap())
 }
 
 /// The user of every request.

@@ -1,5 +1,8 @@
 //! The kinds of `admissionregistration.k8s.io`.
 
+pub(crate) mod webhooks;
+pub(crate) mod match_rules;
+pub(crate) mod policies;
 mod mutating_admission_policy;
 mod mutating_admission_policy_binding;
 mod mutating_webhook_configuration;

@@ -1,6 +1,21 @@
 //! MutatingAdmissionPolicy.
 
-use crate::kind::{Generation, Kind};
+use crate::{
+    defaults::fields::Object,
+    kind::{Generation, Kind},
+    kinds::admissionregistration::policies::{
+        PARAM_KIND, default_admission_policy, policy, row_admission_policy,
+    },
+    schema::Timestamp,
+    strategy::Strategy,
+    table::{AGE, Column, NAME, integer},
+    validation::{
+        ITSELF, Step,
+        document::{Faults, Node},
+        metadata,
+    },
+};
+use serde_json::Value;
 
 pub(super) fn kind() -> Kind {
     Kind::of_type(
@@ -12,4 +27,36 @@ pub(super) fn kind() -> Kind {
     .categories(&["api-extensions"])
     .requires_version()
     .generation(Generation::Spec)
+    .takes_any_finalizer()
+    .strategy(MutatingAdmissionPolicyStrategy)
+}
+
+const COLUMNS: &[Column] = &[NAME, integer("Mutations", "How many changes it makes"), PARAM_KIND, AGE];
+
+struct MutatingAdmissionPolicyStrategy;
+
+impl Strategy for MutatingAdmissionPolicyStrategy {
+    fn set_defaults(&self, object: &mut Object) {
+        default_admission_policy(object)
+    }
+
+    fn update_order(&self) -> &'static [Step] {
+        ITSELF
+    }
+
+    fn validate(&self, new: &Node, old: Option<&Node>, faults: &mut Faults) {
+        policy(new, old, faults)
+    }
+
+    fn validate_status(&self, new: &Node, old: &Node, faults: &mut Faults) {
+        metadata::conditions_of_status(new, old, faults)
+    }
+
+    fn columns(&self) -> &'static [Column] {
+        COLUMNS
+    }
+
+    fn cells(&self, policy: &Value, now: Timestamp) -> Vec<Value> {
+        row_admission_policy(policy, "spec.mutations", now)
+    }
 }

@@ -1,6 +1,20 @@
 //! MutatingAdmissionPolicyBinding.
 
-use crate::kind::{Generation, Kind};
+use crate::{
+    defaults::fields::Object,
+    kind::{Generation, Kind},
+    kinds::admissionregistration::policies::{
+        POLICY_BINDING, admission_policy_binding, policy_binding, row_policy_binding,
+    },
+    schema::Timestamp,
+    strategy::Strategy,
+    table::Column,
+    validation::{
+        ITSELF, Step,
+        document::{Faults, Node},
+    },
+};
+use serde_json::Value;
 
 pub(super) fn kind() -> Kind {
     Kind::of_type(
@@ -12,4 +26,30 @@ pub(super) fn kind() -> Kind {
     .categories(&["api-extensions"])
     .requires_version()
     .generation(Generation::Spec)
+    .takes_any_finalizer()
+    .strategy(MutatingAdmissionPolicyBindingStrategy)
+}
+
+struct MutatingAdmissionPolicyBindingStrategy;
+
+impl Strategy for MutatingAdmissionPolicyBindingStrategy {
+    fn set_defaults(&self, object: &mut Object) {
+        admission_policy_binding(object)
+    }
+
+    fn update_order(&self) -> &'static [Step] {
+        ITSELF
+    }
+
+    fn validate(&self, new: &Node, old: Option<&Node>, faults: &mut Faults) {
+        policy_binding(new, old, faults)
+    }
+
+    fn columns(&self) -> &'static [Column] {
+        POLICY_BINDING
+    }
+
+    fn cells(&self, document: &Value, now: Timestamp) -> Vec<Value> {
+        row_policy_binding(document, now)
+    }
 }

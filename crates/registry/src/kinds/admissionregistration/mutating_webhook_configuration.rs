@@ -1,6 +1,20 @@
 //! MutatingWebhookConfiguration.
 
-use crate::kind::{Generation, Kind};
+use crate::{
+    defaults::fields::{Object, children, set_default},
+    kind::{Generation, Kind},
+    kinds::admissionregistration::webhooks::{
+        WEBHOOK_CONFIGURATION, fill_webhook, webhook_configuration, webhooks,
+    },
+    schema::Timestamp,
+    strategy::Strategy,
+    table::Column,
+    validation::{
+        ITSELF, Step,
+        document::{Faults, Node},
+    },
+};
+use serde_json::Value;
 
 pub(super) fn kind() -> Kind {
     Kind::of_type(
@@ -12,4 +26,34 @@ pub(super) fn kind() -> Kind {
     .categories(&["api-extensions"])
     .requires_version()
     .generation(Generation::Content)
+    .takes_any_finalizer()
+    .strategy(MutatingWebhookConfigurationStrategy)
+}
+
+struct MutatingWebhookConfigurationStrategy;
+
+impl Strategy for MutatingWebhookConfigurationStrategy {
+    /// Webhooks that change.
+    fn set_defaults(&self, object: &mut Object) {
+        for webhook in children(object, "webhooks") {
+            fill_webhook(webhook);
+            set_default(webhook, "reinvocationPolicy", "Never");
+        }
+    }
+
+    fn update_order(&self) -> &'static [Step] {
+        ITSELF
+    }
+
+    fn validate(&self, new: &Node, old: Option<&Node>, faults: &mut Faults) {
+        webhooks(new, old, faults)
+    }
+
+    fn columns(&self) -> &'static [Column] {
+        WEBHOOK_CONFIGURATION
+    }
+
+    fn cells(&self, document: &Value, now: Timestamp) -> Vec<Value> {
+        webhook_configuration(document, now)
+    }
 }

@@ -1,6 +1,21 @@
 //! ValidatingAdmissionPolicy.
 
-use crate::kind::{Generation, Kind, Subresource};
+use crate::{
+    defaults::fields::Object,
+    kind::{Generation, Kind, Subresource},
+    kinds::admissionregistration::policies::{
+        PARAM_KIND, default_admission_policy, policy, row_admission_policy,
+    },
+    schema::Timestamp,
+    strategy::Strategy,
+    table::{AGE, Column, NAME, integer},
+    validation::{
+        ITSELF, Step,
+        document::{Faults, Node},
+        metadata,
+    },
+};
+use serde_json::Value;
 
 pub(super) fn kind() -> Kind {
     Kind::of_type(
@@ -14,4 +29,36 @@ pub(super) fn kind() -> Kind {
     .requires_version()
     .generation(Generation::Spec)
     .status_keeps_metadata()
+    .takes_any_finalizer()
+    .strategy(ValidatingAdmissionPolicyStrategy)
+}
+
+const COLUMNS: &[Column] = &[NAME, integer("Validations", "How many rules it checks"), PARAM_KIND, AGE];
+
+struct ValidatingAdmissionPolicyStrategy;
+
+impl Strategy for ValidatingAdmissionPolicyStrategy {
+    fn set_defaults(&self, object: &mut Object) {
+        default_admission_policy(object)
+    }
+
+    fn update_order(&self) -> &'static [Step] {
+        ITSELF
+    }
+
+    fn validate(&self, new: &Node, old: Option<&Node>, faults: &mut Faults) {
+        policy(new, old, faults)
+    }
+
+    fn validate_status(&self, new: &Node, old: &Node, faults: &mut Faults) {
+        metadata::conditions_of_status(new, old, faults)
+    }
+
+    fn columns(&self) -> &'static [Column] {
+        COLUMNS
+    }
+
+    fn cells(&self, policy: &Value, now: Timestamp) -> Vec<Value> {
+        row_admission_policy(policy, "spec.validations", now)
+    }
 }

@@ -1,6 +1,20 @@
 //! ValidatingWebhookConfiguration.
 
-use crate::kind::{Generation, Kind};
+use crate::{
+    defaults::fields::{Object, children},
+    kind::{Generation, Kind},
+    kinds::admissionregistration::webhooks::{
+        WEBHOOK_CONFIGURATION, fill_webhook, webhook_configuration, webhooks,
+    },
+    schema::Timestamp,
+    strategy::Strategy,
+    table::Column,
+    validation::{
+        ITSELF, Step,
+        document::{Faults, Node},
+    },
+};
+use serde_json::Value;
 
 pub(super) fn kind() -> Kind {
     Kind::of_type(
@@ -12,4 +26,31 @@ pub(super) fn kind() -> Kind {
     .categories(&["api-extensions"])
     .requires_version()
     .generation(Generation::Content)
+    .takes_any_finalizer()
+    .strategy(ValidatingWebhookConfigurationStrategy)
+}
+
+struct ValidatingWebhookConfigurationStrategy;
+
+impl Strategy for ValidatingWebhookConfigurationStrategy {
+    /// Webhooks that check.
+    fn set_defaults(&self, object: &mut Object) {
+        children(object, "webhooks").for_each(fill_webhook);
+    }
+
+    fn update_order(&self) -> &'static [Step] {
+        ITSELF
+    }
+
+    fn validate(&self, new: &Node, old: Option<&Node>, faults: &mut Faults) {
+        webhooks(new, old, faults)
+    }
+
+    fn columns(&self) -> &'static [Column] {
+        WEBHOOK_CONFIGURATION
+    }
+
+    fn cells(&self, document: &Value, now: Timestamp) -> Vec<Value> {
+        webhook_configuration(document, now)
+    }
 }

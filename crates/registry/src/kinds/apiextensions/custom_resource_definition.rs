@@ -1,6 +1,19 @@
 //! CustomResourceDefinition.
 
-use crate::kind::{Generation, Kind, Subresource};
+use crate::{
+    defaults::{
+        extension::service_port,
+        fields::{Object, child, child_or_new, has_any, set_default, set_if_zero, text},
+    },
+    kind::{Generation, Kind, Subresource},
+    strategy::{Creation, Strategy},
+    validation::{
+        SPEC, Step,
+        document::{Faults, Node},
+    },
+    value::{at, fields, list},
+};
+use serde_json::{Value, json};
 
 pub(super) fn kind() -> Kind {
     Kind::of_type(
@@ -16,4 +29,108 @@ pub(super) fn kind() -> Kind {
     .requires_version()
     .generation(Generation::Spec)
     .status_keeps_metadata()
+    .takes_any_finalizer()
+    .strategy(CustomResourceDefinitionStrategy)
+}
+
+struct CustomResourceDefinitionStrategy;
+
+impl Strategy for CustomResourceDefinitionStrategy {
+    fn set_defaults(&self, object: &mut Object) {
+        let spec = child_or_new(object, "spec");
+        let names = child_or_new(spec, "names");
+        let kind = text(names, "kind").to_owned();
+        if !kind.is_empty() {
+            set_if_zero(names, "singular", kind.to_lowercase());
+            set_if_zero(names, "listKind", format!("{kind}List"));
+        }
+        set_default(spec, "conversion", json!({"strategy": "None"}));
+        if let Some(webhook) = child(spec, "conversion").and_then(|conversion| child(conversion, "webhook")) {
+            service_port(webhook, "clientConfig");
+        }
+        let stored = stored_version(spec);
+        let status = child_or_new(object, "status");
+        if let Some(version) = stored
+            && !has_any(status, "storedVersions")
+        {
+            status.insert("storedVersions".to_owned(), json!([version]));
+        }
+    }
+
+    fn prepare_create(&self, document: &mut Value, _: &Creation<'_>) {
+        remember_stored_version(document);
+    }
+
+    fn prepare_update(&self, new: &mut Value, _: &Value) {
+        remember_stored_version(new);
+    }
+
+    fn update_order(&self) -> &'static [Step] {
+        SPEC
+    }
+
+    /// A CustomResourceDefinition: its name and scope. Its schemas are looked at where they are used.
+    fn validate(&self, definition: &Node, _: Option<&Node>, faults: &mut Faults) {
+        let (name, spec) = (definition.at("metadata.name"), definition.at("spec"));
+        let expected = format!("{}.{}", spec.at("names").text_of("plural"), spec.text_of("group"));
+        if !name.text().is_empty() && name.text() != expected {
+            faults.invalid(&name, name.text(), "must be spec.names.plural+\".\"+spec.group");
+        }
+        faults.one_of(&spec.at("scope"), &["Cluster", "Namespaced"]);
+    }
+}
+
+fn stored_version(spec: &Object) -> Option<String> {
+    let versions = spec.get("versions")?.as_array()?;
+    let stored = versions.iter().find(|version| version.get("storage") == Some(&Value::Bool(true)))?;
+    Some(stored.get("name")?.as_str()?.to_owned())
+}
+
+/// A definition remembers every version in which objects of its kind may be stored.
+fn remember_stored_version(definition: &mut Value) {
+    let is_stored = |version: &&Value| at(version, &["storage"]) == Some(&Value::Bool(true));
+    let stored = list(definition, &["spec", "versions"]).iter().find(is_stored);
+    let Some(stored) = stored.and_then(|version| at(version, &["name"])).cloned() else { return };
+    let mut all = list(definition, &["status", "storedVersions"]).to_vec();
+    if !all.contains(&stored) {
+        all.push(stored);
+        fields(definition, &["status"]).insert("storedVersions".to_owned(), Value::Array(all));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::{
+        kinds::find,
+        schema::Timestamp,
+        strategy::{Part, Requester, prepare_create, prepare_update},
+    };
+    use serde_json::Value;
+    use serde_json::json;
+
+    /// Here and not over REST, because definitions are refused there as long as nothing serves what they define.
+    #[test]
+    fn a_definition_remembers_every_version_in_which_objects_may_be_stored() {
+        let kind = find("apiextensions.k8s.io", "v1", "customresourcedefinitions").unwrap();
+        let version = |name: &str, storage: bool| json!({"name": name, "served": true, "storage": storage});
+        let definition =
+            |versions: Value| json!({"metadata": {"name": "a.b"}, "spec": {"versions": versions}});
+        let now = Timestamp::now();
+        let mut made = definition(json!([version("v1", true)]));
+        prepare_create(kind, &mut made, "", now, &Requester::default());
+        assert_eq!(made["status"]["storedVersions"], json!(["v1"]));
+
+        let mut changed = definition(json!([version("v2", true), version("v1", false)]));
+        prepare_update(kind, Part::Main, &mut changed, &made, now);
+        assert_eq!(changed["status"]["storedVersions"], json!(["v1", "v2"]));
+
+        let mut dropped = changed.clone();
+        dropped["status"]["storedVersions"] = json!(["v2"]);
+        prepare_update(kind, Part::Status, &mut dropped, &changed, now);
+        assert_eq!(
+            dropped["status"]["storedVersions"],
+            json!(["v2"]),
+            "whoever moved the objects may say so"
+        );
+    }
 }

@@ -1,6 +1,35 @@
 //! DaemonSet.
 
-use crate::kind::{Generation, Kind, Subresource};
+use crate::{
+    defaults::{
+        fields::{Object, child_or_new, set_default, set_if_zero, text},
+        pod::template,
+        workloads::REVISIONS_KEPT,
+    },
+    kind::{Generation, Kind, Subresource},
+    kinds::core::pod_template::drop_disabled_template_fields,
+    schema::Timestamp,
+    strategy::{Creation, Strategy},
+    table::{
+        self, AGE, CONTAINERS, Column, IMAGES, NAME, SELECTOR, integer,
+        read::Read,
+        row,
+        words::{age_of, containers, labels, selector_or_none},
+        workloads::POD_CONTAINERS,
+    },
+    validation::{
+        CHANGE_THEN_OWN, Step,
+        document::{Faults, Node},
+        names, pod, selectors,
+        warnings::{self, Warnings, same_generation},
+        workloads::{
+            at_most_all, is_zero, number_or_percent, picks_template, runs_for_ever, selector_change,
+            shown_strategy,
+        },
+    },
+    value::{self, at, fields},
+};
+use serde_json::Value;
 
 pub(super) fn kind() -> Kind {
     Kind::of_type("apps", "apps.v1.DaemonSet", "daemonsets")
@@ -8,4 +37,165 @@ pub(super) fn kind() -> Kind {
         .categories(&["all"])
         .subresources([Subresource::status()])
         .generation(Generation::Spec)
+        .strategy(DaemonSetStrategy)
+}
+
+const COLUMNS: &[Column] = &[
+    NAME,
+    integer("Desired", "How many nodes should run a pod of it"),
+    integer("Current", "How many of those nodes have one"),
+    integer("Ready", "How many of those nodes have one that is ready"),
+    integer("Up-to-date", "How many of those nodes have one of the newest template"),
+    integer("Available", "How many of those nodes have one that has been ready for long enough"),
+    table::text("Node Selector", "The labels of the nodes that should run a pod of it"),
+    AGE,
+    CONTAINERS,
+    IMAGES,
+    SELECTOR,
+];
+
+struct DaemonSetStrategy;
+
+impl Strategy for DaemonSetStrategy {
+    /// A daemon set. The generation of its template is an annotation, which updates of the template move on.
+    fn set_defaults(&self, object: &mut Object) {
+        let annotations = child_or_new(child_or_new(object, "metadata"), "annotations");
+        let generation = text(annotations, TEMPLATE_GENERATION).parse::<i64>();
+        if !generation.is_ok_and(|generation| generation > 0) {
+            annotations.insert(TEMPLATE_GENERATION.to_owned(), "1".into());
+        }
+        let spec = child_or_new(object, "spec");
+        let strategy = child_or_new(spec, "updateStrategy");
+        set_if_zero(strategy, "type", "RollingUpdate");
+        if text(strategy, "type") == "RollingUpdate" {
+            let rolling = child_or_new(strategy, "rollingUpdate");
+            set_default(rolling, "maxUnavailable", 1);
+            set_default(rolling, "maxSurge", 0);
+        }
+        set_default(spec, "revisionHistoryLimit", REVISIONS_KEPT);
+        template(spec);
+    }
+
+    fn drop_disabled_fields(&self, document: &mut Value) {
+        drop_disabled_template_fields(document.pointer_mut("/spec/template/spec"));
+    }
+
+    fn prepare_create(&self, document: &mut Value, _: &Creation<'_>) {
+        set_template_generation(document, 1);
+    }
+
+    fn prepare_update(&self, new: &mut Value, old: &Value) {
+        let generation =
+            value::text(old, &["metadata", "annotations", TEMPLATE_GENERATION]).parse().unwrap_or(0);
+        let changed = at(new, &["spec", "template"]) != at(old, &["spec", "template"]);
+        set_template_generation(new, if changed { generation + 1 } else { generation });
+    }
+
+    fn update_order(&self) -> &'static [Step] {
+        CHANGE_THEN_OWN
+    }
+
+    fn validate(&self, set: &Node, _: Option<&Node>, faults: &mut Faults) {
+        let spec = set.at("spec");
+        let selector = spec.at("selector");
+        selectors::label_selector(&selector, faults);
+        if selectors::can_be_asked(&selector) {
+            picks_template(&spec, &selector, faults);
+        }
+        if selector.exists() && selectors::selects_all(&selector) {
+            faults.invalid(&selector, selector.value.clone(), "empty selector is invalid for daemonset");
+        }
+        pod::template(&spec.at("template"), faults);
+        runs_for_ever(&spec, "DaemonSet", faults);
+        faults.not_negative(&spec.at("minReadySeconds"));
+        daemon_strategy(&spec.at("updateStrategy"), faults);
+        faults.not_negative(&spec.at("revisionHistoryLimit"));
+    }
+
+    fn validate_change(&self, new: &Node, old: &Node, faults: &mut Faults) {
+        selector_change(new, old, faults)
+    }
+
+    /// How many pods a DaemonSet has.
+    fn validate_status(&self, new: &Node, _: &Node, faults: &mut Faults) {
+        let status = new.at("status");
+        let counts = [
+            "currentNumberScheduled",
+            "numberMisscheduled",
+            "desiredNumberScheduled",
+            "numberReady",
+            "observedGeneration",
+            "updatedNumberScheduled",
+            "numberAvailable",
+            "numberUnavailable",
+            "collisionCount",
+        ];
+        for name in counts {
+            faults.not_negative(&status.at(name));
+        }
+    }
+
+    fn warn(&self, object: &Node, old: Option<&Node>, warnings: &mut Warnings) {
+        if !same_generation(object, old) {
+            warnings::template(&object.at("spec.template"), warnings);
+        }
+    }
+
+    fn columns(&self) -> &'static [Column] {
+        COLUMNS
+    }
+
+    fn cells(&self, set: &Value, now: Timestamp) -> Vec<Value> {
+        let (names, images) = containers(set, POD_CONTAINERS);
+        row![
+            set.name(),
+            set.number("status.desiredNumberScheduled"),
+            set.number("status.currentNumberScheduled"),
+            set.number("status.numberReady"),
+            set.number("status.updatedNumberScheduled"),
+            set.number("status.numberAvailable"),
+            labels(set.map("spec.template.spec.nodeSelector")),
+            age_of(set, now),
+            names,
+            images,
+            selector_or_none(set, "spec.selector"),
+        ]
+    }
+}
+
+fn daemon_strategy(strategy: &Node, faults: &mut Faults) {
+    let rolling = strategy.at("rollingUpdate");
+    match strategy.text_of("type") {
+        "OnDelete" => {}
+        "RollingUpdate" if !rolling.exists() => faults.required(&rolling, ""),
+        "RollingUpdate" => {
+            let (unavailable, surge) = (rolling.at("maxUnavailable"), rolling.at("maxSurge"));
+            for limit in [&unavailable, &surge] {
+                number_or_percent(limit, faults);
+                at_most_all(limit, faults);
+            }
+            // A text that is no share counts as none.
+            let is_none = |limit: &Node| {
+                is_zero(limit) || limit.value.as_str().is_some_and(|text| !names::percent(text).is_empty())
+            };
+            match (is_none(&unavailable), is_none(&surge)) {
+                (false, false) => {
+                    let detail = "may not be set when maxUnavailable is non-zero";
+                    faults.invalid(&surge, surge.value.clone(), detail);
+                }
+                (true, true) => faults.required(&unavailable, "cannot be 0 when maxSurge is 0"),
+                _ => {}
+            }
+        }
+        _ => {
+            faults.not_supported_shown_of(strategy, &shown_strategy(strategy), &["RollingUpdate", "OnDelete"])
+        }
+    }
+}
+
+const TEMPLATE_GENERATION: &str = "deprecated.daemonset.template.generation";
+
+fn set_template_generation(document: &mut Value, generation: i64) {
+    fields(document, &["metadata", "annotations"])
+        .insert(TEMPLATE_GENERATION.to_owned(), generation.to_string().into());
 }

@@ -1,10 +1,386 @@
 //! HorizontalPodAutoscaler.
 
-use crate::kind::{Kind, Subresource};
+use crate::{
+    defaults::{
+        autoscaling::by,
+        fields::{Object, child, child_or_new, set_default, set_if_zero},
+    },
+    kind::{Kind, Subresource},
+    schema::Timestamp,
+    strategy::Strategy,
+    table::{
+        AGE, Column, NAME,
+        read::Read,
+        row, text,
+        words::{NONE, UNKNOWN, UNSET, age_of, few},
+    },
+    validation::{
+        SPEC, Step,
+        document::{Faults, Node},
+        names, resources,
+    },
+};
+use serde_json::{Value, json};
 
 pub(super) fn kind() -> Kind {
     Kind::of_type("autoscaling", "autoscaling.v2.HorizontalPodAutoscaler", "horizontalpodautoscalers")
         .short_names(&["hpa"])
         .categories(&["all"])
         .subresources([Subresource::status()])
+        .strategy(HorizontalPodAutoscalerStrategy)
+}
+
+pub(super) struct HorizontalPodAutoscalerStrategy;
+
+impl Strategy for HorizontalPodAutoscalerStrategy {
+    /// An autoscaler. How fast it scales is filled in if anything is said of that; otherwise its controller decides.
+    fn set_defaults(&self, object: &mut Object) {
+        let spec = child_or_new(object, "spec");
+        set_default(spec, "minReplicas", 1);
+        set_if_zero(
+            spec,
+            "metrics",
+            json!([{
+                "type": "Resource",
+                "resource": {"name": "cpu", "target": {"type": "Utilization", "averageUtilization": CPU_PERCENT}},
+            }]),
+        );
+        if let Some(behavior) = child(spec, "behavior") {
+            let up = child_or_new(behavior, "scaleUp");
+            set_default(up, "stabilizationWindowSeconds", 0);
+            default_scaling_rules(up, json!([by("Pods", 4), by("Percent", 100)]));
+            // How long it waits before it scales down is an option of the controller.
+            default_scaling_rules(child_or_new(behavior, "scaleDown"), json!([by("Percent", 100)]));
+        }
+    }
+
+    fn update_order(&self) -> &'static [Step] {
+        SPEC
+    }
+
+    fn validate(&self, new: &Node, old: Option<&Node>, faults: &mut Faults) {
+        autoscaler(new, old, faults)
+    }
+
+    fn validate_status(&self, new: &Node, old: &Node, faults: &mut Faults) {
+        autoscaler_status(new, old, faults)
+    }
+
+    fn columns(&self) -> &'static [Column] {
+        COLUMNS
+    }
+
+    fn cells(&self, autoscaler: &Value, now: Timestamp) -> Vec<Value> {
+        let targets = targets(autoscaler.list("spec.metrics"), autoscaler.list("status.currentMetrics"));
+        scaler(autoscaler, targets, now)
+    }
+}
+
+/// A HorizontalPodAutoscaler, in either version.
+pub(crate) fn autoscaler(autoscaler: &Node, old: Option<&Node>, faults: &mut Faults) {
+    let spec = autoscaler.at("spec");
+    // What was stored before versions were looked at may stay.
+    let looks_at_version = |at: &str| old.is_none_or(|old| names_group(old.at(at).text_of("apiVersion")));
+    let (min, max) = (spec.at("minReplicas"), spec.at("maxReplicas"));
+    let most = spec.number_of("maxReplicas");
+    if let Some(least) = min.number().filter(|least| *least < 1) {
+        faults.invalid(&min, least, "must be greater than or equal to 1");
+    }
+    if most == 0 {
+        faults.required(&max, "must be set and greater than 0");
+    } else if most < 0 {
+        faults.invalid(&max, most, "must be greater than or equal to 1");
+    }
+    if min.number().is_some_and(|least| most < least) {
+        faults.invalid(&max, most, "must be greater than or equal to `minReplicas`");
+    }
+    object_reference(&spec.at("scaleTargetRef"), looks_at_version("spec.scaleTargetRef"), faults);
+    // The older version is judged in the form of the newer one.
+    let share = "metrics[0].resource.target.averageUtilization";
+    faults.positive(&spec.at_as("targetCPUUtilizationPercentage", share));
+    for metric in spec.items("metrics") {
+        metric_source(&metric, faults);
+    }
+    let counts_elsewhere = |metric: Node| matches!(metric.text_of("type"), "Object" | "External");
+    if min.number() == Some(0) && !spec.items("metrics").any(counts_elsewhere) {
+        let detail =
+            "must specify at least one Object or External metric to support scaling to zero replicas";
+        faults.forbidden(&spec.at("metrics"), detail);
+    }
+    for direction in ["scaleUp", "scaleDown"] {
+        let rules = spec.at("behavior");
+        let rules = rules.at(direction);
+        if rules.exists() {
+            scaling_rules(&rules, faults);
+        }
+    }
+}
+
+fn names_group(api_version: &str) -> bool {
+    matches!(api_version.split_once('/'), Some((group, _)) if !group.is_empty())
+}
+
+fn object_reference(reference: &Node, needs_group: bool, faults: &mut Faults) {
+    faults.named(&reference.at("kind"), names::path_segment);
+    faults.named(&reference.at("name"), names::path_segment);
+    let version = reference.at("apiVersion");
+    if version.text().matches('/').count() > 1 {
+        let detail = format!("unexpected GroupVersion string: {}", version.text());
+        faults.invalid(&version, version.text(), &detail);
+    } else if needs_group && !names_group(version.text()) {
+        faults.invalid(&version, version.text(), "apiVersion must specify API group");
+    }
+}
+
+const METRICS: [(&str, &str); 5] = [
+    ("ContainerResource", "containerResource"),
+    ("External", "external"),
+    ("Object", "object"),
+    ("Pods", "pods"),
+    ("Resource", "resource"),
+];
+
+fn metric_source(metric: &Node, faults: &mut Faults) {
+    let kind = metric.at("type");
+    if kind.text().is_empty() {
+        faults.required(&kind, "must specify a metric source type");
+    }
+    let known = METRICS.map(|(name, _)| name);
+    faults.must_be_one_of(&kind, &known);
+    let expected = METRICS.iter().find(|(name, _)| *name == kind.text()).map(|(_, field)| *field);
+    // Only the first that is given is looked at.
+    let given = ["object", "external", "pods", "resource", "containerResource"];
+    if let Some(name) = given.into_iter().find(|name| metric.has(name)) {
+        metric_fields(name, &metric.at(name), faults);
+    }
+    // What is not known is told before and after.
+    faults.must_be_one_of(&kind, &known);
+    if let Some(expected) = expected.filter(|expected| !metric.has(expected)) {
+        faults.required(&metric.at(expected), "must populate information for the given metric source");
+    }
+    let mut others: Vec<&str> =
+        given.into_iter().filter(|name| Some(*name) != expected && metric.has(name)).collect();
+    others.sort_unstable();
+    // One that nobody asked for is refused only beside another.
+    if others.len() > usize::from(expected.is_none()) || expected.is_some() {
+        for other in others {
+            faults.forbidden(&metric.at(other), "must populate the given metric source only");
+        }
+    }
+}
+
+fn metric_fields(name: &str, source: &Node, faults: &mut Faults) {
+    let target = source.at("target");
+    match name {
+        "object" => object_reference(&source.at("describedObject"), false, faults),
+        "resource" | "containerResource" if source.text_of("name").is_empty() => {
+            faults.required(&source.at("name"), "must specify a resource name");
+        }
+        "containerResource" => {
+            resources::container_resource_name(source.text_of("name"), &source.at("name"), faults);
+        }
+        _ => {}
+    }
+    let container = source.at("container");
+    if name == "containerResource" {
+        match container.text() {
+            "" => faults.required(&container, "must specify a container"),
+            text => faults.texts(&container, names::label(text)),
+        }
+    }
+    if matches!(name, "object" | "pods" | "external") && source.at("metric").text_of("name").is_empty() {
+        faults.required(&source.at("metric.name"), "must specify a metric name");
+    }
+    metric_target(&target, faults);
+    let (value, average, share) =
+        (target.has("value"), target.has("averageValue"), target.has("averageUtilization"));
+    match name {
+        "object" if !value && !average => {
+            faults.required(&target.at("averageValue"), "must set either a target value or averageValue");
+        }
+        "external" if !value && !average => faults.required(
+            &target.at("averageValue"),
+            "must set either a target value for metric or a per-pod target",
+        ),
+        "external" if value && average => faults.forbidden(
+            &target.at("value"),
+            "may not set both a target value for metric and a per-pod target",
+        ),
+        "pods" if !average => {
+            faults.required(&target.at("averageValue"), "must specify a positive target averageValue");
+        }
+        "resource" | "containerResource" if !share && !average => faults.required(
+            &target.at("averageUtilization"),
+            "must set either a target raw value or a target utilization",
+        ),
+        "resource" | "containerResource" if share && average => faults.forbidden(
+            &target.at("averageValue"),
+            "may not set both a target raw value and a target utilization",
+        ),
+        _ => {}
+    }
+}
+
+fn metric_target(target: &Node, faults: &mut Faults) {
+    let kind = target.at("type");
+    if kind.text().is_empty() {
+        faults.required(&kind, "must specify a metric target type");
+    }
+    if !matches!(kind.text(), "Utilization" | "Value" | "AverageValue") {
+        faults.invalid(&kind, kind.text(), "must be either Utilization, Value, or AverageValue");
+    }
+    for name in ["value", "averageValue"] {
+        let amount = target.at(name);
+        if resources::quantity(&amount).is_some_and(|quantity| quantity.is_negative() || quantity.is_zero()) {
+            faults.invalid(&amount, amount.text(), "must be positive");
+        }
+    }
+    faults.positive(&target.at("averageUtilization"));
+}
+
+fn scaling_rules(rules: &Node, faults: &mut Faults) {
+    let window = rules.at("stabilizationWindowSeconds");
+    if let Some(seconds) = window.number() {
+        if seconds < 0 {
+            faults.invalid(&window, seconds, "must be greater than or equal to zero");
+        } else if seconds > 3600 {
+            faults.invalid(&window, seconds, "must be less than or equal to 3600");
+        }
+    }
+    faults.if_given_one_of(&rules.at("selectPolicy"), &["Disabled", "Max", "Min"]);
+    if rules.len_of("policies") == 0 {
+        faults.required(&rules.at("policies"), "must specify at least one Policy");
+    }
+    for policy in rules.items("policies") {
+        let kind = policy.at("type");
+        if !matches!(kind.text(), "Percent" | "Pods") {
+            faults.not_supported(&kind, kind.text(), &["Percent", "Pods"]);
+        }
+        let (value, period) = (policy.number_of("value"), policy.number_of("periodSeconds"));
+        if value <= 0 {
+            faults.invalid(&policy.at("value"), value, "must be greater than zero");
+        }
+        if period <= 0 {
+            faults.invalid(&policy.at("periodSeconds"), period, "must be greater than zero");
+        } else if period > 1800 {
+            faults.invalid(&policy.at("periodSeconds"), period, "must be less than or equal to 1800");
+        }
+    }
+    let tolerance = rules.at("tolerance");
+    if resources::quantity(&tolerance).is_some_and(|quantity| quantity.is_negative()) {
+        faults.invalid(&tolerance, tolerance.text(), "must be greater than or equal to 0");
+    }
+}
+
+/// How many pods an autoscaler wants.
+pub(crate) fn autoscaler_status(new: &Node, _: &Node, faults: &mut Faults) {
+    let status = new.at("status");
+    faults.not_negative(&status.at("currentReplicas"));
+    faults.not_negative(&status.at("desiredReplicas"));
+}
+
+/// How many percent of the requested processors pods use when the number of them is right.
+const CPU_PERCENT: i64 = 80;
+
+fn default_scaling_rules(rules: &mut Object, policies: Value) {
+    set_default(rules, "selectPolicy", "Max");
+    set_if_zero(rules, "policies", policies);
+}
+
+pub(crate) const COLUMNS: &[Column] = &[
+    NAME,
+    text("Reference", "What it scales"),
+    text("Targets", "What is measured, and what it should be"),
+    text("MinPods", "The fewest pods that it goes down to"),
+    text("MaxPods", "The most pods that it goes up to"),
+    text("Replicas", "How many pods there are"),
+    AGE,
+];
+
+pub(crate) fn scaler(autoscaler: &Value, targets: String, now: Timestamp) -> Vec<Value> {
+    let min = autoscaler.set("spec.minReplicas").and_then(Value::as_i64);
+    row![
+        autoscaler.name(),
+        format!(
+            "{}/{}",
+            autoscaler.text("spec.scaleTargetRef.kind"),
+            autoscaler.text("spec.scaleTargetRef.name")
+        ),
+        targets,
+        min.map_or_else(|| UNSET.to_owned(), |min| min.to_string()),
+        autoscaler.number("spec.maxReplicas"),
+        autoscaler.number("status.currentReplicas"),
+        age_of(autoscaler, now),
+    ]
+}
+
+const METRICS_SHOWN_MAX: usize = 2;
+
+pub(crate) fn targets(metrics: &[Value], statuses: &[Value]) -> String {
+    if metrics.is_empty() {
+        return NONE.to_owned();
+    }
+    let measured = metrics.iter().enumerate().map(|(at, metric)| (metric, statuses.get(at)));
+    few(measured, METRICS_SHOWN_MAX, ", ", |(metric, status)| target(metric, status))
+}
+
+/// Where a number is: in v2, in v1, and in v1 for metrics of an object.
+type Places = &'static [&'static str];
+
+const VALUE: Places = &["target.value", "targetValue"];
+
+const AVERAGE: Places = &["target.averageValue", "targetAverageValue", "averageValue"];
+
+const UTILIZATION: Places = &["target.averageUtilization", "targetAverageUtilization"];
+
+const CURRENT_VALUE: Places = &["current.value", "currentValue"];
+
+const CURRENT_AVERAGE: Places = &["current.averageValue", "currentAverageValue", "averageValue"];
+
+const CURRENT_UTILIZATION: Places = &["current.averageUtilization", "currentAverageUtilization"];
+
+fn find(metric: &Value, places: Places) -> Option<&Value> {
+    places.iter().find_map(|path| metric.set(path))
+}
+
+/// A number that the form should have.
+fn quantity(metric: &Value, places: Places) -> &str {
+    find(metric, places).and_then(Value::as_str).unwrap_or("<nil>")
+}
+
+fn target(metric: &Value, status: Option<&Value>) -> String {
+    let (field, named) = match metric.text("type") {
+        "External" => ("external", false),
+        "Object" => ("object", false),
+        "Pods" => ("pods", false),
+        "Resource" => ("resource", true),
+        "ContainerResource" => ("containerResource", true),
+        _ => return "<unknown type>".to_owned(),
+    };
+    let metric = metric.get(field).unwrap_or(&Value::Null);
+    let status = status.and_then(|status| status.set(field));
+    let numbers = match field {
+        "pods" => amounts(metric, AVERAGE, status, CURRENT_AVERAGE),
+        _ if find(metric, AVERAGE).is_none() && named => utilization(metric, status),
+        _ if find(metric, AVERAGE).is_none() => amounts(metric, VALUE, status, CURRENT_VALUE),
+        _ if named => amounts(metric, AVERAGE, status, CURRENT_AVERAGE),
+        _ => {
+            let told = status.filter(|status| find(status, CURRENT_AVERAGE).is_some());
+            amounts(metric, AVERAGE, told, CURRENT_AVERAGE) + " (avg)"
+        }
+    };
+    if named { format!("{}: {numbers}", metric.text("name")) } else { numbers }
+}
+
+fn amounts(metric: &Value, wanted: Places, status: Option<&Value>, current: Places) -> String {
+    let current = status.map_or(UNKNOWN, |status| quantity(status, current));
+    format!("{current}/{}", quantity(metric, wanted))
+}
+
+fn utilization(metric: &Value, status: Option<&Value>) -> String {
+    let percentage = |number: Option<&Value>, otherwise: &str| {
+        number.and_then(Value::as_i64).map_or_else(|| otherwise.to_owned(), |number| format!("{number}%"))
+    };
+    let current = status.and_then(|status| find(status, CURRENT_UTILIZATION));
+    format!("{}/{}", percentage(current, UNKNOWN), percentage(find(metric, UTILIZATION), "<auto>"))
 }

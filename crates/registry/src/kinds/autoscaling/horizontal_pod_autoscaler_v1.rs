@@ -1,6 +1,25 @@
 //! HorizontalPodAutoscaler.
 
-use crate::kind::{Kind, Subresource};
+use super::{annotations, horizontal_pod_autoscaler};
+use crate::{
+    defaults::fields::{Object, child_or_new, set_default},
+    kind::{Kind, Subresource},
+    kinds::autoscaling::horizontal_pod_autoscaler::{
+        COLUMNS, autoscaler, autoscaler_status, scaler, targets,
+    },
+    schema::Timestamp,
+    strategy::{Creation, Strategy},
+    table::{Column, read::Read},
+    validation::{
+        SPEC, Step,
+        document::{Faults, Node},
+    },
+};
+use crate::{
+    schema::{self, Problems},
+    value::{at, fields, set, text},
+};
+use serde_json::{Map, Value, json};
 
 pub(super) fn kind() -> Kind {
     Kind::of_type("autoscaling", "autoscaling.v1.HorizontalPodAutoscaler", "horizontalpodautoscalers")
@@ -8,4 +27,217 @@ pub(super) fn kind() -> Kind {
         .categories(&["all"])
         .subresources([Subresource::status()])
         .stored_as("autoscaling", "v2", "autoscaling.v2.HorizontalPodAutoscaler")
+        .strategy(HorizontalPodAutoscalerStrategy)
+}
+
+struct HorizontalPodAutoscalerStrategy;
+
+impl Strategy for HorizontalPodAutoscalerStrategy {
+    /// An autoscaler in the older version, where the one metric may stay unsaid.
+    fn set_defaults(&self, object: &mut Object) {
+        set_default(child_or_new(object, "spec"), "minReplicas", 1);
+    }
+
+    fn prepare_create(&self, document: &mut Value, _: &Creation<'_>) {
+        keep_notes(document, &Value::Null, &STATUS_NOTES);
+    }
+
+    fn prepare_update(&self, new: &mut Value, old: &Value) {
+        keep_notes(new, old, &STATUS_NOTES);
+    }
+
+    fn prepare_status_update(&self, new: &mut Value, old: &Value, _: Timestamp) {
+        keep_notes(new, old, &SPEC_NOTES);
+    }
+
+    fn update_order(&self) -> &'static [Step] {
+        SPEC
+    }
+
+    fn validate(&self, new: &Node, old: Option<&Node>, faults: &mut Faults) {
+        autoscaler(new, old, faults)
+    }
+
+    fn validate_status(&self, new: &Node, old: &Node, faults: &mut Faults) {
+        autoscaler_status(new, old, faults)
+    }
+
+    fn columns(&self) -> &'static [Column] {
+        COLUMNS
+    }
+
+    fn cells(&self, autoscaler: &Value, now: Timestamp) -> Vec<Value> {
+        let annotated =
+            |name| serde_json::from_str::<Vec<Value>>(autoscaler.annotation(name)).unwrap_or_default();
+        let cpu = |path, field: &str| {
+            let percentage = autoscaler.set(path)?;
+            Some(json!({"type": "Resource", "resource": {"name": "cpu", field: percentage}}))
+        };
+        let mut metrics = annotated("autoscaling.alpha.kubernetes.io/metrics");
+        metrics.extend(cpu("spec.targetCPUUtilizationPercentage", "targetAverageUtilization"));
+        let mut statuses = annotated("autoscaling.alpha.kubernetes.io/current-metrics");
+        if statuses.is_empty() {
+            statuses.extend(cpu("status.currentCPUUtilizationPercentage", "currentAverageUtilization"));
+        }
+        scaler(autoscaler, targets(&metrics, &statuses), now)
+    }
+
+    fn convert_from_stored(&self, document: &mut Value) {
+        autoscaler_to_v1(document);
+    }
+
+    fn convert_to_stored(&self, document: &mut Value) {
+        autoscaler_from_v1(document);
+        // The newer form has fields, and so defaults, that this one does not have.
+        horizontal_pod_autoscaler::HorizontalPodAutoscalerStrategy.set_defaults(fields(document, &[]));
+    }
+}
+
+const METRICS: &str = "autoscaling.alpha.kubernetes.io/metrics";
+
+const CURRENT_METRICS: &str = "autoscaling.alpha.kubernetes.io/current-metrics";
+
+const CONDITIONS: &str = "autoscaling.alpha.kubernetes.io/conditions";
+
+const BEHAVIOR: &str = "autoscaling.alpha.kubernetes.io/behavior";
+
+/// The notes of what belongs to the spec.
+const SPEC_NOTES: [&str; 2] = [METRICS, BEHAVIOR];
+
+/// The notes of what belongs to the status.
+const STATUS_NOTES: [&str; 2] = [CURRENT_METRICS, CONDITIONS];
+
+/// Whether a metric is the share of the processor that pods use, the only one that v1 knows.
+fn is_cpu_share(metric: &Value) -> bool {
+    text(metric, &["type"]) == "Resource" && text(metric, &["resource", "name"]) == "cpu"
+}
+
+fn autoscaler_to_v1(document: &mut Value) {
+    let spec = fields(document, &["spec"]);
+    let metrics = take_list(spec, "metrics");
+    let behavior = spec.remove("behavior").filter(|value| !value.is_null());
+    let (cpu, others): (Vec<_>, Vec<_>) = metrics.into_iter().partition(|metric| {
+        is_cpu_share(metric) && at(metric, &["resource", "target", "averageUtilization"]).is_some()
+    });
+    let share =
+        cpu.first().and_then(|metric| at(metric, &["resource", "target", "averageUtilization"]).cloned());
+    set(spec, "targetCPUUtilizationPercentage", share);
+
+    let status = fields(document, &["status"]);
+    let current = take_list(status, "currentMetrics");
+    let conditions = take_list(status, "conditions");
+    let share = current.iter().filter(|metric| is_cpu_share(metric));
+    let share =
+        share.filter_map(|metric| at(metric, &["resource", "current", "averageUtilization"])).next_back();
+    set(status, "currentCPUUtilizationPercentage", share.cloned());
+
+    let notes = [
+        (METRICS, others, annotations::METRIC),
+        // All of them: more is known of the share of the processor than the one number.
+        (CURRENT_METRICS, current, annotations::CURRENT_METRIC),
+        (CONDITIONS, conditions, annotations::CONDITION),
+    ];
+    let notes = notes.into_iter().filter(|(_, all, _)| !all.is_empty());
+    let notes = notes.map(|(name, all, rows)| (name, annotations::note(&Value::Array(all), rows)));
+    let behavior = behavior.map(|own| (BEHAVIOR, annotations::note(&own, annotations::BEHAVIOR)));
+    let notes: Vec<_> = notes.chain(behavior).collect();
+    forget_notes(document, &SPEC_NOTES);
+    forget_notes(document, &STATUS_NOTES);
+    if !notes.is_empty() {
+        let annotations = fields(document, &["metadata", "annotations"]);
+        annotations.extend(notes.into_iter().map(|(name, note)| (name.to_owned(), note.into())));
+    }
+}
+
+fn forget_notes(document: &mut Value, names: &[&str]) {
+    keep_notes(document, &Value::Null, names);
+}
+
+/// Keeps the notes of an old form of an autoscaler: they are parts that a write does not reach.
+fn keep_notes(new: &mut Value, old: &Value, names: &[&str]) {
+    let metadata = fields(new, &["metadata"]);
+    let annotations = fields(metadata.entry("annotations").or_insert(Value::Null), &[]);
+    for name in names {
+        set(annotations, name, at(old, &["metadata", "annotations", name]).cloned());
+    }
+    if annotations.is_empty() {
+        metadata.remove("annotations");
+    }
+}
+
+fn autoscaler_from_v1(document: &mut Value) {
+    let note = |name: &str| -> Option<Value> {
+        serde_json::from_str(text(document, &["metadata", "annotations", name])).ok()
+    };
+    let noted = |name: &str| match note(name) {
+        Some(Value::Array(items)) => Some(items),
+        _ => None,
+    };
+    let (metrics, current, conditions, behavior) =
+        (noted(METRICS), noted(CURRENT_METRICS), noted(CONDITIONS), note(BEHAVIOR));
+    forget_notes(document, &SPEC_NOTES);
+    forget_notes(document, &STATUS_NOTES);
+
+    // v1 writes it always, and v2 does not.
+    let status = fields(document, &["status"]);
+    if status.get("currentReplicas").and_then(Value::as_i64) == Some(0) {
+        status.remove("currentReplicas");
+    }
+    let spec = fields(document, &["spec"]);
+    let metrics = metrics.unwrap_or_default();
+    let metrics = metrics.iter().map(annotations::read_metric);
+    let mut all = sourced(metrics, "autoscaling.v2.MetricSpec");
+    if let Some(share) = spec.remove("targetCPUUtilizationPercentage") {
+        let target = json!({"type": "Utilization", "averageUtilization": share});
+        all.insert(0, json!({"type": "Resource", "resource": {"name": "cpu", "target": target}}));
+    }
+    set(spec, "metrics", (!all.is_empty()).then_some(Value::Array(all)));
+    let behavior = behavior.map(|own| annotations::read(&own, annotations::BEHAVIOR));
+    set(
+        spec,
+        "behavior",
+        behavior.and_then(|own| read(own, "autoscaling.v2.HorizontalPodAutoscalerBehavior")),
+    );
+
+    let status = fields(document, &["status"]);
+    let share = status.remove("currentCPUUtilizationPercentage");
+    let current = match (current, share) {
+        (Some(noted), _) => {
+            let metrics = noted.iter().map(|metric| annotations::read(metric, annotations::CURRENT_METRIC));
+            sourced(metrics, "autoscaling.v2.MetricStatus")
+        }
+        (None, Some(share)) => {
+            let current = json!({"averageUtilization": share});
+            vec![json!({"type": "Resource", "resource": {"name": "cpu", "current": current}})]
+        }
+        (None, None) => Vec::new(),
+    };
+    let current = if current.is_empty() { Value::Null } else { Value::Array(current) };
+    status.insert("currentMetrics".to_owned(), current);
+    let conditions = conditions.unwrap_or_default().into_iter();
+    let conditions: Vec<_> =
+        conditions.filter_map(|own| read(own, "autoscaling.v2.HorizontalPodAutoscalerCondition")).collect();
+    set(status, "conditions", (!conditions.is_empty()).then_some(Value::Array(conditions)));
+}
+
+/// A value as a type has it; none if it is no object, or none of that type. Anything can stand in an annotation.
+fn read(value: Value, ty: &str) -> Option<Value> {
+    let ty = schema::lookup(ty).expect("the table of types has what autoscalers are made of");
+    value.is_object().then(|| schema::normalize(value, ty, &mut Problems::default()).ok()).flatten()
+}
+
+/// The metrics that are of a type and say where they come from.
+fn sourced(all: impl Iterator<Item = Value>, ty: &str) -> Vec<Value> {
+    all.filter_map(|metric| read(metric, ty)).filter(annotations::is_sourced).collect()
+}
+
+fn take_list(fields: &mut Map<String, Value>, name: &str) -> Vec<Value> {
+    fields.remove(name).map(into_list).unwrap_or_default()
+}
+
+fn into_list(value: Value) -> Vec<Value> {
+    match value {
+        Value::Array(items) => items,
+        _ => Vec::new(),
+    }
 }

@@ -1,5 +1,6 @@
 //! The kinds of `autoscaling`.
 
+mod annotations;
 mod horizontal_pod_autoscaler;
 mod horizontal_pod_autoscaler_v1;
 

@@ -1,6 +1,33 @@
 //! Job.
 
-use crate::kind::{At, Generation, Kind, SelectableField, Subresource, UnknownField, path};
+use crate::{
+    defaults::{
+        fields::{Object, child, child_or_new, children, is_set, set_default, set_if_zero},
+        pod::template,
+        workloads::labels_of_template,
+    },
+    kind::{At, Generation, Kind, SelectableField, Subresource, UnknownField, path},
+    kinds::core::pod_template::drop_disabled_template_fields,
+    schema::Timestamp,
+    strategy::{Creation, Strategy},
+    table::{
+        AGE, CONTAINERS, Column, IMAGES, NAME, SELECTOR,
+        read::Read,
+        row, text,
+        words::{age_of, containers, duration, selector_or_none},
+        workloads::POD_CONTAINERS,
+    },
+    validation::{
+        LATE, Step,
+        document::{Faults, Node, same_but},
+        names, pod, selectors,
+        warnings::{self, Warnings, same_generation},
+        workloads::picks_template,
+    },
+    value::{at, fields, name},
+};
+use serde_json::Value;
+use std::collections::BTreeSet;
 
 pub(super) fn kind() -> Kind {
     Kind::of_type("batch", "batch.v1.Job", "jobs")
@@ -15,4 +42,599 @@ pub(super) fn kind() -> Kind {
             ],
             UnknownField::NotSupportedFor("Job"),
         )
+        .strategy(JobStrategy)
+}
+
+const COLUMNS: &[Column] = &[
+    NAME,
+    text("Status", "How far it is"),
+    text("Completions", "How many pods have succeeded, of those wanted"),
+    text("Duration", "How long it has been running, or ran"),
+    AGE,
+    CONTAINERS,
+    IMAGES,
+    SELECTOR,
+];
+
+struct JobStrategy;
+
+impl Strategy for JobStrategy {
+    fn set_defaults(&self, object: &mut Object) {
+        job(object)
+    }
+
+    fn drop_disabled_fields(&self, document: &mut Value) {
+        drop_disabled_template_fields(document.pointer_mut("/spec/template/spec"));
+    }
+
+    fn prepare_create(&self, document: &mut Value, creation: &Creation<'_>) {
+        own_pods(document, creation.uid);
+    }
+
+    fn name_is_generated(&self, document: &mut Value) {
+        name_pods(document);
+    }
+
+    fn prepare_any_update(&self, new: &mut Value) {
+        label_like_pods(new);
+    }
+
+    fn update_order(&self) -> &'static [Step] {
+        LATE
+    }
+
+    fn validate(&self, job: &Node, _: Option<&Node>, faults: &mut Faults) {
+        let spec = job.at("spec");
+        generated_selector(job, &spec, faults);
+        job_spec_and_selector(&spec, faults);
+        let completions = spec.number_of("completions");
+        if spec.text_of("completionMode") == "Indexed" && completions > 0 {
+            let meta = job.at("metadata");
+            let longest = format!("{}-{}", meta.text_of("name"), completions - 1);
+            if !names::label(&longest).is_empty() {
+                let detail = format!("will not able to create pod with invalid DNS label: {longest}");
+                faults.invalid(&meta.at("name"), meta.text_of("name"), &detail);
+            }
+        }
+    }
+
+    /// What may change in a Job.
+    fn validate_change(&self, new: &Node, old: &Node, faults: &mut Faults) {
+        let (spec, before) = (new.at("spec"), old.at("spec"));
+        job_spec_and_selector(&spec, faults);
+        let completions = spec.at("completions");
+        if spec.text_of("completionMode") == "Indexed" && before.text_of("completionMode") == "Indexed" {
+            let elastic = spec.number_of("completions") == spec.number_of("parallelism");
+            if completions.value != before.at("completions").value && !elastic {
+                let detail = "can only be modified in tandem with spec.parallelism";
+                faults.invalid(&completions, completions.value.clone(), detail);
+            }
+        } else {
+            faults.unchanged(&completions, &before.at("completions"));
+        }
+        faults.unchanged(&spec.at("selector"), &before.at("selector"));
+        let unstarted = before.flag("suspend") && !old.at("status").has("startTime");
+        if !same_template(&spec.at("template"), &before.at("template"), unstarted) {
+            let template = spec.at("template");
+            faults.invalid(&template, template.value.clone(), "field is immutable");
+        }
+        for name in
+            ["completionMode", "podFailurePolicy", "backoffLimitPerIndex", "managedBy", "successPolicy"]
+        {
+            faults.unchanged(&spec.at(name), &before.at(name));
+        }
+    }
+
+    /// How many pods a Job has.
+    fn validate_status(&self, new: &Node, old: &Node, faults: &mut Faults) {
+        let (status, before) = (new.at("status"), old.at("status"));
+        for name in ["active", "succeeded", "failed", "ready", "terminating"] {
+            faults.not_negative(&status.at(name));
+        }
+        let ready = status.at("ready");
+        if ready.number().is_some_and(|ready| ready > status.number_of("active")) {
+            faults.invalid(&ready, ready.value.clone(), "cannot set more ready pods than active");
+        }
+        let mut terminated = BTreeSet::new();
+        let uncounted = status.at("uncountedTerminatedPods");
+        for pod in uncounted.items("succeeded").chain(uncounted.items("failed")) {
+            if pod.text().is_empty() {
+                faults.invalid(&pod, "", "must not be empty");
+            } else if !terminated.insert(pod.text()) {
+                faults.duplicate(&pod, pod.text());
+            }
+        }
+        // Those of an Indexed Job can become fewer when it gets smaller.
+        let indexed = new.at("spec").text_of("completionMode") == "Indexed";
+        let counters: &[&str] = if indexed { &["failed"] } else { &["failed", "succeeded"] };
+        for name in counters {
+            let count = status.at(name);
+            if status.number_of(name) < before.number_of(name) {
+                faults.invalid(
+                    &count,
+                    status.number_of(name),
+                    &format!("cannot decrease the {name} counter"),
+                );
+            }
+        }
+        let failed = status.at("failedIndexes");
+        if failed.exists() && !new.at("spec").has("backoffLimitPerIndex") {
+            let detail = "cannot set non-null failedIndexes when backoffLimitPerIndex is null";
+            faults.invalid(&failed, failed.text(), detail);
+        }
+        let completion = status.at("completionTime");
+        let is_complete = status.items("conditions").any(|condition| {
+            condition.text_of("type") == "Complete" && condition.text_of("status") == "True"
+        });
+        if completion.exists() && completion.text() != before.text_of("completionTime") && !is_complete {
+            let detail = "cannot set completionTime when there is no Complete=True condition";
+            faults.invalid(&completion, completion.text(), detail);
+        }
+    }
+
+    fn warn(&self, object: &Node, old: Option<&Node>, warnings: &mut Warnings) {
+        if old.is_none() {
+            warnings::hostname(object, "Pod names and hostnames", warnings);
+        }
+        if !same_generation(object, old) {
+            warnings::template(&object.at("spec.template"), warnings);
+        }
+    }
+
+    fn columns(&self) -> &'static [Column] {
+        COLUMNS
+    }
+
+    fn cells(&self, job: &Value, now: Timestamp) -> Vec<Value> {
+        let (names, images) = containers(job, POD_CONTAINERS);
+        row![
+            job.name(),
+            job_status(job),
+            job_completions(job),
+            job_duration(job, now),
+            age_of(job, now),
+            names,
+            images,
+            selector_or_none(job, "spec.selector"),
+        ]
+    }
+}
+
+const MANAGER_BYTES_MAX: usize = 63;
+
+const POLICY_RULES_MAX: usize = 20;
+
+const EXIT_CODES_MAX: usize = 255;
+
+const INDEXES_MAX: i64 = 100_000;
+
+const INDEXES_BYTES_MAX: usize = 64 * 1024;
+
+fn job_spec_and_selector(spec: &Node, faults: &mut Faults) {
+    job_spec(spec, faults);
+    let selector = spec.at("selector");
+    if selector.exists() {
+        selectors::label_selector(&selector, faults);
+    } else {
+        faults.required(&selector, "");
+    }
+    if selectors::can_be_asked(&selector) {
+        picks_template(spec, &selector, faults);
+    }
+}
+
+/// Unless told otherwise, a Job picks its pods by labels that the server gave them.
+fn generated_selector(job: &Node, spec: &Node, faults: &mut Faults) {
+    let (meta, selector) = (job.at("metadata"), spec.at("selector"));
+    if spec.flag("manualSelector") || !selector.exists() {
+        return;
+    }
+    if meta.text_of("uid").is_empty() {
+        faults.required(&meta.at("uid"), "");
+    }
+    let template = spec.at("template.metadata");
+    let mut given = serde_json::Map::new();
+    for (key, source) in [
+        ("controller-uid", "uid"),
+        ("job-name", "name"),
+        ("batch.kubernetes.io/controller-uid", "uid"),
+        ("batch.kubernetes.io/job-name", "name"),
+    ] {
+        let (label, expected) = (template.entry("labels", key), meta.text_of(source));
+        given.insert(key.to_owned(), expected.into());
+        let detail = format!("must be '{expected}'");
+        if !label.exists() {
+            faults.required(&label, &detail);
+        } else if label.text() != expected {
+            faults.invalid(&label, template.at("labels").value.clone(), &detail);
+        }
+    }
+    if selectors::can_be_asked(&selector) && !selectors::selects(&selector, &given.into()) {
+        faults.invalid(&selector, selector.value.clone(), "`selector` not auto-generated");
+    }
+}
+
+pub(crate) fn job_spec(spec: &Node, faults: &mut Faults) {
+    for name in [
+        "parallelism",
+        "completions",
+        "activeDeadlineSeconds",
+        "backoffLimit",
+        "ttlSecondsAfterFinished",
+        "backoffLimitPerIndex",
+        "maxFailedIndexes",
+    ] {
+        faults.not_negative(&spec.at(name));
+    }
+    if spec.has("maxFailedIndexes") && !spec.has("backoffLimitPerIndex") {
+        faults.required(&spec.at("backoffLimitPerIndex"), "when maxFailedIndexes is specified");
+    }
+    if spec.has("managedBy") {
+        let manager = spec.at("managedBy");
+        faults.given(&manager);
+        for (blamed, fault) in names::domain_path(manager.text()) {
+            if manager.text().is_empty() {
+                break;
+            }
+            faults.invalid(&manager, blamed, &fault);
+        }
+        if manager.text().len() > MANAGER_BYTES_MAX {
+            faults.too_long(&manager, MANAGER_BYTES_MAX);
+        }
+    }
+    let mode = spec.at("completionMode");
+    faults.if_given_one_of(&mode, &["NonIndexed", "Indexed"]);
+    if mode.text() == "Indexed" {
+        if !spec.has("completions") {
+            faults.required(&spec.at("completions"), "when completion mode is Indexed");
+        }
+        if spec.number_of("parallelism") > 100_000 {
+            let detail = "must be less than or equal to 100000 when completion mode is Indexed";
+            faults.invalid(&spec.at("parallelism"), spec.number_of("parallelism"), detail);
+        }
+        failed_indexes(spec, faults);
+    }
+    if !mode.exists() || mode.text() == "NonIndexed" {
+        for name in ["backoffLimitPerIndex", "maxFailedIndexes"] {
+            let limit = spec.at(name);
+            if limit.exists() {
+                faults.invalid(&limit, limit.value.clone(), "requires indexed completion mode");
+            }
+        }
+    }
+    if spec.has("podFailurePolicy") {
+        failure_policy(spec, faults);
+    }
+    let success = spec.at("successPolicy");
+    if success.exists() {
+        if mode.text() == "Indexed" {
+            success_policy(spec, faults);
+        } else {
+            faults.invalid(&success, success.value.clone(), "requires indexed completion mode");
+        }
+    }
+    let known: &[&str] =
+        if spec.has("podFailurePolicy") { &["Failed"] } else { &["Failed", "TerminatingOrFailed"] };
+    faults.if_given_one_of(&spec.at("podReplacementPolicy"), known);
+    pod::template(&spec.at("template"), faults);
+    job_restart(spec, faults);
+}
+
+/// How many indexes of a Job may fail.
+fn failed_indexes(spec: &Node, faults: &mut Faults) {
+    let (limit, completions) = (spec.at("maxFailedIndexes"), spec.at("completions"));
+    if let Some(number) = limit.number() {
+        if completions.number().is_some_and(|completions| number > completions) {
+            faults.invalid(&limit, number, "must be less than or equal to completions");
+        }
+        if number > INDEXES_MAX {
+            faults.invalid(&limit, number, &format!("must be less than or equal to {INDEXES_MAX}"));
+        }
+    }
+    if completions.number().is_none_or(|number| number <= INDEXES_MAX) || !spec.has("backoffLimitPerIndex") {
+        return;
+    }
+    if !limit.exists() {
+        faults.required(&limit, &format!("must be specified when completions is above {INDEXES_MAX}"));
+    }
+    for name in ["parallelism", "maxFailedIndexes"] {
+        let at = spec.at(name);
+        if let Some(number) = at.number().filter(|number| *number > INDEXES_MAX / 10) {
+            let detail = format!(
+                "must be less than or equal to {} when completions are above {INDEXES_MAX} and used with backoff limit \
+                 per index",
+                INDEXES_MAX / 10
+            );
+            faults.invalid(&at, number, &detail);
+        }
+    }
+}
+
+fn failure_policy(spec: &Node, faults: &mut Faults) {
+    let policy = spec.at("podFailurePolicy");
+    let count = policy.len_of("rules");
+    if count > POLICY_RULES_MAX {
+        faults.too_many(&policy.at("rules"), count, POLICY_RULES_MAX);
+    }
+    for rule in policy.items("rules") {
+        let action = rule.at("action");
+        if action.text() != "FailIndex" {
+            faults.required_one_of(&action, &["Count", "FailIndex", "FailJob", "Ignore"]);
+        } else if !spec.has("backoffLimitPerIndex") {
+            faults.invalid(&action, action.text(), "requires the backoffLimitPerIndex to be set");
+        }
+        let has_conditions = rule.len_of("onPodConditions") > 0;
+        if rule.has("onExitCodes") {
+            exit_codes(spec, &rule.at("onExitCodes"), faults);
+        }
+        pod_conditions(&rule, faults);
+        match (rule.has("onExitCodes"), has_conditions) {
+            (true, true) => faults
+                .invalid_unshown(&rule, "specifying both OnExitCodes and OnPodConditions is not supported"),
+            (false, false) => {
+                faults.invalid_unshown(&rule, "specifying one of OnExitCodes and OnPodConditions is required")
+            }
+            _ => {}
+        }
+    }
+}
+
+fn pod_conditions(rule: &Node, faults: &mut Faults) {
+    let count = rule.len_of("onPodConditions");
+    if count > POLICY_RULES_MAX {
+        faults.too_many(&rule.at("onPodConditions"), count, POLICY_RULES_MAX);
+    }
+    for pattern in rule.items("onPodConditions") {
+        let kind = pattern.at("type");
+        faults.texts(&kind, names::qualified(kind.text()));
+        faults.required_one_of(&pattern.at("status"), &["False", "True", "Unknown"]);
+    }
+}
+
+fn exit_codes(spec: &Node, codes: &Node, faults: &mut Faults) {
+    faults.required_one_of(&codes.at("operator"), &["In", "NotIn"]);
+    let (container, pod) = (codes.at("containerName"), spec.at("template.spec"));
+    let is_known = ["containers", "initContainers"]
+        .iter()
+        .any(|list| pod.items(list).any(|one| one.text_of("name") == container.text()));
+    if container.exists() && !is_known {
+        let detail = "must be one of the container or initContainer names in the pod template";
+        faults.invalid(&container, container.text(), detail);
+    }
+    let values = codes.at("values");
+    match codes.len_of("values") {
+        0 => faults.invalid(&values, values.value.clone(), "at least one value is required"),
+        count if count > EXIT_CODES_MAX => faults.too_many(&values, count, EXIT_CODES_MAX),
+        _ => {}
+    }
+    let (mut seen, mut last, mut is_ordered) = (BTreeSet::new(), i64::MIN, true);
+    for value in codes.items("values") {
+        let number = value.number().unwrap_or_default();
+        if codes.text_of("operator") == "In" && number == 0 {
+            faults.invalid(&value, number, "must not be 0 for the In operator");
+        }
+        if !seen.insert(number) {
+            faults.duplicate_shown(&value, &number.to_string());
+        }
+        is_ordered &= last <= number;
+        last = number;
+    }
+    if !is_ordered {
+        faults.invalid(&values, values.value.clone(), "must be ordered");
+    }
+}
+
+/// Which indexes of a Job have to succeed for all of it to.
+fn success_policy(spec: &Node, faults: &mut Faults) {
+    let policy = spec.at("successPolicy");
+    match policy.len_of("rules") {
+        0 => faults.required(
+            &policy.at("rules"),
+            "at least one rules must be specified when the successPolicy is specified",
+        ),
+        count if count > POLICY_RULES_MAX => faults.too_many(&policy.at("rules"), count, POLICY_RULES_MAX),
+        _ => {}
+    }
+    let completions = spec.number_of("completions");
+    for rule in policy.items("rules") {
+        let (indexes, count) = (rule.at("succeededIndexes"), rule.at("succeededCount"));
+        if !indexes.exists() && !count.exists() {
+            faults.required(&rule, "at least one of succeededCount or succeededIndexes must be specified");
+        }
+        let mut all = 0;
+        if indexes.exists() {
+            if indexes.text().len() > INDEXES_BYTES_MAX {
+                faults.too_long(&indexes, INDEXES_BYTES_MAX);
+            }
+            match count_indexes(indexes.text(), completions) {
+                Ok(number) => all = number,
+                Err(wrong) => {
+                    let detail = format!("error parsing succeededIndexes: {wrong}");
+                    faults.invalid(&indexes, indexes.text(), &detail);
+                }
+            }
+        }
+        faults.not_negative(&count);
+        let Some(number) = count.number() else { continue };
+        if number > completions {
+            let detail =
+                format!("must be less than or equal to {completions} (the number of specified completions)");
+            faults.invalid(&count, number, &detail);
+        }
+        if indexes.exists() && number > all {
+            let detail = format!(
+                "must be less than or equal to {all} (the number of indexes in the specified succeededIndexes field)"
+            );
+            faults.invalid(&count, number, &detail);
+        }
+    }
+}
+
+/// How many indexes a text such as `0-2,4` names, or what is wrong with it.
+fn count_indexes(text: &str, completions: i64) -> Result<i64, String> {
+    if text.is_empty() {
+        return Ok(0);
+    }
+    let index = |text: &str| match text.parse::<i64>() {
+        Err(_) => Err(format!("cannot convert string to integer for index: {text:?}")),
+        Ok(index) if index >= completions => Err(format!("too large index: {text:?}")),
+        Ok(index) => Ok(index),
+    };
+    let (mut all, mut last) = (0, None);
+    for interval in text.split(',') {
+        let mut parts = interval.split('-');
+        let (first, second, more) = (parts.next().unwrap_or_default(), parts.next(), parts.next());
+        if more.is_some() {
+            return Err(format!(
+                "the fragment {interval:?} violates the requirement that an index interval can have at most two parts \
+                 separated by '-'"
+            ));
+        }
+        let first = index(first)?;
+        let second = second.map(index).transpose()?;
+        if let Some(previous) = last.filter(|last| *last >= first) {
+            return Err(format!("non-increasing order, previous: {previous}, current: {first}"));
+        }
+        if let Some(second) = second.filter(|second| first >= *second) {
+            return Err(format!("non-increasing order, previous: {first}, current: {second}"));
+        }
+        let end = second.unwrap_or(first);
+        all += end - first + 1;
+        last = Some(end);
+    }
+    Ok(all)
+}
+
+fn job_restart(spec: &Node, faults: &mut Faults) {
+    let restart = spec.at("template.spec.restartPolicy");
+    match restart.text() {
+        "" | "Always" => faults.required(&restart, "valid values: \"OnFailure\", \"Never\""),
+        "OnFailure" if spec.has("podFailurePolicy") => {
+            let detail = "only \"Never\" is supported when podFailurePolicy is specified";
+            faults.invalid(&restart, restart.text(), detail);
+        }
+        "OnFailure" | "Never" => {}
+        other => faults.not_supported(&restart, other, &["OnFailure", "Never"]),
+    }
+}
+
+/// Whether a Job's template stayed what it was. Before it starts, where its pods run is open.
+fn same_template(new: &Node, old: &Node, unstarted: bool) -> bool {
+    if !unstarted {
+        return new.value == old.value;
+    }
+    let free = ["nodeSelector", "affinity", "tolerations", "schedulingGates", "containers", "initContainers"];
+    let containers = |list: &str| {
+        let (spec, before) = (new.at("spec"), old.at("spec"));
+        spec.len_of(list) == before.len_of(list)
+            && spec
+                .items(list)
+                .zip(before.items(list))
+                .all(|(new, old)| same_but(new.value, old.value, &["resources"]))
+    };
+    same_but(new.at("metadata").value, old.at("metadata").value, &["labels", "annotations"])
+        && same_but(new.at("spec").value, old.at("spec").value, &free)
+        && containers("containers")
+        && containers("initContainers")
+}
+
+/// A job.
+pub(crate) fn job(object: &mut Object) {
+    // A new job is labelled like its pods when these have got the labels by which it selects them.
+    let spec = child_or_new(object, "spec");
+    let is_manual = spec.get("manualSelector") == Some(&Value::Bool(true));
+    let labels = spec.get("template").and_then(|template| template.pointer("/metadata/labels"));
+    if is_manual || labels.is_some_and(|labels| labels.get("controller-uid").is_some()) {
+        labels_of_template(object);
+    }
+    let spec = child_or_new(object, "spec");
+    if !is_set(spec, "parallelism") {
+        set_default(spec, "completions", 1);
+        set_default(spec, "parallelism", 1);
+    }
+    // Each index counts its own failures; together they are not limited.
+    let backoff_limit = if is_set(spec, "backoffLimitPerIndex") { i32::MAX } else { 6 };
+    set_default(spec, "backoffLimit", backoff_limit);
+    set_default(spec, "completionMode", "NonIndexed");
+    set_default(spec, "suspend", false);
+    set_default(spec, "manualSelector", false);
+    let replacement = if is_set(spec, "podFailurePolicy") { "Failed" } else { "TerminatingOrFailed" };
+    set_default(spec, "podReplacementPolicy", replacement);
+    in_every_job(spec);
+}
+
+/// What is filled in the spec of a job, and also where it is only a template.
+pub(crate) fn in_every_job(spec: &mut Object) {
+    if let Some(policy) = child(spec, "podFailurePolicy") {
+        for rule in children(policy, "rules") {
+            for pattern in children(rule, "onPodConditions") {
+                set_if_zero(pattern, "status", "True");
+            }
+        }
+    }
+    template(spec);
+}
+
+fn job_status(job: &Value) -> &'static str {
+    let first = |words: &[&'static str]| words.iter().copied().find(|word| job.is(word));
+    first(&["Complete", "Failed"])
+        .or(job.deleting().then_some("Terminating"))
+        .or_else(|| first(&["Suspended", "FailureTarget", "SuccessCriteriaMet"]))
+        .unwrap_or("Running")
+}
+
+fn job_completions(job: &Value) -> String {
+    let succeeded = job.number("status.succeeded");
+    let parallelism = job.number("spec.parallelism");
+    match job.set("spec.completions").and_then(Value::as_i64) {
+        Some(completions) => format!("{succeeded}/{completions}"),
+        None if parallelism > 1 => format!("{succeeded}/1 of {parallelism}"),
+        None => format!("{succeeded}/1"),
+    }
+}
+
+fn job_duration(job: &Value, now: Timestamp) -> String {
+    let Some(start) = job.time("status.startTime") else { return String::new() };
+    let end = job.time("status.completionTime").unwrap_or(now);
+    duration(end.duration_since(start).as_secs())
+}
+
+fn selects_its_pods(job: &Value) -> bool {
+    at(job, &["spec", "manualSelector"]) != Some(&Value::Bool(true))
+}
+
+/// The pods of a job carry its name, and a job without labels carries theirs. A name that the client gave them stays, and
+/// is refused later if it is not the job's.
+fn name_pods(document: &mut Value) {
+    let own = name(document).to_owned();
+    if own.is_empty() {
+        return;
+    }
+    if selects_its_pods(document) {
+        let labels = fields(document, &["spec", "template", "metadata", "labels"]);
+        for label in ["job-name", "batch.kubernetes.io/job-name"] {
+            labels.entry(label).or_insert_with(|| own.as_str().into());
+        }
+    }
+    label_like_pods(document);
+}
+
+/// A job without labels has those of its pods.
+fn label_like_pods(job: &mut Value) {
+    let labels = at(job, &["spec", "template", "metadata", "labels"]).cloned();
+    if let Some(labels) = labels.filter(|_| at(job, &["metadata", "labels"]).is_none()) {
+        fields(job, &["metadata"]).insert("labels".to_owned(), labels);
+    }
+}
+
+fn own_pods(document: &mut Value, uid: &str) {
+    if selects_its_pods(document) {
+        let labels = fields(document, &["spec", "template", "metadata", "labels"]);
+        for label in ["controller-uid", "batch.kubernetes.io/controller-uid"] {
+            labels.entry(label).or_insert_with(|| uid.into());
+        }
+        let selector = fields(document, &["spec", "selector", "matchLabels"]);
+        selector.entry("batch.kubernetes.io/controller-uid").or_insert_with(|| uid.into());
+    }
+    name_pods(document);
 }

@@ -1,6 +1,22 @@
 //! Event.
 
-use crate::kind::{At, Kind, SelectableField, UnknownField, path};
+use crate::{
+    kind::{At, Kind, SelectableField, UnknownField, path},
+    schema::Timestamp,
+    strategy::Strategy,
+    table::{
+        Column, NAME,
+        read::Read,
+        row, text,
+        words::{age, or},
+    },
+    validation::{
+        OWN, Step,
+        document::{Faults, Node},
+        names,
+    },
+};
+use serde_json::Value;
 
 pub(super) fn kind() -> Kind {
     Kind::of_type("", "core.v1.Event", "events")
@@ -8,10 +24,12 @@ pub(super) fn kind() -> Kind {
         .creates_on_update()
         .expires()
         .uncached()
-        .selectable(fields(), UnknownField::NotSupported)
+        .selectable(selectable_fields(), UnknownField::NotSupported)
+        .validates_path_segments()
+        .strategy(EventStrategy)
 }
 
-fn fields() -> Vec<SelectableField> {
+fn selectable_fields() -> Vec<SelectableField> {
     let source = At::Either(vec![path("source.component"), path("reportingComponent")]);
     vec![
         SelectableField::namespace(),
@@ -27,4 +45,143 @@ fn fields() -> Vec<SelectableField> {
         SelectableField::new("source").at(source),
         SelectableField::new("type"),
     ]
+}
+
+struct EventStrategy;
+
+impl Strategy for EventStrategy {
+    fn update_order(&self) -> &'static [Step] {
+        OWN
+    }
+
+    fn validate(&self, new: &Node, old: Option<&Node>, faults: &mut Faults) {
+        event(new, old, faults)
+    }
+
+    fn columns(&self) -> &'static [Column] {
+        EVENT
+    }
+
+    fn cells(&self, document: &Value, now: Timestamp) -> Vec<Value> {
+        row_event(document, now)
+    }
+}
+
+const SHORT_TEXT_BYTES_MAX: usize = 128;
+
+const NOTE_BYTES_MAX: usize = 1024;
+
+/// The fields of an event by the name that they are blamed under, which is that of the older group for most, and by
+/// the name that the newer one has for them.
+const NAMES: [(&str, &str); 8] = [
+    ("involvedObject", "regarding"),
+    ("message", "note"),
+    ("source", "deprecatedSource"),
+    ("firstTimestamp", "deprecatedFirstTimestamp"),
+    ("lastTimestamp", "deprecatedLastTimestamp"),
+    ("count", "deprecatedCount"),
+    ("reportingController", "reportingController"),
+    ("reportingController", "reportingComponent"),
+];
+
+pub(crate) fn field<'d, 'q>(event: &'q Node<'d, '_>, name: &'q str) -> Node<'d, 'q> {
+    let other = NAMES.iter().find(|(old, new)| *old == name && event.has(new));
+    match other {
+        Some((_, new)) if !event.has(name) => event.at_as(new, name),
+        _ => event.at(name),
+    }
+}
+
+/// An event of the older group.
+pub(crate) fn event(event: &Node, _: Option<&Node>, faults: &mut Faults) {
+    let about = field(event, "involvedObject");
+    let about = about.at("namespace");
+    let namespace = event.at("metadata").text_of("namespace");
+    let timed = event.has("eventTime");
+    let fits = match (about.text(), timed) {
+        ("", false) => matches!(namespace, "" | "default"),
+        ("", true) => matches!(namespace, "default" | "kube-system"),
+        (about, false) => about == namespace,
+        (_, true) => true,
+    };
+    if !fits {
+        faults.invalid(&about, about.text(), "does not match event.namespace");
+    }
+    if timed {
+        let controller = field(event, "reportingController");
+        faults.given(&controller);
+        faults.texts(&controller, names::qualified(controller.text()));
+        faults.given(&event.at("reportingInstance"));
+        short(&event.at("reportingInstance"), SHORT_TEXT_BYTES_MAX, faults);
+        for name in ["action", "reason"] {
+            faults.given(&event.at(name));
+            short(&event.at(name), SHORT_TEXT_BYTES_MAX, faults);
+        }
+        short(&field(event, "message"), NOTE_BYTES_MAX, faults);
+    }
+    for fault in names::subdomain(namespace) {
+        faults.invalid(&event.at("namespace"), namespace, &fault);
+    }
+}
+
+fn short(at: &Node, bytes_max: usize, faults: &mut Faults) {
+    if at.text().len() > bytes_max {
+        faults.invalid(at, "", &format!("can have at most {bytes_max} characters"));
+    }
+}
+
+pub(crate) const EVENT: &[Column] = &[
+    text("Last Seen", "How long ago it last happened"),
+    text("Type", "Whether it is a normal thing"),
+    text("Reason", "What happened, in one word"),
+    text("Object", "What it happened to"),
+    text("Subobject", "The part that it happened to").wide(),
+    text("Source", "Who tells it").wide(),
+    text("Message", "What happened"),
+    text("First Seen", "How long ago it first happened").wide(),
+    text("Count", "How often it happened").wide(),
+    NAME.wide(),
+];
+
+/// Both kinds of event. The newer one has other names for the same fields.
+pub(crate) fn row_event(event: &Value, now: Timestamp) -> Vec<Value> {
+    let either = |path, newer| or(event.text(path), event.text(newer));
+    let time = |path, newer| event.time(path).or_else(|| event.time(newer));
+    let first = time("firstTimestamp", "deprecatedFirstTimestamp").or_else(|| event.time("eventTime"));
+    let last = time("lastTimestamp", "deprecatedLastTimestamp").or(first);
+    let count = event.number("count").max(event.number("deprecatedCount"));
+    let (last, count) = match event.set("series") {
+        Some(series) => (series.time("lastObservedTime"), series.number("count")),
+        None => (last, if count == 0 { 1 } else { count }),
+    };
+    row![
+        age(last, now),
+        event.text("type"),
+        event.text("reason"),
+        event_object(
+            either("involvedObject.kind", "regarding.kind"),
+            either("involvedObject.name", "regarding.name")
+        ),
+        either("involvedObject.fieldPath", "regarding.fieldPath"),
+        event_source(
+            or(
+                either("source.component", "deprecatedSource.component"),
+                either("reportingComponent", "reportingController"),
+            ),
+            or(either("source.host", "deprecatedSource.host"), event.text("reportingInstance")),
+        ),
+        either("message", "note").trim(),
+        age(first, now),
+        count,
+        event.name(),
+    ]
+}
+
+fn event_object(kind: &str, name: &str) -> String {
+    let kind = kind.to_lowercase();
+    if name.is_empty() { kind } else { format!("{kind}/{name}") }
+}
+
+fn event_source(component: &str, instance: &str) -> String {
+    if instance.is_empty() { component.to_owned() } else { format!("{component}, {instance}") }
 }

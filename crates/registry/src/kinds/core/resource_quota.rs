@@ -1,10 +1,195 @@
 //! ResourceQuota.
 
-use crate::kind::{Kind, Subresource};
+use crate::{
+    defaults::fields::{Object, child, round_quantities},
+    kind::{Kind, Subresource},
+    schema::Timestamp,
+    strategy::Strategy,
+    table::{
+        AGE, Column, NAME,
+        read::{Read, entry},
+        row, text,
+        words::{age_of, or},
+    },
+    validation::{
+        SPEC, Step,
+        document::{Faults, Node},
+        resources,
+    },
+};
+use serde_json::Value;
+use std::collections::BTreeSet;
 
 pub(super) fn kind() -> Kind {
     Kind::of_type("", "core.v1.ResourceQuota", "resourcequotas")
         .short_names(&["quota"])
         .subresources([Subresource::status()])
         .returns_deleted()
+        .strategy(ResourceQuotaStrategy)
+}
+
+const COLUMNS: &[Column] = &[
+    NAME,
+    text("Request", "What is requested, of what may be"),
+    text("Limit", "What limits allow, of what they may"),
+    AGE,
+];
+
+struct ResourceQuotaStrategy;
+
+impl Strategy for ResourceQuotaStrategy {
+    fn set_defaults(&self, object: &mut Object) {
+        for part in ["spec", "status"] {
+            if let Some(part) = child(object, part) {
+                round_quantities(part, &["hard", "used"]);
+            }
+        }
+    }
+
+    fn update_order(&self) -> &'static [Step] {
+        SPEC
+    }
+
+    /// How much of everything a namespace may have.
+    fn validate(&self, quota: &Node, _: Option<&Node>, faults: &mut Faults) {
+        let spec = quota.at("spec");
+        quota_amounts(&spec, "hard", faults);
+        let scopes = spec.at("scopes");
+        for scope in spec.items("scopes") {
+            if !SCOPES.contains(&scope.text()) {
+                faults.invalid(&scopes, scopes.value.clone(), "unsupported scope");
+            }
+            for _ in spec.entries("hard").filter(|(name, _)| !may_be_scoped(scope.text(), name)) {
+                faults.invalid(&scopes, scopes.value.clone(), "unsupported scope applied to resource");
+            }
+        }
+        let listed: BTreeSet<_> = spec.items("scopes").map(|scope| scope.text()).collect();
+        conflicting_scopes(&scopes, &listed, faults);
+        let selector = spec.at("scopeSelector");
+        let expressions = selector.at("matchExpressions");
+        let mut selected = BTreeSet::new();
+        for term in selector.items("matchExpressions") {
+            let (scope, operator) = (term.text_of("scopeName"), term.text_of("operator"));
+            if !SCOPES.contains(&scope) {
+                faults.invalid(&expressions.at("scopeName"), scope, "unsupported scope");
+            }
+            for _ in spec.entries("hard").filter(|(name, _)| !may_be_scoped(scope, name)) {
+                let detail = "unsupported scope applied to resource";
+                faults.invalid(&expressions, selector.at("matchExpressions").value.clone(), detail);
+            }
+            let only_exists =
+                ["BestEffort", "NotBestEffort", "Terminating", "NotTerminating", "CrossNamespacePodAffinity"];
+            if only_exists.contains(&scope) && operator != "Exists" {
+                let detail = "must be 'Exists' when scope is any of ResourceQuotaScopeTerminating, \
+                     ResourceQuotaScopeNotTerminating, ResourceQuotaScopeBestEffort, ResourceQuotaScopeNotBestEffort or \
+                     ResourceQuotaScopeCrossNamespacePodAffinity";
+                faults.invalid(&expressions.at("operator"), operator, detail);
+            }
+            match operator {
+                "In" | "NotIn" if term.len_of("values") == 0 => faults.required(
+                    &expressions.at("values"),
+                    "must be at least one value when `operator` is 'In' or 'NotIn' for scope selector",
+                ),
+                "Exists" | "DoesNotExist" if term.len_of("values") > 0 => faults.invalid(
+                    &expressions.at("values"),
+                    term.at("values").value.clone(),
+                    "must be no value when `operator` is 'Exist' or 'DoesNotExist' for scope selector",
+                ),
+                "In" | "NotIn" | "Exists" | "DoesNotExist" => {}
+                _ => faults.invalid(&expressions.at("operator"), operator, "not a valid selector operator"),
+            }
+            selected.insert(scope);
+        }
+        conflicting_scopes(&expressions, &selected, faults);
+    }
+
+    fn validate_change(&self, new: &Node, old: &Node, faults: &mut Faults) {
+        let (spec, before) = (new.at("spec"), old.at("spec"));
+        let set = |spec: &Node| -> BTreeSet<String> {
+            spec.items("scopes").map(|scope| scope.text().to_owned()).collect()
+        };
+        if set(&spec) != set(&before) {
+            faults.invalid(&spec.at("scopes"), spec.at("scopes").value.clone(), "field is immutable");
+        }
+    }
+
+    /// What of a quota is used.
+    fn validate_status(&self, new: &Node, _: &Node, faults: &mut Faults) {
+        let status = new.at("status");
+        quota_amounts(&status, "hard", faults);
+        quota_amounts(&status, "used", faults);
+    }
+
+    fn columns(&self) -> &'static [Column] {
+        COLUMNS
+    }
+
+    fn cells(&self, quota: &Value, now: Timestamp) -> Vec<Value> {
+        let (hard, used) = (quota.map("status.hard"), quota.map("status.used"));
+        let resources = hard.into_iter().flat_map(|hard| hard.keys());
+        let (limits, requests): (Vec<&String>, Vec<&String>) =
+            resources.partition(|name| name.starts_with("limits."));
+        let told = |resources: Vec<&String>| {
+            let amounts = resources
+                .into_iter()
+                .map(|name| format!("{name}: {}/{}", or(entry(used, name), "0"), or(entry(hard, name), "0")));
+            amounts.collect::<Vec<_>>().join(", ")
+        };
+        row![quota.name(), told(requests), told(limits), age_of(quota, now)]
+    }
+}
+
+const SCOPES: [&str; 7] = [
+    "Terminating",
+    "NotTerminating",
+    "BestEffort",
+    "NotBestEffort",
+    "PriorityClass",
+    "CrossNamespacePodAffinity",
+    "VolumeAttributesClass",
+];
+
+fn conflicting_scopes(at: &Node, scopes: &BTreeSet<&str>, faults: &mut Faults) {
+    for (one, other) in [("BestEffort", "NotBestEffort"), ("Terminating", "NotTerminating")] {
+        if scopes.contains(one) && scopes.contains(other) {
+            faults.invalid(at, at.value.clone(), "conflicting scopes");
+        }
+    }
+}
+
+/// Whether what a quota counts can be told apart by a scope: most scopes tell pods apart, so only what pods have.
+fn may_be_scoped(scope: &str, resource: &str) -> bool {
+    const OF_PODS: [&str; 6] =
+        ["cpu", "memory", "limits.cpu", "limits.memory", "requests.cpu", "requests.memory"];
+    const OTHERS: [&str; 12] = [
+        "ephemeral-storage",
+        "limits.ephemeral-storage",
+        "requests.ephemeral-storage",
+        "requests.storage",
+        "configmaps",
+        "persistentvolumeclaims",
+        "replicationcontrollers",
+        "resourcequotas",
+        "secrets",
+        "services",
+        "services.loadbalancers",
+        "services.nodeports",
+    ];
+    match scope {
+        "BestEffort" => !OF_PODS.contains(&resource) && !OTHERS.contains(&resource),
+        "VolumeAttributesClass" => {
+            !OF_PODS.contains(&resource)
+                && resource != "pods"
+                && (!OTHERS.contains(&resource)
+                    || matches!(resource, "requests.storage" | "persistentvolumeclaims"))
+        }
+        _ => !OTHERS.contains(&resource),
+    }
+}
+
+fn quota_amounts(parent: &Node, map: &str, faults: &mut Faults) {
+    for (name, amount) in parent.entries(map) {
+        resources::quota_resource_name(name, &amount, faults);
+        resources::amount(name, &amount, faults);
+    }
 }

@@ -1,6 +1,13 @@
 //! ServiceAccount.
 
-use crate::kind::{Kind, Subresource};
+use crate::{
+    kind::{Kind, Subresource},
+    schema::Timestamp,
+    strategy::{Creation, Strategy},
+    table::{AGE, Column, NAME, cluster::name_and_age},
+    value::list_mut,
+};
+use serde_json::Value;
 
 pub(super) fn kind() -> Kind {
     Kind::of_type("", "core.v1.ServiceAccount", "serviceaccounts")
@@ -11,4 +18,36 @@ pub(super) fn kind() -> Kind {
             "TokenRequest",
         )])
         .returns_deleted()
+        .strategy(ServiceAccountStrategy)
+}
+
+const COLUMNS: &[Column] = &[NAME, AGE];
+
+struct ServiceAccountStrategy;
+
+impl Strategy for ServiceAccountStrategy {
+    fn prepare_create(&self, document: &mut Value, _: &Creation<'_>) {
+        keep_names_of_secrets(document);
+    }
+
+    fn prepare_update(&self, new: &mut Value, _: &Value) {
+        keep_names_of_secrets(new);
+    }
+
+    fn columns(&self) -> &'static [Column] {
+        COLUMNS
+    }
+
+    fn cells(&self, document: &Value, now: Timestamp) -> Vec<Value> {
+        name_and_age(document, now)
+    }
+}
+
+/// Of the secrets of a service account only the names count.
+fn keep_names_of_secrets(account: &mut Value) {
+    for secret in list_mut(account, "/secrets") {
+        if let Some(secret) = secret.as_object_mut() {
+            secret.retain(|field, _| field == "name");
+        }
+    }
 }

@@ -1,10 +1,80 @@
 //! ServiceCIDR.
 
-use crate::kind::{Kind, Subresource};
+use crate::{
+    kind::{Kind, Subresource},
+    schema::Timestamp,
+    strategy::Strategy,
+    table::{
+        AGE, Column, NAME,
+        read::Read,
+        row, text,
+        words::{age_of, joined},
+    },
+    validation::{
+        CHANGE, Step,
+        document::{Faults, Node},
+        names,
+    },
+};
+use serde_json::Value;
 
 pub(super) fn kind() -> Kind {
     Kind::of_type("networking.k8s.io", "networking.v1.ServiceCIDR", "servicecidrs")
         .cluster_scoped()
         .subresources([Subresource::status()])
         .status_keeps_metadata()
+        .strategy(ServiceCIDRStrategy)
+}
+
+const COLUMNS: &[Column] = &[NAME, text("CIDRs", "The ranges that services get addresses from"), AGE];
+
+struct ServiceCIDRStrategy;
+
+impl Strategy for ServiceCIDRStrategy {
+    fn update_order(&self) -> &'static [Step] {
+        CHANGE
+    }
+
+    fn validate(&self, object: &Node, _: Option<&Node>, faults: &mut Faults) {
+        let spec = object.at("spec");
+        let all = spec.at("cidrs");
+        match spec.len_of("cidrs") {
+            0 => faults.required(&all, "at least one CIDR required"),
+            1 | 2 => {}
+            _ => faults.invalid(&all, all.value.clone(), "may only hold up to 2 values"),
+        }
+        for range in spec.items("cidrs") {
+            faults.texts(&range, names::strict_cidr(range.text()));
+        }
+        let families: Vec<_> = spec
+            .items("cidrs")
+            .filter_map(|range| names::parse_cidr(range.text()))
+            .map(|range| range.v6)
+            .collect();
+        if matches!(families[..], [one, other] if one == other) {
+            let detail =
+                "may specify no more than one IP for each IP family, i.e 192.168.0.0/24 and 2001:db8::/64";
+            faults.invalid(&all, all.value.clone(), detail);
+        }
+    }
+
+    fn validate_change(&self, new: &Node, old: &Node, faults: &mut Faults) {
+        let (spec, before) = (new.at("spec"), old.at("spec"));
+        let all = spec.at("cidrs");
+        if spec.len_of("cidrs") < before.len_of("cidrs") {
+            faults.invalid(&all, all.value.clone(), "field is immutable");
+            return;
+        }
+        for (new, old) in spec.items("cidrs").zip(before.items("cidrs")) {
+            faults.unchanged(&new, &old);
+        }
+    }
+
+    fn columns(&self) -> &'static [Column] {
+        COLUMNS
+    }
+
+    fn cells(&self, cidr: &Value, now: Timestamp) -> Vec<Value> {
+        row![cidr.name(), joined(cidr.texts("spec.cidrs"), ","), age_of(cidr, now)]
+    }
 }

@@ -1,10 +1,44 @@
 //! ClusterRole.
 
-use crate::kind::{Kind, NameRule};
+use crate::{
+    kind::{Kind, NameRule},
+    kinds::rbac::role::rules,
+    strategy::Strategy,
+    validation::{
+        LATE, Step,
+        document::{Faults, Node},
+        selectors,
+    },
+};
 
 pub(super) fn kind() -> Kind {
     Kind::of_type("rbac.authorization.k8s.io", "rbac.v1.ClusterRole", "clusterroles")
         .cluster_scoped()
         .names(NameRule::PathSegment)
         .creates_on_update()
+        .strategy(ClusterRoleStrategy)
+}
+
+struct ClusterRoleStrategy;
+
+impl Strategy for ClusterRoleStrategy {
+    fn update_order(&self) -> &'static [Step] {
+        LATE
+    }
+
+    /// A role in the whole cluster, which may gather the rules of others.
+    fn validate(&self, role: &Node, _: Option<&Node>, faults: &mut Faults) {
+        rules(role, false, faults);
+        let aggregation = role.at("aggregationRule");
+        if aggregation.exists() && aggregation.len_of("clusterRoleSelectors") == 0 {
+            let detail = "at least one clusterRoleSelector required if aggregationRule is non-nil";
+            faults.required(&aggregation.at("clusterRoleSelectors"), detail);
+        }
+        for selector in aggregation.items("clusterRoleSelectors") {
+            selectors::label_selector(&selector, faults);
+            if !selectors::can_be_asked(&selector) {
+                faults.invalid(&selector, serde_json::Value::Null, "invalid label selector.");
+            }
+        }
+    }
 }

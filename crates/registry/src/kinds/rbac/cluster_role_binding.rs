@@ -1,10 +1,54 @@
 //! ClusterRoleBinding.
 
-use crate::kind::{Kind, NameRule};
+use crate::{
+    defaults::fields::Object,
+    kind::{Kind, NameRule},
+    kinds::rbac::role_binding::{
+        ROLE_BINDING, binding_change, bound, default_role_binding, row_role_binding,
+    },
+    schema::Timestamp,
+    strategy::Strategy,
+    table::Column,
+    validation::{
+        LATE, Step,
+        document::{Faults, Node},
+    },
+};
+use serde_json::Value;
 
 pub(super) fn kind() -> Kind {
     Kind::of_type("rbac.authorization.k8s.io", "rbac.v1.ClusterRoleBinding", "clusterrolebindings")
         .cluster_scoped()
         .names(NameRule::PathSegment)
         .creates_on_update()
+        .strategy(ClusterRoleBindingStrategy)
+}
+
+struct ClusterRoleBindingStrategy;
+
+impl Strategy for ClusterRoleBindingStrategy {
+    fn set_defaults(&self, object: &mut Object) {
+        default_role_binding(object)
+    }
+
+    fn update_order(&self) -> &'static [Step] {
+        LATE
+    }
+
+    /// Who has a role in the whole cluster.
+    fn validate(&self, binding: &Node, _: Option<&Node>, faults: &mut Faults) {
+        bound(binding, &["ClusterRole"], false, faults);
+    }
+
+    fn validate_change(&self, new: &Node, old: &Node, faults: &mut Faults) {
+        binding_change(new, old, faults)
+    }
+
+    fn columns(&self) -> &'static [Column] {
+        ROLE_BINDING
+    }
+
+    fn cells(&self, document: &Value, now: Timestamp) -> Vec<Value> {
+        row_role_binding(document, now)
+    }
 }

@@ -1,9 +1,55 @@
 //! Role.
 
-use crate::kind::{Kind, NameRule};
+use crate::{
+    kind::{Kind, NameRule},
+    strategy::Strategy,
+    validation::{
+        LATE, Step,
+        document::{Faults, Node},
+    },
+};
 
 pub(super) fn kind() -> Kind {
     Kind::of_type("rbac.authorization.k8s.io", "rbac.v1.Role", "roles")
         .names(NameRule::PathSegment)
         .creates_on_update()
+        .strategy(RoleStrategy)
+}
+
+struct RoleStrategy;
+
+impl Strategy for RoleStrategy {
+    fn update_order(&self) -> &'static [Step] {
+        LATE
+    }
+
+    fn validate(&self, role: &Node, _: Option<&Node>, faults: &mut Faults) {
+        rules(role, true, faults);
+    }
+}
+
+pub(crate) fn rules(role: &Node, namespaced: bool, faults: &mut Faults) {
+    for rule in role.items("rules") {
+        if rule.len_of("verbs") == 0 {
+            faults.required(&rule.at("verbs"), "verbs must contain at least one value");
+        }
+        let urls = rule.at("nonResourceURLs");
+        if rule.len_of("nonResourceURLs") > 0 {
+            if namespaced {
+                let detail = "namespaced rules cannot apply to non-resource URLs";
+                faults.invalid(&urls, urls.value.clone(), detail);
+            }
+            if ["apiGroups", "resources", "resourceNames"].iter().any(|name| rule.len_of(name) > 0) {
+                let detail = "rules cannot apply to both regular resources and non-resource URLs";
+                faults.invalid(&urls, urls.value.clone(), detail);
+            }
+            continue;
+        }
+        if rule.len_of("apiGroups") == 0 {
+            faults.required(&rule.at("apiGroups"), "resource rules must supply at least one api group");
+        }
+        if rule.len_of("resources") == 0 {
+            faults.required(&rule.at("resources"), "resource rules must supply at least one resource");
+        }
+    }
 }

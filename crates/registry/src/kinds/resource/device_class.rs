@@ -1,10 +1,51 @@
 //! DeviceClass.
 
-use crate::kind::{Generation, Kind};
+use crate::{
+    kind::{Generation, Kind},
+    kinds::resource::devices::{CONFIGS_MAX, configuration, device_selectors, slice},
+    schema::Timestamp,
+    strategy::Strategy,
+    table::{AGE, Column, NAME, cluster::name_and_age},
+    validation::{
+        Step,
+        document::{Faults, Node},
+        resources,
+    },
+};
+use serde_json::Value;
 
 pub(super) fn kind() -> Kind {
     Kind::of_type("resource.k8s.io", "resource.v1.DeviceClass", "deviceclasses")
         .cluster_scoped()
         .returns_deleted()
         .generation(Generation::Spec)
+        .strategy(DeviceClassStrategy)
+}
+
+const COLUMNS: &[Column] = &[NAME, AGE];
+
+struct DeviceClassStrategy;
+
+impl Strategy for DeviceClassStrategy {
+    fn update_order(&self) -> &'static [Step] {
+        &[Step::Meta, Step::MetaChange, Step::Own]
+    }
+
+    fn validate(&self, class: &Node, _: Option<&Node>, faults: &mut Faults) {
+        let spec = class.at("spec");
+        device_selectors(&spec, faults);
+        slice(&spec, "config", CONFIGS_MAX, faults, configuration);
+        let name = spec.at("extendedResourceName");
+        if name.exists() && !resources::is_extended(name.text()) {
+            faults.invalid(&name, name.text(), "must be a valid extended resource name");
+        }
+    }
+
+    fn columns(&self) -> &'static [Column] {
+        COLUMNS
+    }
+
+    fn cells(&self, document: &Value, now: Timestamp) -> Vec<Value> {
+        name_and_age(document, now)
+    }
 }

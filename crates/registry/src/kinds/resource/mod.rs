@@ -1,5 +1,6 @@
 //! The kinds of `resource.k8s.io`.
 
+pub(crate) mod devices;
 mod device_class;
 mod resource_claim;
 mod resource_claim_template;

@@ -77,11 +77,6 @@ fn configuration_and_other_small_kinds() {
         json!(["x", 100, true, "5m", "Never"]),
     );
     check("node.v1.RuntimeClass", json!({"handler": "runc"}), json!(["x", "runc", "5m"]));
-    check(
-        "meta.v1.Status",
-        json!({"status": "Failure", "reason": "NotFound", "message": "no such pod"}),
-        json!(["Failure", "NotFound", "no such pod"]),
-    );
 }
 
 #[test]

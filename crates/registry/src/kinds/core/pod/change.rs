@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use serde_json::Value;
 
-use super::{
+use crate::validation::{
     containers,
     document::{Faults, Node, same_but},
     names,
@@ -20,7 +20,7 @@ const CHANGEABLE: &str = "pod updates may not change fields other than \
      previously negative)";
 
 /// What may change in a pod.
-pub(super) fn pod_change(pod: &Node, old: &Node, faults: &mut Faults) {
+pub(crate) fn pod_change(pod: &Node, old: &Node, faults: &mut Faults) {
     annotation_changes(pod, old, faults);
     let (spec, before) = (pod.at("spec"), old.at("spec"));
     if same_spec(pod, old) {
@@ -51,12 +51,12 @@ pub(super) fn pod_change(pod: &Node, old: &Node, faults: &mut Faults) {
 }
 
 /// Whether a pod only shows one that its node runs by itself.
-pub(super) fn is_mirror(pod: &Node) -> bool {
+pub(crate) fn is_mirror(pod: &Node) -> bool {
     pod.at("metadata.annotations").has(MIRROR)
 }
 
 /// What may change among the containers that were added to a running pod: more may come, in any order.
-pub(super) fn ephemeral_change(pod: &Node, old: &Node, faults: &mut Faults) {
+pub(crate) fn ephemeral_change(pod: &Node, old: &Node, faults: &mut Faults) {
     let (spec, before) = (pod.at("spec"), old.at("spec"));
     for was in before.items("ephemeralContainers") {
         let name = was.text_of("name");
@@ -196,7 +196,7 @@ fn rest_is_same(spec: &Node, before: &Node, gated: bool) -> bool {
 }
 
 /// What may change in a pod's status.
-pub(super) fn pod_status(pod: &Node, old: &Node, faults: &mut Faults) {
+pub(crate) fn pod_status(pod: &Node, old: &Node, faults: &mut Faults) {
     annotation_changes(pod, old, faults);
     let (status, before) = (pod.at("status"), old.at("status"));
     for condition in status.items("conditions") {

@@ -4,32 +4,26 @@
 //! others run side by side, and the first of them that does not run says it. Init containers that stay are counted as
 //! ready and restarted like the others.
 
-use super::{
-    AGE, Column, Form, NAME,
+use crate::schema::Timestamp;
+use crate::table::{
+    AGE, Column, NAME,
     read::Read,
     row, text,
     words::{NONE, age, age_of, or},
 };
-use crate::schema::Timestamp;
 use serde_json::{Value, json};
 
-pub(super) const POD: &str = "core.v1.Pod";
-
-pub(super) const FORMS: &[Form] = &[Form {
-    ty: POD,
-    columns: &[
-        NAME,
-        text("Ready", "How many of its containers are ready"),
-        text("Status", "What its containers do, in one word"),
-        text("Restarts", "How often its containers were started again, and when last"),
-        AGE,
-        text("IP", "The address of the pod").wide(),
-        text("Node", "The node that it runs on").wide(),
-        text("Nominated Node", "The node where room is made for it").wide(),
-        READINESS_GATES,
-    ],
-    cells: pod,
-}];
+pub(super) const COLUMNS: &[Column] = &[
+    NAME,
+    text("Ready", "How many of its containers are ready"),
+    text("Status", "What its containers do, in one word"),
+    text("Restarts", "How often its containers were started again, and when last"),
+    AGE,
+    text("IP", "The address of the pod").wide(),
+    text("Node", "The node that it runs on").wide(),
+    text("Nominated Node", "The node where room is made for it").wide(),
+    READINESS_GATES,
+];
 
 const READINESS_GATES: Column =
     text("Readiness Gates", "How many of the further conditions for its readiness are met").wide();
@@ -45,7 +39,8 @@ pub(super) fn completed(pod: &Value) -> Option<Value> {
     Some(json!([{"type": "Completed", "status": "True", "reason": phase, "message": message}]))
 }
 
-fn pod(pod: &Value, now: Timestamp) -> Vec<Value> {
+/// The cells of a pod.
+pub(super) fn cells(pod: &Value, now: Timestamp) -> Vec<Value> {
     let state = State::of(pod);
     let staying = pod.list("spec.initContainers").iter().filter(|container| stays(container)).count();
     let total = pod.list("spec.containers").len() + staying;
