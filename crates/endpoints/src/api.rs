@@ -32,7 +32,7 @@ use http::{HeaderMap, HeaderName, HeaderValue, Method, Request, Response, Status
 use http_body_util::BodyExt;
 use hyper::body::Incoming;
 use keepwatch_apimachinery::{meta::Qualified, status::Status};
-use keepwatch_registry::{Registry, codec::Media, subresource::TokenIssuer};
+use keepwatch_registry::{Registry, codec::Media, kinds::TokenIssuer};
 use std::{
     panic::AssertUnwindSafe,
     sync::Arc,
@@ -360,7 +360,7 @@ impl Api {
                 page_not_found()
             };
         };
-        let deprecated = deprecation(kind.ty.name);
+        let deprecated = kind.deprecation;
         let mut response = match handlers::route(kind, &context, request.method()) {
             // A path that does not exist is not deprecated either.
             Err(status) if status.code == 404 || status == Status::method_not_allowed() => {
@@ -537,15 +537,4 @@ fn audit_id(headers: &HeaderMap) -> HeaderValue {
         let id = keepwatch_registry::new_uid();
         HeaderValue::from_str(&id).expect("a uid can be a header")
     })
-}
-
-/// The warning for users of a deprecated kind.
-fn deprecation(ty: &str) -> Option<&'static str> {
-    match ty {
-        "core.v1.Endpoints" => {
-            Some("v1 Endpoints is deprecated in v1.33+; use discovery.k8s.io/v1 EndpointSlice")
-        }
-        "core.v1.ComponentStatus" => Some("v1 ComponentStatus is deprecated in v1.19+"),
-        _ => None,
-    }
 }

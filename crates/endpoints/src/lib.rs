@@ -20,6 +20,7 @@ mod request_context;
 pub mod request_info;
 pub mod query;
 pub mod negotiation;
+mod failure;
 mod handlers;
 pub mod watch;
 pub mod render;
@@ -35,3 +36,4 @@ pub mod shutdown;
 pub mod shutdown_signal;
 
 pub use api::{Api, ApiOptions};
+pub use failure::to_status;

@@ -97,9 +97,9 @@ impl RequestContext {
 
     pub(crate) fn refusal_of(&self, refused: handlers::Refused) -> Response<Body> {
         match refused {
-            handlers::Refused::Status(refusal) => {
-                let mut response = self.refusal(&refusal.status);
-                add_warnings(response.headers_mut(), &refusal.warnings);
+            handlers::Refused::Status { status, warnings } => {
+                let mut response = self.refusal(&status);
+                add_warnings(response.headers_mut(), &warnings);
                 response
             }
             handlers::Refused::Response(response) => *response,

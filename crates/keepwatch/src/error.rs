@@ -1,7 +1,6 @@
 //! Why a server does not start.
 
 use crate::{pki::PkiError, tokens::KeyError};
-use keepwatch_apimachinery::status::Status;
 use keepwatch_storage_embedded::OpenError;
 #[cfg(feature = "etcd")]
 use keepwatch_storage_etcd::ConnectError;
@@ -21,7 +20,7 @@ pub enum StartError {
     /// The address cannot be listened on.
     Listen(SocketAddr, io::Error),
     /// The server's own objects cannot be made.
-    Bootstrap(Box<Status>),
+    Bootstrap(keepwatch_registry::Error),
     /// A failure that does not depend on the configuration.
     Internal(Box<dyn Error + Send + Sync>),
 }
@@ -36,7 +35,7 @@ impl fmt::Display for StartError {
             StartError::Listen(address, error) => {
                 write!(f, "cannot listen on {address}: {error}: choose another address or port")
             }
-            StartError::Bootstrap(status) => write!(f, "the server's own objects cannot be made: {status}"),
+            StartError::Bootstrap(error) => write!(f, "the server's own objects cannot be made: {error}"),
             StartError::Internal(error) => error.fmt(f),
         }
     }
@@ -50,7 +49,7 @@ impl Error for StartError {
             StartError::Connect(error) => Some(error),
             StartError::Pki(error) => Some(error),
             StartError::Listen(_, error) => Some(error),
-            StartError::Bootstrap(status) => Some(status),
+            StartError::Bootstrap(error) => Some(error),
             StartError::Internal(error) => Some(&**error),
         }
     }

@@ -82,7 +82,7 @@ impl OwnObjects {
         self.task.abort();
         match tokio::time::timeout(LEAVE_MAX, self.registry.leave(self.address)).await {
             Ok(Ok(())) => {}
-            Ok(Err(status)) => tracing::warn!(why = status.message, "other servers are not told of the end"),
+            Ok(Err(error)) => tracing::warn!(%error, "other servers are not told of the end"),
             Err(_) => tracing::warn!("the store is too slow to tell other servers of the end"),
         }
     }
@@ -213,12 +213,12 @@ pub(crate) async fn start(mut builder: Builder) -> Result<Server, StartError> {
         cache.until_ready().await;
     }
     let reachable = (pki::endpoint_address(advertised.ip()), advertised.port());
-    if let Err(status) = registry.bootstrap(reachable).await {
+    if let Err(error) = registry.bootstrap(reachable).await {
         // A full disk is no reason not to start: only a server that runs can delete objects. It tries again while it runs.
         if backend.trouble().is_none() {
-            return Err(StartError::Bootstrap(Box::new(status)));
+            return Err(StartError::Bootstrap(error));
         }
-        tracing::warn!(why = status.message, "the server's own objects cannot be written yet");
+        tracing::warn!(%error, "the server's own objects cannot be written yet");
     }
 
     let shutdown = Shutdown::default();

@@ -9,9 +9,13 @@ use aws_lc_rs::{
     },
 };
 use base64::{Engine, prelude::BASE64_URL_SAFE_NO_PAD};
-use keepwatch_apimachinery::{list_options::Position, status::Status};
+use keepwatch_apimachinery::list_options::Position;
 use keepwatch_endpoints::auth::{InvalidCredential, ServiceAccount, TokenAuthenticator, User};
-use keepwatch_registry::{Registry, Shown, kinds::known, rest::Target, subresource::TokenIssuer};
+use keepwatch_registry::{
+    Error, Registry, Shown,
+    kinds::{TokenIssuer, known},
+    rest::Target,
+};
 use serde_json::{Value, json};
 use std::{
     fmt,
@@ -81,8 +85,8 @@ impl ServiceAccountTokens {
 }
 
 impl TokenIssuer for ServiceAccountTokens {
-    fn issue(&self, claims: &Value) -> Result<String, Status> {
-        self.key.sign(claims).map_err(|error| Status::internal_error(&error.to_string()))
+    fn issue(&self, claims: &Value) -> Result<String, Error> {
+        self.key.sign(claims).map_err(|error| Error::Internal(error.to_string()))
     }
 
     fn issuer(&self) -> &str {

@@ -4,16 +4,16 @@
 
 use crate::{
     codec::{Decoded, Expected, finish},
+    error::Error,
     kinds::known,
     options::WriteOptions,
     rest::{Registry, Target, document_of},
     schema::{self, Problems, Timestamp, normalize},
     strategy::Requester,
-    subresource::set_condition,
-    value::{list, text},
+    value::{list, set_condition, text},
 };
 use futures::future::try_join_all;
-use keepwatch_apimachinery::{list_options::Position, status::Status};
+use keepwatch_apimachinery::list_options::Position;
 use keepwatch_storage::Object;
 use serde_json::{Value, json};
 use std::{net::IpAddr, sync::Arc, time::Duration};
@@ -29,7 +29,7 @@ const LOOK_PAUSE: Duration = Duration::from_secs(10);
 
 impl Registry {
     /// Makes what is missing of the server's own objects. `address` is where it can be reached.
-    pub async fn bootstrap(&self, address: (IpAddr, u16)) -> Result<(), Status> {
+    pub async fn bootstrap(&self, address: (IpAddr, u16)) -> Result<(), Error> {
         self.settle_claims().await?;
         self.make_own_objects(address, true).await
     }
@@ -38,14 +38,14 @@ impl Registry {
     pub async fn keep_own_objects(self: Arc<Self>, address: (IpAddr, u16)) {
         loop {
             tokio::time::sleep(LOOK_PAUSE).await;
-            if let Err(status) = self.make_own_objects(address, false).await {
-                tracing::debug!(message = status.message, "the server's own objects cannot be made");
+            if let Err(error) = self.make_own_objects(address, false).await {
+                tracing::debug!(%error, "the server's own objects cannot be made");
             }
         }
     }
 
     /// A server that starts also sees to the ports of its service.
-    async fn make_own_objects(&self, address: (IpAddr, u16), starts: bool) -> Result<(), Status> {
+    async fn make_own_objects(&self, address: (IpAddr, u16), starts: bool) -> Result<(), Error> {
         let namespaces = NAMESPACES.map(|own| ("", "namespaces", "", json!({"metadata": {"name": own}})));
         try_join_all(namespaces.map(|object| self.make(object))).await?;
         try_join_all(self.own_objects(address.1).into_iter().map(|object| self.make(object))).await?;
@@ -53,14 +53,14 @@ impl Registry {
             self.mend_own_service(address.1).await?;
         }
         // Whatever is wrong with them, it is looked at again soon.
-        if let Err(status) = self.lead_to_servers(address, starts).await {
-            tracing::warn!(why = status.message, "the server's own service does not lead to it");
+        if let Err(error) = self.lead_to_servers(address, starts).await {
+            tracing::warn!(%error, "the server's own service does not lead to it");
         }
         self.tell_range_ready().await
     }
 
     /// A server that listens on another port than the one before it.
-    async fn mend_own_service(&self, port: u16) -> Result<(), Status> {
+    async fn mend_own_service(&self, port: u16) -> Result<(), Error> {
         let target = Target { kind: known("", "services"), namespace: "default", name: "kubernetes" };
         let ports = service_ports(port);
         let is_right = |service: &Value| {
@@ -68,7 +68,7 @@ impl Registry {
         };
         match self.get(target, Position::MostRecent).await {
             Ok(service) if is_right(&document_of(&service.value, None)) => return Ok(()),
-            Err(status) if status.code == 404 => return Ok(()),
+            Err(error) if error.is_not_found() => return Ok(()),
             other => other.map(drop)?,
         }
         let mended = self.change_stored(target, false, |service| {
@@ -80,14 +80,14 @@ impl Registry {
     }
 
     /// Nobody else looks after the range of addresses, so it is as ready as the server is.
-    async fn tell_range_ready(&self) -> Result<(), Status> {
+    async fn tell_range_ready(&self) -> Result<(), Error> {
         let target =
             Target { kind: known("networking.k8s.io", "servicecidrs"), namespace: "", name: "kubernetes" };
         let is_told =
             |range: &Object| !list(&document_of(&range.value, None), &["status", "conditions"]).is_empty();
         match self.get(target, Position::Any).await {
             Ok(range) if is_told(&range) => return Ok(()),
-            Err(status) if status.code == 404 => return Ok(()),
+            Err(error) if error.is_not_found() => return Ok(()),
             other => other.map(drop)?,
         }
         let condition = json!({
@@ -147,33 +147,33 @@ impl Registry {
     }
 
     /// Makes an object unless it is there. Whatever refuses it, it may be there a moment later.
-    pub(crate) async fn make(&self, (group, plural, namespace, document): Own) -> Result<(), Status> {
+    pub(crate) async fn make(&self, (group, plural, namespace, document): Own) -> Result<(), Error> {
         let kind = known(group, plural);
         let own = crate::value::name(&document).to_owned();
         let target = Target { kind, namespace, name: &own };
         let expected = Expected::of(kind);
         let mut document = normalize(document, expected.ty, &mut Problems::default())
-            .map_err(|error| Status::internal_error(&error.to_string()))?;
+            .map_err(|error| Error::Internal(error.to_string()))?;
         finish(&mut document, &expected);
         for tried in 1..=TRIES {
-            let Err(status) = self.make_once(target, &document).await else { break };
+            let Err(error) = self.make_once(target, &document).await else { break };
             if tried < TRIES {
                 tokio::time::sleep(TRY_PAUSE).await;
                 continue;
             }
-            let (kind, why) = (&kind.plural, status.message);
+            let kind = &kind.plural;
             tracing::warn!(
                 kind,
                 namespace,
                 name = own,
-                why,
+                %error,
                 "the server starts without an object of its own"
             );
         }
         Ok(())
     }
 
-    async fn make_once(&self, target: Target<'_>, document: &Value) -> Result<(), Status> {
+    async fn make_once(&self, target: Target<'_>, document: &Value) -> Result<(), Error> {
         if self.is_there(target).await? {
             return Ok(());
         }
@@ -181,17 +181,17 @@ impl Registry {
         self.create_own(Target { name: "", ..target }, decoded).await
     }
 
-    async fn is_there(&self, target: Target<'_>) -> Result<bool, Status> {
+    async fn is_there(&self, target: Target<'_>) -> Result<bool, Error> {
         match self.get(target, Position::MostRecent).await {
             Ok(_) => Ok(true),
-            Err(status) if status.code == 404 => Ok(false),
-            Err(status) => Err(status),
+            Err(error) if error.is_not_found() => Ok(false),
+            Err(error) => Err(error),
         }
     }
 
-    async fn create_own(&self, target: Target<'_>, decoded: Decoded) -> Result<(), Status> {
+    async fn create_own(&self, target: Target<'_>, decoded: Decoded) -> Result<(), Error> {
         let created = self.create(target, decoded, &WriteOptions::default(), &Requester::default()).await;
-        created.map(drop).map_err(Status::from)
+        created.map(drop).map_err(|refusal| refusal.error)
     }
 }
 

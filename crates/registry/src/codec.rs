@@ -4,6 +4,7 @@
 //! apiVersion that were expected.
 
 use crate::{
+    error::Error,
     kind::{Kind, group_version},
     kinds::built_in,
     options::FieldValidation,
@@ -12,7 +13,6 @@ use crate::{
     strategy::{Plain, Strategy},
     value::text,
 };
-use keepwatch_apimachinery::status::Status;
 use serde_json::Value;
 use std::fmt;
 
@@ -81,7 +81,7 @@ pub fn decode(
     body: &Body<'_>,
     expected: Expected<'_>,
     strictness: FieldValidation,
-) -> Result<Decoded, Status> {
+) -> Result<Decoded, Error> {
     let mut problems = Problems::default();
     let (document, normalized) = match read(body, &mut problems) {
         Ok(Raw::Document(document)) => (document, false),
@@ -98,7 +98,7 @@ pub fn decode(
             let (kind, summary) = (expected.kind, summary(body.bytes));
             let message =
                 format!("the object provided is unrecognized (must be of type {kind}): {why} ({summary})");
-            return Err(Status::bad_request(message));
+            return Err(Error::bad_request(message));
         }
     };
     let mut document = document;
@@ -195,14 +195,14 @@ pub fn finish(document: &mut Value, expected: &Expected<'_>) {
 }
 
 /// Decodes options that a body may carry. Every group has them, so only the kind counts.
-pub fn decode_options(body: &Body<'_>, kind: &'static str, ty: TypeRef) -> Result<Value, Status> {
+pub fn decode_options(body: &Body<'_>, kind: &'static str, ty: TypeRef) -> Result<Value, Error> {
     let mut problems = Problems::default();
     let unregistered = |kind: &str, api_version: &str| {
         let version = api_version.rsplit('/').next().unwrap_or_default();
-        Status::bad_request(not_registered(kind, if kind.is_empty() { version } else { api_version }))
+        Error::bad_request(not_registered(kind, if kind.is_empty() { version } else { api_version }))
     };
     let refused = |error: ReadError| match error {
-        ReadError::Malformed(why) => Status::bad_request(why),
+        ReadError::Malformed(why) => Error::bad_request(why),
         ReadError::TooManyValues => too_many_values(),
     };
     match read(body, &mut problems).map_err(refused)? {
@@ -210,7 +210,7 @@ pub fn decode_options(body: &Body<'_>, kind: &'static str, ty: TypeRef) -> Resul
             if found != kind {
                 return Err(unregistered(&found, &api_version));
             }
-            protobuf::decode(raw, ty).map_err(|error| Status::bad_request(error.to_string()))
+            protobuf::decode(raw, ty).map_err(|error| Error::bad_request(error.to_string()))
         }
         Raw::Document(document) => {
             let found = text(&document, &["kind"]);
@@ -218,7 +218,7 @@ pub fn decode_options(body: &Body<'_>, kind: &'static str, ty: TypeRef) -> Resul
                 return Err(unregistered(found, text(&document, &["apiVersion"])));
             }
             schema::normalize(document, ty, &mut problems)
-                .map_err(|error| Status::bad_request(error.to_string()))
+                .map_err(|error| Error::bad_request(error.to_string()))
         }
     }
 }
@@ -271,11 +271,11 @@ pub fn read_yaml(text: &[u8], problems: &mut Problems) -> Result<Value, ReadErro
 }
 
 /// The answer to a document that has more values than one may have.
-pub(crate) fn too_many_values() -> Status {
-    Status::request_entity_too_large(&ReadError::TooManyValues.to_string())
+pub(crate) fn too_many_values() -> Error {
+    Error::TooLarge(ReadError::TooManyValues.to_string())
 }
 
-fn must_be(expected: &Expected<'_>, api_version: &str, kind: &str) -> Result<(), Status> {
+fn must_be(expected: &Expected<'_>, api_version: &str, kind: &str) -> Result<(), Error> {
     if api_version == expected.api_version() && kind == expected.kind {
         return Ok(());
     }
@@ -292,17 +292,17 @@ pub(crate) fn not_registered(kind: &str, api_version: &str) -> String {
     format!("no kind \"{kind}\" is registered for version \"{api_version}\" in scheme \"keepwatch\"")
 }
 
-fn cannot_be_handled(expected: &Expected<'_>, api_version: &str, kind: &str, why: &str) -> Status {
+fn cannot_be_handled(expected: &Expected<'_>, api_version: &str, kind: &str, why: &str) -> Error {
     let version = api_version.rsplit('/').next().unwrap_or_default();
     let message = format!("{kind} in version \"{version}\" cannot be handled as a {}: {why}", expected.kind);
-    Status::bad_request(message)
+    Error::bad_request(message)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn decode_yaml(text: &str, strictness: FieldValidation) -> Result<Decoded, Status> {
+    fn decode_yaml(text: &str, strictness: FieldValidation) -> Result<Decoded, Error> {
         let expected = Expected::of(crate::kinds::known("", "configmaps"));
         decode(&Body { bytes: text.as_bytes(), media: Media::Yaml }, expected, strictness)
     }
@@ -318,7 +318,7 @@ mod tests {
              line 10: key \"a\" already set in map\n  line 11: key \"zz\" already set in map\n  \
              line 13: key \"metadata\" already set in map, \
              unknown field \"foo\", unknown field \"metadata.aa\", unknown field \"zz\"";
-        assert_eq!(refused.message, message);
+        assert_eq!(refused.to_string(), message);
         let decoded = decode_yaml(text, FieldValidation::Warn).unwrap();
         assert_eq!(decoded.warnings.len(), 8);
         assert_eq!(decoded.warnings[4], "line 13: key \"metadata\" already set in map");

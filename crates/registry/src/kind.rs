@@ -42,6 +42,8 @@ pub struct Kind {
     pub verbs: &'static [&'static str],
     /// What else there is under the name of an object, in alphabetical order.
     pub subresources: Vec<Subresource>,
+    /// What a creation does of something that is not stored.
+    pub question: Option<Question>,
     /// Where objects are kept, below the store's own prefix; absent if none are.
     pub storage: Option<String>,
     /// The version in which they are kept; absent if it is this one.
@@ -71,6 +73,16 @@ pub struct Kind {
     pub status_keeps_metadata: bool,
     /// Whether objects are deleted by themselves when they are old enough.
     pub expires: bool,
+    /// Whether the server puts the name of an object, or what it keeps for it, into the object itself.
+    pub(crate) depends_on_name: bool,
+    /// Whether a namespace need not be there for what is created in it.
+    pub(crate) takes_any_namespace: bool,
+    /// What to tell whoever uses it.
+    pub deprecation: Option<&'static str>,
+    /// What to tell whoever deletes objects and does not say what becomes of those that belong to them.
+    pub deletion_warning: Option<&'static str>,
+    /// What to tell whoever writes an object that asks for something this server does not do yet.
+    pub(crate) not_enforced: Option<&'static str>,
     /// Whether a watch cache is worth its memory.
     pub is_cached: bool,
     /// Which names validation accepts; the same as `names` but for kinds of which more was allowed in the past.
@@ -101,6 +113,23 @@ pub struct Subresource {
     pub verbs: &'static [&'static str],
     /// What is sent and received, if it is not an object of the resource.
     pub kind: Option<GroupVersionKind>,
+}
+
+/// Something that is answered and forgotten.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Question {
+    /// On which node a pod is to be.
+    Binding,
+    /// Who one is.
+    SelfReview,
+    /// Whose a token is.
+    TokenReview,
+    /// What one may do.
+    SelfRules,
+    /// Whether one may do something.
+    SelfAccess,
+    /// Whether somebody may do something.
+    Access,
 }
 
 /// The full name of a kind.
@@ -217,6 +246,7 @@ impl Kind {
             categories: Vec::new(),
             verbs: ALL_VERBS,
             subresources: Vec::new(),
+            question: None,
             storage: Some(plural.to_owned()),
             stored_as: None,
             fields: vec![SelectableField::namespace()],
@@ -231,6 +261,11 @@ impl Kind {
             keeps_status: false,
             status_keeps_metadata: false,
             expires: false,
+            depends_on_name: false,
+            takes_any_namespace: false,
+            deprecation: None,
+            deletion_warning: None,
+            not_enforced: None,
             is_cached: true,
             validated_names: NameRule::Subdomain,
             known_finalizers: true,
@@ -294,11 +329,17 @@ impl Kind {
         self
     }
 
-    /// Nothing is stored: a request is answered and forgotten.
-    pub fn not_stored(mut self) -> Kind {
-        self.verbs = CREATE;
+    /// Nothing is stored: the server says what there is when it is asked.
+    pub fn not_stored(mut self, verbs: &'static [&'static str]) -> Kind {
+        self.verbs = verbs;
         self.storage = None;
         self
+    }
+
+    /// Nothing is stored: what is created is answered and forgotten.
+    pub fn question(mut self, question: Question) -> Kind {
+        self.question = Some(question);
+        self.not_stored(CREATE)
     }
 
     /// Sets which fields selectors may name, and how they are refused that name others.
@@ -388,6 +429,36 @@ impl Kind {
     /// Objects are deleted by themselves when they are old enough.
     pub fn expires(mut self) -> Kind {
         self.expires = true;
+        self
+    }
+
+    /// The server puts the name of an object, or what it keeps for it, into the object itself.
+    pub(crate) fn depends_on_name(mut self) -> Kind {
+        self.depends_on_name = true;
+        self
+    }
+
+    /// Whoever uses it is told this.
+    pub fn deprecated(mut self, warning: &'static str) -> Kind {
+        self.deprecation = Some(warning);
+        self
+    }
+
+    /// Whoever deletes its objects and does not say what becomes of those that belong to them is told this.
+    pub fn warns_of_deletion(mut self, warning: &'static str) -> Kind {
+        self.deletion_warning = Some(warning);
+        self
+    }
+
+    /// It can be created in namespaces that are not there.
+    pub(crate) fn takes_any_namespace(mut self) -> Kind {
+        self.takes_any_namespace = true;
+        self
+    }
+
+    /// What its objects ask for is not done yet; whoever writes one is told this.
+    pub(crate) fn not_enforced(mut self, warning: &'static str) -> Kind {
+        self.not_enforced = Some(warning);
         self
     }
 

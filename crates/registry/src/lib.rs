@@ -2,6 +2,7 @@
 //!
 //! Read `kinds` for what there is, `schema` for what it looks like, `rest` for what can be done with it.
 
+pub mod error;
 pub mod schema;
 pub mod kind;
 pub mod catalog;
@@ -15,17 +16,18 @@ pub mod patch;
 pub mod protobuf;
 pub mod table;
 pub mod options;
+mod selector;
 mod value;
 pub mod strategy;
 mod admission;
-mod addresses;
 mod target;
 mod deletion;
 pub mod rest;
-pub mod subresource;
+pub mod scale;
 pub mod namespaces;
 mod bootstrap;
 mod own_endpoints;
 
-pub use rest::{Handled, Registry, RegistryOptions, Shown};
+pub use error::Error;
+pub use rest::{Registry, RegistryOptions, Shown};
 pub use strategy::new_uid;

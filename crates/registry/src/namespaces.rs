@@ -5,20 +5,17 @@
 //! namespace. How far it is stands in the namespace's conditions, as the controller manager writes them.
 
 use crate::{
+    error::Error,
     kind::Kind,
     kinds::known,
     options::{DeleteOptions, Propagation, WriteOptions},
     rest::{Change, Deleted, Registry, Target, document_of},
     schema::{self, Timestamp},
     strategy::{Part, Requester},
-    subresource::set_condition,
-    value::{at, fields, finalizers, is_deleting, list, name, text},
+    value::{at, fields, finalizers, integer, is_deleting, list, name, set_condition, text},
 };
 use futures::StreamExt;
-use keepwatch_apimachinery::{
-    list_options::{ListAt, Position, WatchStart},
-    status::Status,
-};
+use keepwatch_apimachinery::list_options::{ListAt, Position, WatchStart};
 use keepwatch_storage::{ListRequest, WatchEvent, WatchRequest};
 use parking_lot::Mutex;
 use serde_json::{Value, json};
@@ -78,7 +75,7 @@ async fn is_due(registry: &Registry, namespace: &str) -> bool {
 }
 
 /// The uid of a namespace that is to be emptied; none if it is not, or is gone.
-async fn due(registry: &Registry, namespace: &str) -> Result<Option<String>, Status> {
+async fn due(registry: &Registry, namespace: &str) -> Result<Option<String>, Error> {
     let target = Target { kind: known("", "namespaces"), namespace: "", name: namespace };
     match registry.get(target, Position::MostRecent).await {
         Ok(object) => {
@@ -86,8 +83,8 @@ async fn due(registry: &Registry, namespace: &str) -> Result<Option<String>, Sta
             let uid = text(&own, &["metadata", "uid"]).to_owned();
             Ok((is_deleting(&own) && holds_contents(&own)).then_some(uid))
         }
-        Err(status) if status.code == 404 => Ok(None),
-        Err(status) => Err(status),
+        Err(error) if error.is_not_found() => Ok(None),
+        Err(error) => Err(error),
     }
 }
 
@@ -117,7 +114,7 @@ async fn try_to_empty(registry: &Registry, namespace: &str, uid: &str) -> bool {
     }
     // They are written even if all is gone: others may have finalizers of their own on the namespace.
     match write_conditions(registry, namespace, uid, &left).await {
-        Err(status) if status.code == 404 => return true,
+        Err(error) if error.is_not_found() => return true,
         Err(error) => tracing::warn!(namespace, %error, "the conditions of a namespace could not be written"),
         Ok(()) => {}
     }
@@ -126,7 +123,7 @@ async fn try_to_empty(registry: &Registry, namespace: &str, uid: &str) -> bool {
     }
     match finalize(registry, namespace, uid).await {
         Ok(()) => true,
-        Err(status) if status.code == 404 => true,
+        Err(error) if error.is_not_found() => true,
         Err(error) => {
             tracing::warn!(namespace, %error, "a namespace could not be finalized");
             false
@@ -177,7 +174,7 @@ async fn delete_all(registry: &Registry, kind: &Kind, namespace: &str, left: &mu
     let found = match storage.get_list(&all.key(), request).await {
         Ok(found) => found,
         Err(error) => {
-            left.failures.insert(all.failure("list", error).message);
+            left.failures.insert(all.failed("list", error).to_string());
             return;
         }
     };
@@ -193,9 +190,9 @@ async fn delete_all(registry: &Registry, kind: &Kind, namespace: &str, left: &mu
         if !is_deleting(&document) || options.grace_period_seconds.is_some() {
             match registry.delete(one, &options).await {
                 Ok(Deleted::Gone(_)) => continue,
-                Err(status) if status.code == 404 => continue,
+                Err(error) if error.is_not_found() => continue,
                 Ok(Deleted::Held(_)) => {}
-                Err(status) => drop(left.failures.insert(status.message)),
+                Err(error) => drop(left.failures.insert(error.to_string())),
             }
         }
         *left.resources.entry(format!("{}.{}", kind.plural, kind.group)).or_default() += 1;
@@ -209,10 +206,10 @@ async fn delete_all(registry: &Registry, kind: &Kind, namespace: &str, left: &mu
 fn overdue(document: &Value) -> bool {
     let until = at(document, &["metadata", "deletionTimestamp"]).and_then(Value::as_str);
     until.and_then(schema::parse_time).is_some_and(|until| until <= Timestamp::now())
-        && text(document, &["kind"]) == "Pod"
+        && integer(document, &["metadata", "deletionGracePeriodSeconds"]).is_some_and(|seconds| seconds > 0)
 }
 
-async fn finalize(registry: &Registry, namespace: &str, uid: &str) -> Result<(), Status> {
+async fn finalize(registry: &Registry, namespace: &str, uid: &str) -> Result<(), Error> {
     let target = Target { kind: known("", "namespaces"), namespace: "", name: namespace };
     let object = registry.get(target, Position::MostRecent).await?;
     let mut document = document_of(&object.value, Some(object.revision));
@@ -223,20 +220,15 @@ async fn finalize(registry: &Registry, namespace: &str, uid: &str) -> Result<(),
     let change = Change::Replace(document);
     let options = WriteOptions::default();
     let updated = registry.update(target, Part::Finalize, change, &options, &Requester::default()).await;
-    updated.map(drop).map_err(Status::from)
+    updated.map(drop).map_err(|refusal| refusal.error)
 }
 
 /// A namespace of that name that was made later is another one.
-fn must_be_the_same(target: Target<'_>, document: &Value, uid: &str) -> Result<(), Status> {
+fn must_be_the_same(target: Target<'_>, document: &Value, uid: &str) -> Result<(), Error> {
     if text(document, &["metadata", "uid"]) == uid { Ok(()) } else { Err(target.not_found()) }
 }
 
-async fn write_conditions(
-    registry: &Registry,
-    namespace: &str,
-    uid: &str,
-    left: &Left,
-) -> Result<(), Status> {
+async fn write_conditions(registry: &Registry, namespace: &str, uid: &str, left: &Left) -> Result<(), Error> {
     let target = Target { kind: known("", "namespaces"), namespace: "", name: namespace };
     let conditions = conditions(left);
     registry

@@ -2,13 +2,11 @@
 
 use crate::{
     codec::{Body, decode_options},
+    error::Error,
     schema::lookup,
     value::{at, integer},
 };
-use keepwatch_apimachinery::{
-    meta::Qualified,
-    status::{Cause, Status},
-};
+use keepwatch_apimachinery::{meta::Qualified, status::Cause};
 use serde_json::Value;
 use std::time::Instant;
 
@@ -66,7 +64,7 @@ const FIELD_MANAGER_BYTES_MAX: usize = 128;
 
 impl WriteOptions {
     /// Reads decoded query parameters and refuses what has no meaning.
-    pub fn from_query(query: &[(&str, &str)], writing: Writing) -> Result<WriteOptions, Status> {
+    pub fn from_query(query: &[(&str, &str)], writing: Writing) -> Result<WriteOptions, Error> {
         let first = |name: &str| query.iter().find(|(key, _)| *key == name).map(|(_, value)| *value);
         let mut causes = Vec::new();
         let field_manager = first("fieldManager").unwrap_or_default();
@@ -102,19 +100,19 @@ impl WriteOptions {
     }
 
     /// Refuses to begin a write for which nobody waits any more.
-    pub(crate) fn must_be_in_time(&self) -> Result<(), Status> {
+    pub(crate) fn must_be_in_time(&self) -> Result<(), Error> {
         match self.deadline.is_some_and(|deadline| deadline <= Instant::now()) {
-            true => Err(Status::timeout("request did not complete within the allotted timeout", 0)),
+            true => Err(Error::Late),
             false => Ok(()),
         }
     }
 }
 
-fn refuse(kind: &str, causes: Vec<Cause>) -> Result<(), Status> {
+fn refuse(kind: &str, causes: Vec<Cause>) -> Result<(), Error> {
     if causes.is_empty() {
         return Ok(());
     }
-    Err(Status::invalid(Qualified::new("meta.k8s.io", kind), "", causes))
+    Err(Error::invalid(Qualified::new("meta.k8s.io", kind), "", causes))
 }
 
 fn manager_faults(manager: &str) -> Vec<Cause> {
@@ -168,7 +166,7 @@ pub struct DeleteOptions {
 
 impl DeleteOptions {
     /// Reads them from the body, or if there is none from decoded query parameters.
-    pub fn read(body: Option<&Body<'_>>, query: &[(&str, &str)]) -> Result<DeleteOptions, Status> {
+    pub fn read(body: Option<&Body<'_>>, query: &[(&str, &str)]) -> Result<DeleteOptions, Error> {
         let document = match body {
             Some(body) if !body.bytes.is_empty() => decode_options(
                 body,
@@ -181,7 +179,7 @@ impl DeleteOptions {
     }
 
     /// Reads them from their document.
-    pub fn from_document(document: &Value) -> Result<DeleteOptions, Status> {
+    pub fn from_document(document: &Value) -> Result<DeleteOptions, Error> {
         let dry_runs: Vec<&str> =
             crate::value::list(document, &["dryRun"]).iter().filter_map(Value::as_str).collect();
         let mut causes = Vec::new();
@@ -222,12 +220,13 @@ impl DeleteOptions {
     }
 }
 
-fn query_document(query: &[(&str, &str)]) -> Result<Value, Status> {
+fn query_document(query: &[(&str, &str)]) -> Result<Value, Error> {
     let mut document = serde_json::Map::new();
     for (name, value) in query.iter().rev() {
         match *name {
             "gracePeriodSeconds" => {
-                let seconds = keepwatch_apimachinery::list_options::integer(value)?;
+                let seconds = keepwatch_apimachinery::list_options::integer(value)
+                    .map_err(|status| Error::BadRequest(status.message))?;
                 document.insert((*name).to_owned(), seconds.into());
             }
             "propagationPolicy" if !value.is_empty() => {

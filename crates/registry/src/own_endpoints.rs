@@ -9,6 +9,7 @@
 
 use crate::{
     bootstrap::Own,
+    error::Error,
     kinds::SERVERS,
     kinds::known,
     options::{DeleteOptions, WriteOptions},
@@ -16,7 +17,7 @@ use crate::{
     strategy::{Part, Requester},
     value::{at, fields, list, name, text},
 };
-use keepwatch_apimachinery::{list_options::Position, status::Status};
+use keepwatch_apimachinery::list_options::Position;
 use keepwatch_storage::{ListRequest, Object, Preconditions, StorageError, Update, UpdateOptions};
 use serde_json::{Value, json};
 use std::{collections::BTreeSet, net::IpAddr, time::Duration};
@@ -33,7 +34,7 @@ impl Registry {
         &self,
         (ip, port): (IpAddr, u16),
         with_ports: bool,
-    ) -> Result<(), Status> {
+    ) -> Result<(), Error> {
         // Nobody else can reach a server on a loopback address, so it is no endpoint.
         if ip.is_loopback() {
             return Ok(());
@@ -47,7 +48,7 @@ impl Registry {
     }
 
     /// Makes the server's own service no longer lead to a server that stops. It stays if there is no other.
-    pub async fn leave(&self, (ip, port): (IpAddr, u16)) -> Result<(), Status> {
+    pub async fn leave(&self, (ip, port): (IpAddr, u16)) -> Result<(), Error> {
         if ip.is_loopback() || self.options.owns_storage {
             return Ok(());
         }
@@ -59,7 +60,7 @@ impl Registry {
         if let Err(error) = deleted
             && !matches!(error, StorageError::NotFound { .. })
         {
-            return Err(target.failure("delete", error));
+            return Err(target.failed("delete", error));
         }
         match self.servers().await? {
             others if others.is_empty() => Ok(()),
@@ -67,7 +68,7 @@ impl Registry {
         }
     }
 
-    async fn record_server(&self, ip: IpAddr) -> Result<(), Status> {
+    async fn record_server(&self, ip: IpAddr) -> Result<(), Error> {
         let ip = ip.to_string();
         let target = server(&ip);
         let storage = self.storage(&SERVERS).ok_or_else(|| target.not_found())?;
@@ -85,22 +86,22 @@ impl Registry {
             Ok(Update { value: encode(&SERVERS, &record), ttl: Some(RECORD_TTL) })
         };
         let written = storage.guaranteed_update(&target.key(), options, &mut renew).await;
-        written.map(drop).map_err(|error| target.failure("update", error))
+        written.map(drop).map_err(|error| target.failed("update", error))
     }
 
     /// The addresses of the servers that run, in the order of their text.
-    async fn servers(&self) -> Result<Vec<String>, Status> {
+    async fn servers(&self) -> Result<Vec<String>, Error> {
         let target = server("");
         let storage = self.storage(&SERVERS).ok_or_else(|| target.not_found())?;
         let request = ListRequest { recursive: true, ..ListRequest::default() };
         let records = storage.get_list(&target.key(), request).await;
-        let records = records.map_err(|error| target.failure("list", error))?.items;
+        let records = records.map_err(|error| target.failed("list", error))?.items;
         let named = |value: &[u8]| name(&document_of(value, None)).to_owned();
         let addresses: BTreeSet<String> = records.iter().map(|record| named(&record.value)).collect();
         Ok(addresses.into_iter().collect())
     }
 
-    async fn lead_to(&self, ips: &[String], port: u16, with_ports: bool) -> Result<(), Status> {
+    async fn lead_to(&self, ips: &[String], port: u16, with_ports: bool) -> Result<(), Error> {
         let ports = json!([{"name": "https", "port": port, "protocol": "TCP"}]);
         let target = own("", "endpoints");
         let endpoints = match self.own_document(target).await? {
@@ -136,18 +137,21 @@ impl Registry {
         if mended != current { self.replace(target, &mended).await } else { Ok(()) }
     }
 
-    async fn own_document(&self, target: Target<'_>) -> Result<Option<Value>, Status> {
+    async fn own_document(&self, target: Target<'_>) -> Result<Option<Value>, Error> {
         match self.get(target, Position::MostRecent).await {
             Ok(object) => Ok(Some(document_of(&object.value, Some(object.revision)))),
-            Err(status) if status.code == 404 => Ok(None),
-            Err(status) => Err(status),
+            Err(error) if error.is_not_found() => Ok(None),
+            Err(error) => Err(error),
         }
     }
 
-    async fn replace(&self, target: Target<'_>, document: &Value) -> Result<(), Status> {
+    async fn replace(&self, target: Target<'_>, document: &Value) -> Result<(), Error> {
         let change = Change::Replace(document.clone());
         let (options, who) = (WriteOptions::default(), Requester::default());
-        self.update(target, Part::Main, change, &options, &who).await.map(drop).map_err(Status::from)
+        self.update(target, Part::Main, change, &options, &who)
+            .await
+            .map(drop)
+            .map_err(|refusal| refusal.error)
     }
 }
 

@@ -6,17 +6,16 @@
 //! A change begins with the object that is known here, which may be out of date. That is found out when it is written,
 //! as the write names the version that it is based on; what is refused without a write is looked at again with the newest.
 
-pub use crate::target::{Target, failure, is_path_segment};
+pub use crate::target::{Target, is_path_segment};
 use crate::{
-    addresses::Addresses,
-    admission::{Admitted, not_enforced},
     catalog::Catalog,
     codec::{self, Decoded, Expected},
     convert,
-    deletion::{Deletion, must_meet, plan_deletion},
+    deletion::{Deletion, must_meet},
+    error::Error,
     inspect::ResourceInspector,
     kind::{Kind, UnknownField},
-    kinds::{self, built_in},
+    kinds::{self, Addresses, built_in},
     options::{DeleteOptions, FieldValidation, WriteOptions},
     patch::{self, PatchError},
     schema::{self, Problems, Timestamp},
@@ -30,7 +29,7 @@ use keepwatch_apimachinery::{
     Quoted, ResourceVersion,
     list_options::{Position, ValidListOptions},
     meta::{Peek, Qualified, write_versioned},
-    status::{Cause, Status},
+    status::Cause,
 };
 use keepwatch_storage::{
     Existing, List, ListRequest, Object, Preconditions, Predicate, Storage, StorageError, Unchanged, Update,
@@ -126,17 +125,6 @@ impl From<&Object> for Shown {
     }
 }
 
-/// What a request led to.
-#[derive(Clone, Debug)]
-pub enum Handled {
-    /// An object of the resource.
-    Object(Shown),
-    /// Something of another kind, such as the scale of a deployment.
-    Document(Value),
-    /// Only whether it went well.
-    Status(Status),
-}
-
 /// A change of an object, before it is known what the object is.
 pub enum Change<'a> {
     /// To exactly this.
@@ -185,36 +173,12 @@ pub struct Written {
 }
 
 /// Why a write was refused, and what was odd about the request besides.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Debug)]
 pub struct Refusal {
-    /// The answer.
-    pub status: Box<Status>,
+    /// Why.
+    pub error: Error,
     /// As in [`Written`]; they are found before what refuses the request, or with it.
     pub warnings: Vec<String>,
-}
-
-impl Refusal {
-    fn new(status: Status, warnings: Vec<String>) -> Refusal {
-        Refusal { status: Box::new(status), warnings }
-    }
-
-    /// The same with warnings that come first.
-    pub fn after(mut self, mut warnings: Vec<String>) -> Refusal {
-        warnings.append(&mut self.warnings);
-        Refusal { warnings, ..self }
-    }
-}
-
-impl From<Status> for Refusal {
-    fn from(status: Status) -> Refusal {
-        Refusal::new(status, Vec::new())
-    }
-}
-
-impl From<Refusal> for Status {
-    fn from(refusal: Refusal) -> Status {
-        *refusal.status
-    }
 }
 
 /// What a deletion led to.
@@ -294,10 +258,10 @@ impl Registry {
         }
     }
 
-    fn store(&self, kind: &Kind) -> Result<Arc<ResourceStore>, Status> {
-        let prefix = kind.storage.as_ref().ok_or_else(Status::method_not_allowed)?;
+    fn store(&self, kind: &Kind) -> Result<Arc<ResourceStore>, Error> {
+        let prefix = kind.storage.as_ref().ok_or(Error::MethodNotAllowed)?;
         // A resource that was withdrawn while the request was on its way.
-        self.stores.read().get(prefix).cloned().ok_or_else(Status::unknown_path)
+        self.stores.read().get(prefix).cloned().ok_or(Error::UnknownPath)
     }
 
     /// The storage of a resource.
@@ -306,20 +270,27 @@ impl Registry {
     }
 
     /// Reads an object.
-    pub async fn get(&self, target: Target<'_>, position: Position) -> Result<Object, Status> {
+    pub async fn get(&self, target: Target<'_>, position: Position) -> Result<Object, Error> {
         let key = target.key();
         let found = self.store(target.kind)?.storage.get(&key, position).await;
-        found.map_err(|error| target.failure("get", error))?.ok_or_else(|| target.not_found())
+        found.map_err(|error| target.failed("get", error))?.ok_or_else(|| target.not_found())
+    }
+
+    /// Refuses a connection to what an object stands for, if there is nothing to connect to.
+    pub async fn must_be_reachable(&self, target: Target<'_>) -> Result<(), Error> {
+        let object = self.get(target, Position::MostRecent).await?;
+        target.kind.strategy.must_be_reachable(&document_of(&object.value, None))
     }
 
     /// Lists objects.
-    pub async fn list(&self, target: Target<'_>, options: ValidListOptions) -> Result<List, Status> {
+    pub async fn list(&self, target: Target<'_>, options: ValidListOptions) -> Result<List, Error> {
         let scope = Scope::of(target, options)?;
-        let at = if scope.recursive { scope.options.list_at()? } else { scope.options.list_one_at()? };
+        let at = if scope.recursive { scope.options.list_at() } else { scope.options.list_one_at() };
+        let at = at.map_err(|status| Error::BadRequest(status.message))?;
         let limit = scope.options.limit().map(|limit| usize::try_from(limit.get()).unwrap_or(usize::MAX));
         let request = ListRequest { recursive: scope.recursive, at, limit, predicate: scope.predicate };
         let list = self.store(target.kind)?.storage.get_list(&scope.key, request).await;
-        list.map_err(|error| target.failure("list", error))
+        list.map_err(|error| target.failed("list", error))
     }
 
     /// How many bytes an object has, as far as the watch cache knows; 0 if there is none. Those that expire are not cached.
@@ -337,9 +308,9 @@ impl Registry {
         target: Target<'_>,
         options: ValidListOptions,
         timeout: Duration,
-    ) -> Result<Watch, Status> {
+    ) -> Result<Watch, Error> {
         let scope = Scope::of(target, options)?;
-        let start = scope.options.watch_start()?;
+        let start = scope.options.watch_start().map_err(|status| Error::Unexplained(status.message))?;
         let request = WatchRequest {
             recursive: scope.recursive,
             start,
@@ -348,7 +319,7 @@ impl Registry {
             timeout: Some(timeout),
         };
         let watch = self.store(target.kind)?.storage.watch(&scope.key, request).await;
-        watch.map_err(|error| target.failure("watch", error))
+        watch.map_err(|error| target.failed("watch", error))
     }
 
     /// Creates an object.
@@ -362,7 +333,7 @@ impl Registry {
         let Decoded { document, mut warnings } = decoded;
         match self.create_warned(target, document, options, who, &mut warnings).await {
             Ok(shown) => Ok(Written { shown, created: true, warnings }),
-            Err(status) => Err(Refusal::new(status, warnings)),
+            Err(error) => Err(Refusal { error, warnings }),
         }
     }
 
@@ -373,26 +344,28 @@ impl Registry {
         options: &WriteOptions,
         who: &Requester,
         warnings: &mut Vec<String>,
-    ) -> Result<Shown, Status> {
+    ) -> Result<Shown, Error> {
         target.must_match(&mut document)?;
         warnings.extend(strategy::drop_repeated_owners(&mut document, Repeated::InRequest));
-        let Admitted { unchanged, refused_if_valid } = self.admit_create(target, &mut document).await?;
+        let unchanged = match target.kind.namespaced {
+            true => self.must_take_new_content(target, name(&document), Position::Any).await?,
+            false => None,
+        };
+        let refused_if_valid = target.kind.strategy.admit(self, target, &mut document).await?;
         match text(&document, &["metadata", "resourceVersion"]).parse::<u64>() {
             // Zero, and what is no version at all, count as none.
             Ok(0) | Err(_) => drop(fields(&mut document, &["metadata"]).remove("resourceVersion")),
             // Storage would refuse it, and a dry run does not get that far.
             Ok(_) if options.dry_run => drop(fields(&mut document, &["metadata"]).remove("resourceVersion")),
             Ok(_) => {
-                return Err(Status::unexplained(
-                    "resourceVersion should not be set on objects to be created",
-                ));
+                return Err(Error::unexplained("resourceVersion should not be set on objects to be created"));
             }
         }
         let kind = target.kind;
         strategy::prepare_create(kind, &mut document, target.namespace, Timestamp::now(), who);
         let prefix = text(&document, &["metadata", "generateName"]).to_owned();
         let generated = name(&document).is_empty() && !prefix.is_empty();
-        let unnamed = (generated && depends_on_name(kind)).then(|| document.clone());
+        let unnamed = (generated && kind.depends_on_name).then(|| document.clone());
         let before = warnings.len();
         for tried in 1.. {
             if let Some(unnamed) = unnamed.as_ref().filter(|_| tried > 1) {
@@ -410,18 +383,17 @@ impl Registry {
             options.must_be_in_time()?;
             warnings.truncate(before);
             warnings.extend(validation::warnings(kind, &document, None));
-            warnings.extend(not_enforced(kind.ty.name, &document).map(str::to_owned));
             let own = name(&document).to_owned();
             let target = Target { name: &own, ..target };
             match self.store_new(target, &mut document, unchanged.clone(), options.dry_run).await {
                 Ok(shown) => return Ok(shown),
                 // A name that was given is not made anew, but the answer is the same.
-                Err(status) if status.code == 409 && !prefix.is_empty() => {
+                Err(error) if error.is_conflict() && !prefix.is_empty() => {
                     if !generated || tried == NAMES_TRIED_MAX {
-                        return Err(Status::no_free_name(target.qualified(), &own));
+                        return Err(Error::no_free_name(target.qualified(), &own));
                     }
                 }
-                Err(status) => return Err(status),
+                Err(error) => return Err(error),
             }
         }
         unreachable!("the loop above ends by returning")
@@ -433,18 +405,18 @@ impl Registry {
         document: &mut Value,
         unchanged: Option<Unchanged>,
         dry_run: bool,
-    ) -> Result<Shown, Status> {
+    ) -> Result<Shown, Error> {
         let store = self.store(target.kind)?;
         let key = target.key();
         if dry_run {
             let there = store.storage.get(&key, Position::MostRecent).await;
-            if let Some(object) = there.map_err(|error| target.failure("create", error))? {
+            if let Some(object) = there.map_err(|error| target.failed("create", error))? {
                 return Err(target.exists(&object));
             }
-            self.addresses.pretend(target.kind, document, &Value::Null)?;
+            target.kind.strategy.pretend(self, document, None)?;
             return Ok(store.unstored(target.kind, document, None));
         }
-        let reserved = self.reserve_addresses(target, document, None).await?;
+        let reserved = target.kind.strategy.reserve(self, target, document, None).await?;
         let value = encode(target.kind, document);
         if let Err(status) = refuse_large(&value, 0) {
             self.return_addresses(reserved).await;
@@ -457,7 +429,7 @@ impl Registry {
             }
             Err(Unwritten::Refused(status)) => {
                 self.return_addresses(reserved).await;
-                Err(*status)
+                Err(status)
             }
             Err(Unwritten::Failed(error)) => {
                 self.return_addresses_after(target, reserved, &error).await;
@@ -465,10 +437,10 @@ impl Registry {
                     let there = store.storage.get(&key, Position::MostRecent).await;
                     return Err(match there {
                         Ok(Some(object)) => target.exists(&object),
-                        _ => Status::already_exists(target.qualified(), target.name),
+                        _ => Error::already_exists(target.qualified(), target.name, false),
                     });
                 }
-                Err(target.failure("create", error))
+                Err(target.failed("create", error))
             }
         }
     }
@@ -486,13 +458,13 @@ impl Registry {
             match store.storage.create_while(&key, value.clone(), ttl, unchanged.as_ref()).await {
                 Err(StorageError::OtherChanged { .. }) => {
                     let taken = self.must_take_new_content(target, target.name, Position::MostRecent).await;
-                    unchanged = taken.map_err(|status| Unwritten::Refused(Box::new(status)))?;
+                    unchanged = taken.map_err(|status| Unwritten::Refused(status))?;
                 }
                 written => return written.map_err(Unwritten::Failed),
             }
         }
-        let status = Status::conflict(target.qualified(), target.name, "its namespace changes all the time");
-        Err(Unwritten::Refused(Box::new(status)))
+        let status = Error::conflict(target.qualified(), target.name, "its namespace changes all the time");
+        Err(Unwritten::Refused(status))
     }
 
     fn ttl(&self, kind: &Kind) -> Option<Duration> {
@@ -512,7 +484,7 @@ impl Registry {
         match self.update_warned(target, part, change, options, who, &mut warnings).await {
             Ok(Updated::Stored(shown)) => Ok(Written { shown, created: false, warnings }),
             Ok(Updated::Created(written)) => Ok(written),
-            Err(status) => Err(Refusal::new(status, warnings)),
+            Err(error) => Err(Refusal { error, warnings }),
         }
     }
 
@@ -524,19 +496,19 @@ impl Registry {
         options: &WriteOptions,
         who: &Requester,
         warnings: &mut Vec<String>,
-    ) -> Result<Updated, Status> {
+    ) -> Result<Updated, Error> {
         if let Change::Replace(document) = &change {
             target.must_be_named(document)?;
             target.must_be_of(document)?;
         }
-        self.admit_update(target).await?;
+        self.must_have_namespace(target).await?;
         let store = self.store(target.kind)?;
         let key = target.key();
         let creates =
             target.kind.create_on_update && part == Part::Main && matches!(change, Change::Replace(_));
         let mut attempts = Attempts::new(options.dry_run);
         while let Some(existing) = attempts.next(store.storage.as_ref(), &key).await {
-            let existing = existing.map_err(|error| target.failure("update", error))?;
+            let existing = existing.map_err(|error| target.failed("update", error))?;
             let Some(current) = existing.object else {
                 let Change::Replace(document) = &change else { return Err(target.not_found()) };
                 let document = document.clone();
@@ -553,7 +525,7 @@ impl Registry {
                 let created = self.create(target, decoded, options, who).await;
                 return created.map(Updated::Created).map_err(|refusal| {
                     *warnings = refusal.warnings;
-                    *refusal.status
+                    refusal.error
                 });
             };
             let revised = self.revise(target, part, &change, &current, warnings);
@@ -565,15 +537,15 @@ impl Registry {
             match stored {
                 Err(Lost::Race) => continue,
                 Err(Lost::Refused(_)) if !existing.is_current => continue,
-                Err(Lost::Refused(status) | Lost::Failed(status)) => return Err(*status),
+                Err(Lost::Refused(status) | Lost::Failed(status)) => return Err(status),
                 Ok(shown) => return Ok(Updated::Stored(shown)),
             }
         }
-        Err(Status::modified(target.qualified(), target.name))
+        Err(Error::modified(target.qualified(), target.name))
     }
 
     /// That an object of this uid, for which a replacement was meant, is not there; none if it is after all.
-    async fn is_gone(&self, target: Target<'_>, store: &ResourceStore, uid: &str) -> Option<Status> {
+    async fn is_gone(&self, target: Target<'_>, store: &ResourceStore, uid: &str) -> Option<Error> {
         let preconditions = Preconditions { uid: Some(uid.to_owned()), revision: None };
         let options = UpdateOptions { ignore_not_found: true, preconditions, hint: None };
         let checked = store
@@ -582,7 +554,7 @@ impl Registry {
             .await;
         match checked {
             Ok(_) | Err(StorageError::Rejected(_)) => None,
-            Err(error) => Some(target.failure("update", error)),
+            Err(error) => Some(target.failed("update", error)),
         }
     }
 
@@ -594,7 +566,7 @@ impl Registry {
         change: &Change<'_>,
         current: &Object,
         warnings: &mut Vec<String>,
-    ) -> Result<Value, Status> {
+    ) -> Result<Value, Error> {
         warnings.clear();
         let kind = target.kind;
         let old = convert_from_stored(kind, document_of(&current.value, Some(current.revision)));
@@ -627,7 +599,6 @@ impl Registry {
         refuse_invalid(kind, &new, causes)?;
         if part == Part::Main {
             warnings.extend(validation::warnings(kind, &new, Some(&old)));
-            warnings.extend(not_enforced(kind.ty.name, &new).map(str::to_owned));
         }
         Ok(new)
     }
@@ -640,10 +611,10 @@ impl Registry {
         dry_run: bool,
     ) -> Result<Shown, Lost> {
         let store = self.store(target.kind)?;
-        let finished = strategy::is_finished(&new);
+        let finished = strategy::is_finished(target.kind, &new);
         if dry_run {
-            if !finished && target.kind.ty.name == "core.v1.Service" {
-                self.addresses.pretend(target.kind, &mut new, &document_of(&current.value, None))?;
+            if !finished {
+                target.kind.strategy.pretend(self, &mut new, Some(current))?;
             }
             return Ok(store.unstored(target.kind, &new, Some(current.revision)));
         }
@@ -653,10 +624,10 @@ impl Registry {
             let options = keepwatch_storage::DeleteOptions { preconditions, hint: Some(current.clone()) };
             let gone = store.storage.delete(&key, options, &mut |_| Ok(())).await;
             gone.map_err(|error| target.lost("update", error))?;
-            self.after_deletion(target, current).await;
+            store.kind.strategy.after_deletion(self, target, current).await;
             return Ok(store.unstored(target.kind, &new, Some(current.revision)));
         }
-        let reserved = self.reserve_addresses(target, &mut new, Some(current)).await?;
+        let reserved = target.kind.strategy.reserve(self, target, &mut new, Some(current)).await?;
         let value = encode(target.kind, &new);
         if let Err(status) = refuse_large(&value, current.value.len()) {
             self.return_addresses(reserved).await;
@@ -676,19 +647,52 @@ impl Registry {
         }
     }
 
+    /// Changes what is stored, by the server itself, outside the rules that clients are held to.
+    pub(crate) async fn change_stored(
+        &self,
+        target: Target<'_>,
+        dry_run: bool,
+        change: impl Fn(&mut Value) -> Result<(), Error>,
+    ) -> Result<Object, Error> {
+        let storage = self.storage(target.kind).ok_or_else(|| target.not_found())?;
+        let (key, mut attempts) = (target.key(), Attempts::new(dry_run));
+        while let Some(existing) = attempts.next(storage.as_ref(), &key).await {
+            let Existing { object, is_current } = existing.map_err(|error| target.failed("get", error))?;
+            let current = object.ok_or_else(|| target.not_found())?;
+            let mut document = document_of(&current.value, Some(current.revision));
+            match change(&mut document) {
+                Err(_) if !is_current => continue,
+                changed => changed?,
+            }
+            if dry_run {
+                return Ok(current);
+            }
+            fields(&mut document, &["metadata"]).remove("resourceVersion");
+            let update = Update::new(encode(target.kind, &document));
+            let preconditions = Preconditions { uid: None, revision: Some(current.revision) };
+            let options = UpdateOptions { ignore_not_found: false, preconditions, hint: Some(current) };
+            match storage.guaranteed_update(&key, options, &mut |_| Ok(update.clone())).await {
+                Err(StorageError::InvalidObject { .. }) => continue,
+                other => return other.map_err(|error| target.failed("update", error)),
+            }
+        }
+        Err(Error::modified(target.qualified(), target.name))
+    }
+
     /// Deletes an object, or marks it if something holds it.
-    pub async fn delete(&self, target: Target<'_>, options: &DeleteOptions) -> Result<Deleted, Status> {
-        self.admit_delete(target)?;
+    pub async fn delete(&self, target: Target<'_>, options: &DeleteOptions) -> Result<Deleted, Error> {
+        target.kind.strategy.may_be_deleted(target)?;
         let store = self.store(target.kind)?;
         let key = target.key();
         let mut attempts = Attempts::new(options.dry_run);
         while let Some(existing) = attempts.next(store.storage.as_ref(), &key).await {
-            let Existing { object, is_current } = existing.map_err(|error| target.failure("get", error))?;
+            let Existing { object, is_current } = existing.map_err(|error| target.failed("get", error))?;
             let current = object.ok_or_else(|| target.not_found())?;
             let document = document_of(&current.value, Some(current.revision));
             let deleted = match must_meet(target, options, &document) {
                 Ok(()) => {
-                    let plan = plan_deletion(&store.kind, options, &document, Timestamp::now());
+                    let plan =
+                        store.kind.strategy.plan_deletion(&store.kind, options, &document, Timestamp::now());
                     if !plan.writes() && !is_current {
                         continue;
                     }
@@ -699,11 +703,11 @@ impl Registry {
             match deleted {
                 Err(Lost::Race) => continue,
                 Err(Lost::Refused(_)) if !is_current => continue,
-                Err(Lost::Refused(status) | Lost::Failed(status)) => return Err(*status),
+                Err(Lost::Refused(status) | Lost::Failed(status)) => return Err(status),
                 Ok(deleted) => return Ok(deleted),
             }
         }
-        Err(Status::modified(target.qualified(), target.name))
+        Err(Error::modified(target.qualified(), target.name))
     }
 
     async fn carry_out(
@@ -745,7 +749,7 @@ impl Registry {
             }
             gone => gone.map_err(|error| target.lost("delete", error))?,
         };
-        self.after_deletion(target, &current).await;
+        store.kind.strategy.after_deletion(self, target, &current).await;
         Ok(Deleted::Gone(Shown::from(&gone)))
     }
 
@@ -755,15 +759,17 @@ impl Registry {
         target: Target<'_>,
         list_options: ValidListOptions,
         options: &DeleteOptions,
-        may_go_on: &(dyn Fn() -> Result<(), Status> + Sync),
-    ) -> Result<List, Status> {
+        may_go_on: &(dyn Fn() -> bool + Sync),
+    ) -> Result<List, Error> {
         let list = self.list(target, list_options).await?;
         for object in &list.items {
-            may_go_on()?;
+            if !may_go_on() {
+                return Err(Error::Stopping);
+            }
             let (namespace, name) = place(target.kind, object);
             let one = Target { namespace, name, ..target };
             match self.delete(one, options).await {
-                Err(status) if status.code != 404 => return Err(status),
+                Err(error) if !error.is_not_found() => return Err(error),
                 _ => {}
             }
         }
@@ -798,11 +804,6 @@ impl Attempts {
     }
 }
 
-/// Whether the server puts the name of an object, or what it keeps for it, into the object itself.
-fn depends_on_name(kind: &Kind) -> bool {
-    matches!(kind.ty.name, "core.v1.Namespace" | "core.v1.Service" | "batch.v1.Job")
-}
-
 /// The namespace and name in an object's key.
 pub(crate) fn place<'a>(kind: &Kind, object: &'a Object) -> (&'a str, &'a str) {
     let mut parts = object.key.rsplit('/');
@@ -835,12 +836,12 @@ struct Scope {
 }
 
 impl Scope {
-    fn of(target: Target<'_>, options: ValidListOptions) -> Result<Scope, Status> {
+    fn of(target: Target<'_>, options: ValidListOptions) -> Result<Scope, Error> {
         let kind = target.kind;
         // Left out of the key, it would make of a namespace all of them.
         if !target.namespace.is_empty() && !is_path_segment(target.namespace) {
             let message = format!("there can be no namespace {}", Quoted(target.namespace));
-            return Err(Status::bad_request(message));
+            return Err(Error::bad_request(message));
         }
         let options = known_fields(kind, options)?;
         let selector = &options.options().field_selector;
@@ -860,11 +861,11 @@ impl Scope {
 }
 
 /// The options with the fields that they select by as they are indexed, or that one of them is not known.
-pub fn known_fields(kind: &Kind, options: ValidListOptions) -> Result<ValidListOptions, Status> {
+pub fn known_fields(kind: &Kind, options: ValidListOptions) -> Result<ValidListOptions, Error> {
     options.try_map_fields(|field| field_of(kind, field))
 }
 
-fn field_of(kind: &Kind, field: String) -> Result<String, Status> {
+fn field_of(kind: &Kind, field: String) -> Result<String, Error> {
     if field == "metadata.name" {
         return Ok(field);
     }
@@ -872,7 +873,7 @@ fn field_of(kind: &Kind, field: String) -> Result<String, Status> {
         return Ok(known.indexed.to_owned());
     }
     use UnknownField;
-    Err(Status::bad_request(match kind.unknown_field {
+    Err(Error::bad_request(match kind.unknown_field {
         UnknownField::OnlyMetadata => format!(
             "\"{field}\" is not a known field selector: only \"metadata.name\", \"metadata.namespace\""
         ),
@@ -931,20 +932,20 @@ pub(crate) fn encode(kind: &Kind, document: &Value) -> Bytes {
 pub const OBJECT_BYTES_MAX: usize = 3 << 20;
 
 /// One that was too large all along may still be changed, as long as it does not grow.
-fn refuse_large(value: &Bytes, bytes_before: usize) -> Result<(), Status> {
+fn refuse_large(value: &Bytes, bytes_before: usize) -> Result<(), Error> {
     if value.len() <= OBJECT_BYTES_MAX.max(bytes_before) {
         return Ok(());
     }
     let why = format!("the object would have more than {OBJECT_BYTES_MAX} bytes");
-    Err(Status::request_entity_too_large(&why))
+    Err(Error::TooLarge(why))
 }
 
-fn refuse_invalid(kind: &Kind, document: &Value, causes: Vec<Cause>) -> Result<(), Status> {
+fn refuse_invalid(kind: &Kind, document: &Value, causes: Vec<Cause>) -> Result<(), Error> {
     if causes.is_empty() {
         return Ok(());
     }
     // Named by the stored kind: an event is one thing, whichever group it is sent to.
-    Err(Status::invalid(Qualified::new(&kind.stored().group, &kind.name), name(document), causes))
+    Err(Error::invalid(Qualified::new(&kind.stored().group, &kind.name), name(document), causes))
 }
 
 /// What a patch makes of a document.
@@ -954,14 +955,14 @@ pub(crate) fn apply_patch(
     strictness: FieldValidation,
     old: &Value,
     warnings: &mut Vec<String>,
-) -> Result<Value, Status> {
+) -> Result<Value, Error> {
     let patched = || {
         let patched = match patch {
             Patch::Json(patch) => patch.apply(old.clone()),
             Patch::Merge(patch) => Ok(patch::merge::apply(old.clone(), patch.clone())),
             Patch::Strategic(patch) => patch::strategic::apply(old.clone(), patch.clone(), expected.ty),
         };
-        patched.map_err(|error: PatchError| error.status())
+        patched.map_err(|error: PatchError| Error::from(error))
     };
     let document = patched()?;
     // The original shows the patched object or the patch here. Few patches come to this, so it is encoded again.
@@ -970,7 +971,7 @@ pub(crate) fn apply_patch(
             Patch::Strategic(patch) => patch::Shown(patch).to_string(),
             _ => patched().map(|document| document.to_string()).unwrap_or_default(),
         };
-        Status::invalid(Qualified::core(""), "", vec![Cause::invalid("patch", &shown.into(), why)])
+        Error::invalid(Qualified::core(""), "", vec![Cause::invalid("patch", &shown.into(), why)])
     };
     let kind = text(&document, &["kind"]);
     // A strategic patch is applied to fields, so what it says of the kind is not read.
@@ -1002,31 +1003,31 @@ pub(crate) fn apply_patch(
 }
 
 /// A replacement that names another uid is meant for another object.
-pub(crate) fn must_have_uid(target: Target<'_>, new: &Value, current: &Object) -> Result<(), Status> {
+pub(crate) fn must_have_uid(target: Target<'_>, new: &Value, current: &Object) -> Result<(), Error> {
     let uid = text(new, &["metadata", "uid"]);
     if uid.is_empty() {
         return Ok(());
     }
     let preconditions = Preconditions { uid: Some(uid.to_owned()), revision: None };
-    preconditions.check(&current.key, Some(current)).map_err(|error| target.failure("update", error))
+    preconditions.check(&current.key, Some(current)).map_err(|error| target.failed("update", error))
 }
 
 /// A write that says which version it is based on must be based on the stored one.
-pub(crate) fn must_be_based_on(target: Target<'_>, new: &Value, current: &Object) -> Result<(), Status> {
+pub(crate) fn must_be_based_on(target: Target<'_>, new: &Value, current: &Object) -> Result<(), Error> {
     let given = text(new, &["metadata", "resourceVersion"]);
     let version = if given.is_empty() {
         None
     } else {
-        ResourceVersion::parse(given).map_err(|error| Status::unexplained(error.reason()))?
+        ResourceVersion::parse(given).map_err(|error| Error::unexplained(error.reason()))?
     };
     match version {
         Some(version) if version == current.revision => Ok(()),
-        Some(_) => Err(Status::modified(target.qualified(), target.name)),
+        Some(_) => Err(Error::modified(target.qualified(), target.name)),
         None if target.kind.unconditional_update => Ok(()),
         None => {
             let cause =
                 Cause::invalid("metadata.resourceVersion", &json!(0), "must be specified for an update");
-            Err(Status::invalid(target.qualified(), target.name, vec![cause]))
+            Err(Error::invalid(target.qualified(), target.name, vec![cause]))
         }
     }
 }

@@ -5,7 +5,12 @@
 
 use crate::{
     defaults::fields::Object,
+    deletion::{self, Deletion},
+    error::Error,
     kind::{Generation, Kind},
+    kinds::Reserved,
+    options::DeleteOptions,
+    rest::{Registry, Target},
     schema::{self, Timestamp},
     table::{self, Column},
     validation::{
@@ -15,6 +20,8 @@ use crate::{
     },
     value::{at, fields, finalizers, integer, list, same, set, text},
 };
+use async_trait::async_trait;
+use keepwatch_storage as stored;
 use serde_json::{Map, Value};
 
 /// Who sends a request, as far as kinds keep it.
@@ -49,6 +56,7 @@ pub enum Part {
 
 /// What is special about the objects of a kind. What most kinds have in common stands in the default methods, and around
 /// the calls of these methods in this file and in `validation`.
+#[async_trait]
 pub(crate) trait Strategy: Send + Sync {
     /// Fills in what a client left out. The second time, it changes nothing.
     fn set_defaults(&self, _object: &mut Object) {}
@@ -56,6 +64,17 @@ pub(crate) trait Strategy: Send + Sync {
     /// Removes fields that the API has, but that no server of this version keeps unless a feature gate is on that is off by
     /// default.
     fn drop_disabled_fields(&self, _document: &mut Value) {}
+
+    /// Adds to a new object, before it is validated, what the cluster gives it. Returns why it is refused if nothing is
+    /// found wrong with its fields.
+    async fn admit(
+        &self,
+        _registry: &Registry,
+        _target: Target<'_>,
+        _document: &mut Value,
+    ) -> Result<Option<Error>, Error> {
+        Ok(None)
+    }
 
     /// Prepares a new object for storage.
     fn prepare_create(&self, _document: &mut Value, _creation: &Creation<'_>) {}
@@ -93,6 +112,57 @@ pub(crate) trait Strategy: Send + Sync {
 
     /// Warns of what works but is old, ambiguous, or likely to be a mistake.
     fn warn(&self, _object: &Node, _old: Option<&Node>, _warnings: &mut Warnings) {}
+
+    /// Fills in what the server gives out for an object, such as addresses, without taking any of it.
+    fn pretend(
+        &self,
+        _registry: &Registry,
+        _document: &mut Value,
+        _current: Option<&stored::Object>,
+    ) -> Result<(), Error> {
+        Ok(())
+    }
+
+    /// Takes what the server gives out for an object that is about to be stored, and fills it in. Nothing is taken if any
+    /// of it cannot be had.
+    async fn reserve(
+        &self,
+        _registry: &Registry,
+        _target: Target<'_>,
+        _document: &mut Value,
+        _current: Option<&stored::Object>,
+    ) -> Result<Reserved, Error> {
+        Ok(Reserved::default())
+    }
+
+    /// Refuses the deletion of an object that must stay.
+    fn may_be_deleted(&self, _target: Target<'_>) -> Result<(), Error> {
+        Ok(())
+    }
+
+    /// Whether an object that is marked for deletion stays.
+    fn is_held(&self, document: &Value) -> bool {
+        !finalizers(document).is_empty()
+    }
+
+    /// What becomes of an object that is to be deleted.
+    fn plan_deletion(
+        &self,
+        kind: &Kind,
+        options: &DeleteOptions,
+        document: &Value,
+        now: Timestamp,
+    ) -> Deletion {
+        deletion::plan(kind, options, document, now)
+    }
+
+    /// What is left to do when an object is gone.
+    async fn after_deletion(&self, _registry: &Registry, _target: Target<'_>, _last: &stored::Object) {}
+
+    /// Refuses a connection to what an object stands for, if there is nothing to connect to.
+    fn must_be_reachable(&self, _document: &Value) -> Result<(), Error> {
+        Ok(())
+    }
 
     /// The columns of a table of its objects.
     fn columns(&self) -> &'static [Column] {
@@ -244,12 +314,9 @@ pub(crate) fn prepare_update(kind: &Kind, part: Part, new: &mut Value, old: &Val
 }
 
 /// Whether an object is marked for deletion and nothing holds it any more.
-pub(crate) fn is_finished(document: &Value) -> bool {
-    let is_namespace = text(document, &["kind"]) == "Namespace";
-    let held = !finalizers(document).is_empty()
-        || (is_namespace && !list(document, &["spec", "finalizers"]).is_empty());
+pub(crate) fn is_finished(kind: &Kind, document: &Value) -> bool {
     let grace = integer(document, &["metadata", "deletionGracePeriodSeconds"]).unwrap_or(0);
-    crate::value::is_deleting(document) && !held && grace == 0
+    crate::value::is_deleting(document) && grace == 0 && !kind.strategy.is_held(document)
 }
 
 /// A random uid (UUID, version 4).

@@ -1,10 +1,11 @@
-//! What a request is about, and how failures are told in its terms.
+//! What a request is about.
 
 use crate::{
+    error::Error,
     kind::Kind,
     value::{fields, is_deleting, name, text},
 };
-use keepwatch_apimachinery::{meta::Qualified, status::Status};
+use keepwatch_apimachinery::meta::Qualified;
 use keepwatch_storage::{Object, StorageError};
 use serde_json::Value;
 
@@ -43,24 +44,20 @@ impl<'a> Target<'a> {
     }
 
     /// That there is no such object.
-    pub fn not_found(&self) -> Status {
-        Status::not_found(self.qualified(), self.name)
+    pub fn not_found(&self) -> Error {
+        Error::not_found(self.qualified(), self.name)
     }
 
-    pub(crate) fn exists(&self, object: &Object) -> Status {
-        let mut status = Status::already_exists(self.qualified(), self.name);
+    pub(crate) fn exists(&self, object: &Object) -> Error {
         let document: Value = serde_json::from_slice(&object.value).unwrap_or_default();
-        if is_deleting(&document) {
-            status.message = format!("object is being deleted: {}", status.message);
-        }
-        status
+        Error::already_exists(self.qualified(), self.name, is_deleting(&document))
     }
 
     /// Refuses an object that does not say its name.
-    pub(crate) fn must_be_named(&self, document: &Value) -> Result<(), Status> {
+    pub(crate) fn must_be_named(&self, document: &Value) -> Result<(), Error> {
         if name(document).is_empty() {
             let own = self.name;
-            return Err(Status::bad_request(format!(
+            return Err(Error::bad_request(format!(
                 "the name of the object ({own} based on URL) was undeterminable: name must be provided"
             )));
         }
@@ -68,12 +65,12 @@ impl<'a> Target<'a> {
     }
 
     /// Refuses another name or namespace than the path has.
-    pub(crate) fn must_be_of(&self, document: &Value) -> Result<(), Status> {
+    pub(crate) fn must_be_of(&self, document: &Value) -> Result<(), Error> {
         let given = text(document, &["metadata", "namespace"]);
         if self.kind.namespaced && !given.is_empty() && given != self.namespace {
             let message =
                 "the namespace of the provided object does not match the namespace sent on the request";
-            return Err(Status::bad_request(message));
+            return Err(Error::bad_request(message));
         }
         let given = name(document);
         if !given.is_empty() && !self.name.is_empty() && given != self.name {
@@ -81,13 +78,13 @@ impl<'a> Target<'a> {
                 "the name of the object ({given}) does not match the name on the URL ({})",
                 self.name
             );
-            return Err(Status::bad_request(message));
+            return Err(Error::bad_request(message));
         }
         Ok(())
     }
 
     /// Fills in the name and namespace of the path, and refuses others.
-    pub(crate) fn must_match(&self, document: &mut Value) -> Result<(), Status> {
+    pub(crate) fn must_match(&self, document: &mut Value) -> Result<(), Error> {
         self.must_be_of(document)?;
         let metadata = fields(document, &["metadata"]);
         if !self.kind.namespaced {
@@ -101,68 +98,17 @@ impl<'a> Target<'a> {
         Ok(())
     }
 
-    pub(crate) fn lost(&self, operation: &str, error: StorageError) -> Lost {
+    pub(crate) fn lost(&self, operation: &'static str, error: StorageError) -> Lost {
         match error {
             StorageError::InvalidObject { .. } => Lost::Race,
             StorageError::NotFound { .. } => self.not_found().into(),
-            other => Lost::Failed(Box::new(self.failure(operation, other))),
+            other => Lost::Failed(self.failed(operation, other)),
         }
     }
 
-    /// The answer to a failure of storage.
-    pub fn failure(&self, operation: &str, error: StorageError) -> Status {
-        failure(self.qualified(), self.name, operation, error)
-    }
-}
-
-/// When to try again what storage could not do.
-const STORAGE_RETRY_SECONDS: u32 = 2;
-
-/// The answer to a failure of storage in an operation on a resource, and perhaps on one object of it.
-pub fn failure(what: Qualified<'_>, name: &str, operation: &str, error: StorageError) -> Status {
-    use keepwatch_storage::ExpiredRead;
-    let unavailable = |error: &StorageError| {
-        tracing::error!(error = error as &dyn std::error::Error, kind = %what, "storage failed");
-    };
-    match error {
-        StorageError::NotFound { .. } => Status::not_found(what, name),
-        StorageError::KeyExists { .. } => Status::already_exists(what, name),
-        StorageError::InvalidObject { .. } => Status::conflict(what, name, &error.to_string()),
-        StorageError::VersionSet => Status::unexplained(error.to_string()),
-        StorageError::TooLarge { requested, current, retry_after_seconds } => {
-            Status::too_large_resource_version(requested, current, retry_after_seconds.unwrap_or(1))
-        }
-        StorageError::Expired(ExpiredRead::List) => Status::expired_list(),
-        StorageError::Expired(ExpiredRead::Continue(fresh)) => Status::expired_continue(&fresh),
-        StorageError::Expired(ExpiredRead::Watch) => Status::expired_watch(),
-        StorageError::Expired(ExpiredRead::WatchAfter { requested, oldest }) => {
-            Status::too_old_resource_version(requested, oldest)
-        }
-        StorageError::Unready { message, retry_after_seconds } => {
-            Status::too_many_requests(message, retry_after_seconds)
-        }
-        StorageError::InvalidKey(_) => Status::bad_request(error.to_string()),
-        StorageError::Timeout { .. } => {
-            unavailable(&error);
-            match operation {
-                "list" => Status::server_timeout(what, operation, STORAGE_RETRY_SECONDS),
-                // Nothing is known of a write that was under way: whether to try again is for the client to decide.
-                _ => Status::unexplained(error.to_string()),
-            }
-        }
-        StorageError::Unreachable { .. } => {
-            unavailable(&error);
-            Status::server_timeout(what, operation, STORAGE_RETRY_SECONDS)
-        }
-        StorageError::Full { .. } => {
-            unavailable(&error);
-            Status::internal_error(&error.to_string())
-        }
-        StorageError::Rejected(source) => Status::internal_error(&source.to_string()),
-        other => {
-            unavailable(&other);
-            Status::internal_error(&other.to_string())
-        }
+    /// That storage failed.
+    pub(crate) fn failed(&self, operation: &'static str, error: StorageError) -> Error {
+        Error::storage(self.qualified(), self.name, operation, error)
     }
 }
 
@@ -171,21 +117,21 @@ pub(crate) enum Lost {
     /// Somebody else came first.
     Race,
     /// It cannot be made of the object that it began with, or there is none.
-    Refused(Box<Status>),
+    Refused(Error),
     /// Storage failed. Whether the write went through may be unknown, so it is not made again.
-    Failed(Box<Status>),
+    Failed(Error),
 }
 
-impl From<Status> for Lost {
-    fn from(status: Status) -> Lost {
-        Lost::Refused(Box::new(status))
+impl From<Error> for Lost {
+    fn from(error: Error) -> Lost {
+        Lost::Refused(error)
     }
 }
 
 /// Why a new object was not written.
 pub(crate) enum Unwritten {
     /// It will never be.
-    Refused(Box<Status>),
+    Refused(Error),
     /// Storage failed.
     Failed(StorageError),
 }

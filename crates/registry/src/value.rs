@@ -1,6 +1,6 @@
 //! Short ways to what is inside a document. What is null counts as absent.
 
-use serde_json::{Map, Value};
+use serde_json::{Map, Value, json};
 
 /// What is at a path.
 pub(crate) fn at<'a>(value: &'a Value, path: &[&str]) -> Option<&'a Value> {
@@ -85,5 +85,19 @@ pub(crate) fn same(a: &Value, b: &Value) -> bool {
                 && b.iter().all(|(name, value)| a.contains_key(name) || nothing(value))
         }
         (a, b) => a == b || (nothing(a) && nothing(b)),
+    }
+}
+
+/// Sets one condition among those of an object's status.
+pub(crate) fn set_condition(document: &mut Value, condition: Value) {
+    let conditions = fields(document, &["status"]).entry("conditions").or_insert(Value::Null);
+    if !conditions.is_array() {
+        *conditions = json!([]);
+    }
+    let Some(conditions) = conditions.as_array_mut() else { return };
+    let same = |other: &&mut Value| text(other, &["type"]) == text(&condition, &["type"]);
+    match conditions.iter_mut().find(same) {
+        Some(own) => *own = condition,
+        None => conditions.push(condition),
     }
 }

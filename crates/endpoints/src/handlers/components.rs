@@ -1,6 +1,6 @@
 //! `componentstatuses`: whether the parts of the control plane are well. Nothing is stored; they are asked.
 
-use super::{Answer, Call, answer};
+use super::{Answer, Call, Refused, answer};
 use crate::negotiation::Answering;
 use futures::future::join_all;
 use http::StatusCode;
@@ -31,11 +31,11 @@ const ANSWER_WAIT_MAX: Duration = Duration::from_secs(20);
 const ANSWER_BYTES_MAX: u64 = 16 << 10;
 
 impl Call<'_> {
-    pub(super) async fn get_component(&self) -> Result<Answer, Status> {
+    pub(super) async fn get_component(&self) -> Result<Answer, Refused> {
         let renderer = self.renderer(Answering::One)?;
         let name = self.context.info.name.as_str();
         if name != STORE && !PARTS.iter().any(|(own, _)| *own == name) {
-            return Err(Status::not_found(Qualified::core("componentstatus"), name));
+            return Err(Status::not_found(Qualified::core("componentstatus"), name).into());
         }
         let document = self.component(name).await;
         let mut value = Vec::new();
@@ -44,7 +44,7 @@ impl Call<'_> {
         Ok(answer(StatusCode::OK, &renderer, bytes, Vec::new()))
     }
 
-    pub(super) async fn list_components(&self) -> Result<Answer, Status> {
+    pub(super) async fn list_components(&self) -> Result<Answer, Refused> {
         let renderer = self.renderer(Answering::List)?;
         let options = known_fields(&self.route.kind, self.list_options()?.check()?)?;
         let options = options.options();

@@ -1,21 +1,19 @@
 //! Delete, of one object and of many.
 
-use super::{Answer, Call, answer};
+use super::{Answer, Call, Refused, answer};
 use crate::negotiation::Answering;
 use http::StatusCode;
 use keepwatch_apimachinery::{meta::ListMeta, status::Status};
 use keepwatch_registry::{codec::Body as Sent, options::DeleteOptions, rest::Deleted};
 
 /// What is told to whoever deletes a job and does not say what becomes of its pods.
-const JOB_WARNING: &str = "child pods are preserved by default when jobs are deleted; set propagationPolicy=Background to remove them or set propagationPolicy=Orphan to suppress this warning";
-
 impl Call<'_> {
-    fn delete_options(&self, body: &[u8]) -> Result<DeleteOptions, Status> {
+    fn delete_options(&self, body: &[u8]) -> Result<DeleteOptions, Refused> {
         let sent: Option<Sent<'_>> = if body.is_empty() { None } else { Some(self.sent(body)?) };
-        DeleteOptions::read(sent.as_ref(), &self.context.query.pairs())
+        Ok(DeleteOptions::read(sent.as_ref(), &self.context.query.pairs())?)
     }
 
-    pub(super) async fn delete(&self, body: &[u8]) -> Result<Answer, Status> {
+    pub(super) async fn delete(&self, body: &[u8]) -> Result<Answer, Refused> {
         let renderer = self.renderer(Answering::One)?;
         let options = self.delete_options(body)?;
         let target = self.target();
@@ -35,27 +33,24 @@ impl Call<'_> {
             }
         };
         let unsaid = options.propagation.is_none() && options.orphan_dependents.is_none();
-        let warns = target.kind.ty.name == "batch.v1.Job" && unsaid;
-        let warnings = warns.then(|| JOB_WARNING.to_owned()).into_iter().collect();
+        let warning = target.kind.deletion_warning.filter(|_| unsaid);
+        let warnings = warning.map(str::to_owned).into_iter().collect();
         Ok(answer(code, &renderer, bytes, warnings))
     }
 
-    pub(super) async fn delete_collection(&self, body: &[u8]) -> Result<Answer, Status> {
+    pub(super) async fn delete_collection(&self, body: &[u8]) -> Result<Answer, Refused> {
         let renderer = self.renderer(Answering::List)?;
         let list_options = self.list_options()?.check()?;
         let options = self.delete_options(body)?;
         let target = self.target();
         // A collection can be long. A client whose deletion ends early deletes the rest.
-        let may_go_on = || match self.api.shutdown.signal.is_set() {
-            true => Err(Status::service_unavailable("the server is stopping")),
-            false => Ok(()),
-        };
+        let may_go_on = || !self.api.shutdown.signal.is_set();
         let list = self.api.registry.delete_collection(target, list_options, &options, &may_go_on).await?;
         let meta = ListMeta { resource_version: list.revision.to_string(), ..ListMeta::default() };
         let unsaid = options.propagation.is_none() && options.orphan_dependents.is_none();
-        let warns = target.kind.ty.name == "batch.v1.Job" && unsaid;
+        let warning = target.kind.deletion_warning.filter(|_| unsaid);
         let body = renderer.list(list.items, meta)?;
-        let warnings = warns.then(|| JOB_WARNING.to_owned()).into_iter().collect();
+        let warnings = warning.map(str::to_owned).into_iter().collect();
         Ok(answer(StatusCode::OK, &renderer, body, warnings))
     }
 }

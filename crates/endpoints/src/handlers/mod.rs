@@ -12,6 +12,7 @@ pub(crate) use read::watch;
 use crate::{
     api::Api,
     body::Body,
+    failure::to_status,
     fair_semaphore::FairPermit,
     large_documents::{self, LARGE_BYTES_MIN},
     negotiation::{self, Answering, ShownAs},
@@ -22,8 +23,9 @@ use bytes::Bytes;
 use http::{Method, Response, StatusCode, header};
 use keepwatch_apimachinery::status::Status;
 use keepwatch_registry::{
+    Error,
     codec::Body as Sent,
-    kind::Kind,
+    kind::{Kind, Question},
     rest::{Refusal, Target},
     strategy::{Part, Requester},
 };
@@ -46,21 +48,29 @@ impl Answer {
     }
 }
 
-/// An answer that is one.
+/// An answer that is no object.
 pub(crate) enum Refused {
-    Status(Refusal),
+    /// A Status, and what was odd about the request besides.
+    Status { status: Box<Status>, warnings: Vec<String> },
+    /// Something else.
     Response(Box<Response<Body>>),
 }
 
 impl From<Status> for Refused {
     fn from(status: Status) -> Refused {
-        Refused::Status(status.into())
+        Refused::Status { status: Box::new(status), warnings: Vec::new() }
+    }
+}
+
+impl From<Error> for Refused {
+    fn from(error: Error) -> Refused {
+        to_status(error).into()
     }
 }
 
 impl From<Refusal> for Refused {
-    fn from(refusal: Refusal) -> Refused {
-        Refused::Status(refusal)
+    fn from(Refusal { error, warnings }: Refusal) -> Refused {
+        Refused::Status { status: Box::new(to_status(error)), warnings }
     }
 }
 
@@ -81,7 +91,7 @@ pub(crate) enum Action {
     Bind,
     Evict,
     Token,
-    Review,
+    Review(Question),
     /// What would need a node to talk to.
     Connect,
 }
@@ -108,7 +118,8 @@ pub(crate) fn route(kind: Arc<Kind>, context: &RequestContext, method: &Method) 
     {
         return Err(Status::unknown_path());
     }
-    let is_namespace = kind.ty.name == "core.v1.Namespace";
+    // The path of a namespace names it twice: as what is asked for and as where that is.
+    let is_namespace = info.resource == "namespaces";
     if !is_namespace && kind.namespaced == info.namespace.is_empty() {
         // Every namespace at once can be listed and watched; nothing else is there.
         let all_namespaces = kind.namespaced && info.name.is_empty();
@@ -148,8 +159,8 @@ pub(crate) fn route(kind: Arc<Kind>, context: &RequestContext, method: &Method) 
         "get" => Action::Get,
         "list" => Action::List,
         "watch" => Action::Watch,
-        "create" if kind.ty.name == "core.v1.Binding" => Action::Bind,
-        "create" if kind.storage.is_none() => Action::Review,
+        "create" if kind.question == Some(Question::Binding) => Action::Bind,
+        "create" if let Some(question) = kind.question => Action::Review(question),
         "create" => Action::Create,
         "update" => Action::Update(Part::Main),
         "patch" => Action::Patch(Part::Main),
@@ -197,15 +208,16 @@ pub(crate) async fn handle(
     deadline: Instant,
 ) -> Result<Answer, Refused> {
     let call = Call { api, context, route, deadline: Some(deadline) };
-    let is_component = route.kind.ty.name == "core.v1.ComponentStatus";
-    let answer = match route.action {
+    // All that can be read and is not stored.
+    let is_component = route.kind.storage.is_none();
+    match route.action {
         Action::Get if is_component => call.get_component().await,
         Action::List if is_component => call.list_components().await,
         Action::Get => call.get().await,
         Action::List => call.list().await,
-        Action::Create => return call.create(&body).await,
-        Action::Update(part) => return call.update(part, &body).await,
-        Action::Patch(part) => return call.patch(part, &body).await,
+        Action::Create => call.create(&body).await,
+        Action::Update(part) => call.update(part, &body).await,
+        Action::Patch(part) => call.patch(part, &body).await,
         Action::Delete => call.delete(&body).await,
         Action::DeleteCollection => call.delete_collection(&body).await,
         Action::GetScale => call.get_scale().await,
@@ -214,11 +226,10 @@ pub(crate) async fn handle(
         Action::Bind => call.bind(&body).await,
         Action::Evict => call.evict(&body).await,
         Action::Token => call.request_token(&body).await,
-        Action::Review => call.review(&body).await,
+        Action::Review(question) => call.review(question, &body).await,
         Action::Connect => call.connect().await,
-        Action::Watch => Err(Status::method_not_allowed()),
-    };
-    answer.map_err(Refused::from)
+        Action::Watch => Err(Status::method_not_allowed().into()),
+    }
 }
 
 /// From how many bytes on a selector is long.

@@ -29,10 +29,10 @@ use tokio_util::task::AbortOnDropHandle;
 const ITEMS_AT_ONCE_MAX: usize = 20;
 
 impl Call<'_> {
-    pub(super) async fn get(&self) -> Result<Answer, Status> {
+    pub(super) async fn get(&self) -> Result<Answer, Refused> {
         let renderer = self.renderer(Answering::One)?;
         if self.route.kind.storage.is_none() {
-            return Err(self.target().not_found());
+            return Err(self.target().not_found().into());
         }
         let given = self.context.query.first("resourceVersion").unwrap_or_default();
         let position = match given {
@@ -47,7 +47,7 @@ impl Call<'_> {
         Ok(answer(StatusCode::OK, &renderer, bytes, Vec::new()).holding(held))
     }
 
-    pub(super) async fn list(&self) -> Result<Answer, Status> {
+    pub(super) async fn list(&self) -> Result<Answer, Refused> {
         let renderer = self.renderer(Answering::List)?;
         let options = self.list_options()?.check()?;
         if self.route.kind.storage.is_none() {
@@ -67,7 +67,7 @@ impl Call<'_> {
                 body
             });
             let made = AbortOnDropHandle::new(encoding).await;
-            made.unwrap_or_else(|error| Err(Status::internal_error(&error.to_string())))?
+            made.map_err(|error| Status::internal_error(&error.to_string()))??
         } else {
             renderer.list(list.items, meta)?
         };
@@ -75,13 +75,15 @@ impl Call<'_> {
     }
 
     /// The options of a list or watch. A path that names an object is a selector for it.
-    pub(super) fn list_options(&self) -> Result<ListOptions, Status> {
+    pub(super) fn list_options(&self) -> Result<ListOptions, Refused> {
         let mut options = ListOptions::from_query(self.context.query.pairs())?;
         let name = self.context.info.name.as_str();
         if !name.is_empty() {
             let given = &options.field_selector;
             if !given.is_empty() && given.exact_match("metadata.name") != Some(name) {
-                return Err(Status::bad_request("fieldSelector metadata.name doesn't match requested name"));
+                return Err(
+                    Status::bad_request("fieldSelector metadata.name doesn't match requested name").into()
+                );
             }
             options.field_selector = FieldSelector::from_iter([FieldTerm::equal("metadata.name", name)]);
         }

@@ -1,6 +1,6 @@
 //! Questions that are answered and forgotten: who am I, what may I do.
 
-use super::{Answer, Call, answer};
+use super::{Answer, Call, Refused, answer};
 use crate::{
     auth::{Attributes, Decision, User},
     negotiation::Answering,
@@ -12,28 +12,30 @@ use keepwatch_apimachinery::{
 };
 use keepwatch_registry::{
     codec::{self, Expected},
+    kind::Question,
     options::{WriteOptions, Writing},
     schema::{self, Timestamp},
 };
 use serde_json::{Value, json};
 
 impl Call<'_> {
-    pub(super) async fn review(&self, body: &[u8]) -> Result<Answer, Status> {
+    pub(super) async fn review(&self, question: Question, body: &[u8]) -> Result<Answer, Refused> {
         let renderer = self.renderer(Answering::Untabled)?;
         let kind = &*self.route.kind;
         let options = WriteOptions::from_query(&self.context.query.pairs(), Writing::Create)?;
         let decoded = codec::decode(&self.sent(body)?, Expected::of(kind), options.field_validation)?;
         let mut document = decoded.document;
-        let status = match kind.name.as_str() {
-            "SelfSubjectReview" => {
+        let status = match question {
+            Question::SelfReview => {
                 let now = schema::time(Timestamp::now());
                 document["metadata"] = json!({"creationTimestamp": now});
                 json!({"userInfo": user_info(&self.context.user)})
             }
-            "TokenReview" => self.review_token(&document).await,
-            "SelfSubjectRulesReview" => self.review_rules(&document).await?,
-            "SelfSubjectAccessReview" => self.review_access(&document, &self.context.user).await?,
-            _ => {
+            Question::TokenReview => self.review_token(&document).await,
+            Question::SelfRules => self.review_rules(&document).await?,
+            Question::SelfAccess => self.review_access(&document, &self.context.user).await?,
+            // A binding has a way of its own.
+            Question::Access | Question::Binding => {
                 let user = subject(&document)?;
                 self.review_access(&document, &user).await?
             }
@@ -54,7 +56,7 @@ impl Call<'_> {
         }
     }
 
-    async fn review_access(&self, document: &Value, user: &User) -> Result<Value, Status> {
+    async fn review_access(&self, document: &Value, user: &User) -> Result<Value, Refused> {
         let spec = &document["spec"];
         let (about, path) = (spec.get("resourceAttributes"), spec.get("nonResourceAttributes"));
         let text = |value: Option<&Value>, name: &str| -> String {
@@ -93,7 +95,7 @@ impl Call<'_> {
     }
 
     /// What the user may do here, as far as the authorizer can be asked: everything, or nothing that is known.
-    async fn review_rules(&self, document: &Value) -> Result<Value, Status> {
+    async fn review_rules(&self, document: &Value) -> Result<Value, Refused> {
         let namespace = document["spec"]["namespace"].as_str().unwrap_or_default();
         let attributes = Attributes {
             verb: "*",
@@ -112,12 +114,12 @@ impl Call<'_> {
     }
 }
 
-fn refused(cause: Cause) -> Status {
-    Status::invalid(Qualified::new("authorization.k8s.io", ""), "", vec![cause])
+fn refused(cause: Cause) -> Refused {
+    Status::invalid(Qualified::new("authorization.k8s.io", ""), "", vec![cause]).into()
 }
 
 /// Of whom a review asks. Only the groups that are named count.
-fn subject(document: &Value) -> Result<User, Status> {
+fn subject(document: &Value) -> Result<User, Refused> {
     let spec = &document["spec"];
     let texts = |value: &Value| -> Vec<String> {
         value.as_array().into_iter().flatten().filter_map(Value::as_str).map(str::to_owned).collect()

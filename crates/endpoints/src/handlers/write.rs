@@ -6,9 +6,9 @@ use crate::{
     render::Renderer,
 };
 use http::{StatusCode, header};
-use keepwatch_apimachinery::{list_options::Position, meta::Qualified, status::Status};
+use keepwatch_apimachinery::{meta::Qualified, status::Status};
 use keepwatch_registry::{
-    Handled, Shown,
+    Error,
     codec::{self, Decoded, Expected},
     options::{DeleteOptions, FieldValidation, WriteOptions, Writing},
     patch,
@@ -25,7 +25,7 @@ impl Call<'_> {
         let decoded =
             codec::decode(&self.sent(body)?, Expected::of(&self.route.kind), options.field_validation)?;
         let written = self.api.registry.create(self.target(), decoded, &options, &self.requester()).await?;
-        Ok(self.written(&renderer, written)?)
+        self.written(&renderer, written)
     }
 
     pub(super) async fn update(&self, part: Part, body: &[u8]) -> Result<Answer, Refused> {
@@ -58,28 +58,31 @@ impl Call<'_> {
         match self.api.registry.update(target, part, change, options, &self.requester()).await {
             Ok(mut written) => {
                 written.warnings.splice(0..0, warnings);
-                Ok(self.written(renderer, written)?)
+                self.written(renderer, written)
             }
-            Err(refusal) => Err(refusal.after(warnings).into()),
+            Err(mut refusal) => {
+                refusal.warnings.splice(0..0, warnings);
+                Err(refusal.into())
+            }
         }
     }
 
-    fn write_options(&self, writing: Writing) -> Result<WriteOptions, Status> {
+    fn write_options(&self, writing: Writing) -> Result<WriteOptions, Refused> {
         let options = WriteOptions::from_query(&self.context.query.pairs(), writing)?;
         Ok(WriteOptions { deadline: self.deadline, ..options })
     }
 
-    fn written(&self, renderer: &Renderer, written: Written) -> Result<Answer, Status> {
+    fn written(&self, renderer: &Renderer, written: Written) -> Result<Answer, Refused> {
         let code = if written.created { StatusCode::CREATED } else { StatusCode::OK };
         Ok(answer(code, renderer, renderer.object(&written.shown)?, written.warnings))
     }
 
-    fn read_patch(&self, body: &[u8]) -> Result<(Patch, WriteOptions, Vec<String>), Status> {
+    fn read_patch(&self, body: &[u8]) -> Result<(Patch, WriteOptions, Vec<String>), Refused> {
         let kind = self.context.header(header::CONTENT_TYPE).unwrap_or_default();
         let kind = kind.split(';').next().unwrap_or_default().trim();
         let apply = matches!(kind, "application/apply-patch+yaml" | "application/apply-patch+cbor");
         if !apply && !PATCH_TYPES.contains(&kind) {
-            return Err(Status::unsupported_patch_type());
+            return Err(Status::unsupported_patch_type().into());
         }
         let options = self.write_options(Writing::Patch { apply })?;
         let mut problems = Problems::default();
@@ -90,27 +93,27 @@ impl Call<'_> {
                 patch::strategic::parse(body, &mut problems).map(Patch::Strategic)
             }
             _ => {
-                return Err(Status::unsupported_media_type(&PATCH_TYPES));
+                return Err(Status::unsupported_media_type(&PATCH_TYPES).into());
             }
         };
-        let patch = patch.map_err(|error| error.status())?;
+        let patch = patch.map_err(Error::from)?;
         let warnings = match options.field_validation {
             FieldValidation::Warn => problems.0,
             FieldValidation::Strict if !problems.0.is_empty() => {
-                return Err(strict_patch(body, &problems.0));
+                return Err(strict_patch(body, &problems.0).into());
             }
             _ => Vec::new(),
         };
         Ok((patch, options, warnings))
     }
 
-    pub(super) async fn get_scale(&self) -> Result<Answer, Status> {
+    pub(super) async fn get_scale(&self) -> Result<Answer, Refused> {
         let renderer = self.renderer(Answering::One)?;
         let scale = self.api.registry.scale(self.target()).await?;
         self.scaled(&renderer, &scale, Vec::new())
     }
 
-    pub(super) async fn update_scale(&self, body: &[u8]) -> Result<Answer, Status> {
+    pub(super) async fn update_scale(&self, body: &[u8]) -> Result<Answer, Refused> {
         let renderer = self.renderer(Answering::One)?;
         let options = self.write_options(Writing::Update)?;
         let decoded = codec::decode(&self.sent(body)?, scale(), options.field_validation)?;
@@ -121,7 +124,7 @@ impl Call<'_> {
         self.scaled(&renderer, &scale, warnings)
     }
 
-    pub(super) async fn patch_scale(&self, body: &[u8]) -> Result<Answer, Status> {
+    pub(super) async fn patch_scale(&self, body: &[u8]) -> Result<Answer, Refused> {
         let renderer = self.renderer(Answering::One)?;
         let (patch, options, mut warnings) = self.read_patch(body)?;
         let change = Change::Patch { patch: &patch, strictness: options.field_validation };
@@ -131,7 +134,12 @@ impl Call<'_> {
         self.scaled(&renderer, &scale, warnings)
     }
 
-    fn scaled(&self, renderer: &Renderer, document: &Value, warnings: Vec<String>) -> Result<Answer, Status> {
+    fn scaled(
+        &self,
+        renderer: &Renderer,
+        document: &Value,
+        warnings: Vec<String>,
+    ) -> Result<Answer, Refused> {
         let bytes = self.plain(renderer).document(document, scale().ty)?;
         Ok(answer(StatusCode::OK, renderer, bytes, warnings))
     }
@@ -144,27 +152,14 @@ impl Call<'_> {
         }
     }
 
-    fn handled(
-        &self,
-        renderer: &Renderer,
-        handled: Handled,
-        warnings: Vec<String>,
-    ) -> Result<Answer, Status> {
-        let (code, bytes) = match handled {
-            Handled::Object(shown) => (StatusCode::OK, renderer.object(&shown)?),
-            Handled::Document(document) => {
-                let ty = schema::lookup("meta.v1.Status").expect("the table of types has Status");
-                (StatusCode::OK, self.plain(renderer).document(&document, ty)?)
-            }
-            Handled::Status(status) => {
-                let code = StatusCode::from_u16(status.code).unwrap_or(StatusCode::OK);
-                (code, crate::render::status(&status, renderer.form.media, renderer.pretty))
-            }
-        };
-        Ok(answer(code, renderer, bytes, warnings))
+    /// That it went well, of something that has no object to show.
+    fn done(&self, renderer: &Renderer, warnings: Vec<String>) -> Answer {
+        let status = Status::done(201);
+        let bytes = crate::render::status(&status, renderer.form.media, renderer.pretty);
+        answer(StatusCode::CREATED, renderer, bytes, warnings)
     }
 
-    pub(super) async fn bind(&self, body: &[u8]) -> Result<Answer, Status> {
+    pub(super) async fn bind(&self, body: &[u8]) -> Result<Answer, Refused> {
         let renderer = self.renderer(Answering::Untabled)?;
         let options = self.write_options(Writing::Create)?;
         let expected = expected("", "Binding", "core.v1.Binding");
@@ -175,38 +170,40 @@ impl Call<'_> {
         if !own.is_empty() && own != named {
             let message =
                 format!("the name of the object ({own}) does not match the name on the URL ({named})");
-            return Err(Status::bad_request(message));
+            return Err(Status::bad_request(message).into());
         }
         let target = keepwatch_registry::rest::Target { name: named, ..self.target() };
-        let handled = self.api.registry.bind(target, &decoded.document, options.dry_run).await?;
-        self.handled(&renderer, handled, decoded.warnings)
+        self.api.registry.bind(target, &decoded.document, options.dry_run).await?;
+        Ok(self.done(&renderer, decoded.warnings))
     }
 
-    pub(super) async fn evict(&self, body: &[u8]) -> Result<Answer, Status> {
+    pub(super) async fn evict(&self, body: &[u8]) -> Result<Answer, Refused> {
         let renderer = self.renderer(Answering::Untabled)?;
         let options = self.write_options(Writing::Create)?;
         let expected = expected("policy", "Eviction", "policy.v1.Eviction");
         let decoded = codec::decode(&self.sent(body)?, expected, options.field_validation)?;
         let own = decoded.document["metadata"]["name"].as_str().unwrap_or_default();
         if !own.is_empty() && own != self.context.info.name {
-            return Err(Status::bad_request("name in URL does not match name in Eviction object"));
+            return Err(Status::bad_request("name in URL does not match name in Eviction object").into());
         }
         let inner = decoded.document.get("deleteOptions").filter(|options| !options.is_null());
         let delete = match inner {
             Some(inner) => DeleteOptions::from_document(inner)?,
             None => DeleteOptions::default(),
         };
-        let handled = self.api.registry.evict(self.target(), &delete, options.dry_run).await?;
-        self.handled(&renderer, handled, decoded.warnings)
+        self.api.registry.evict(self.target(), &delete, options.dry_run).await?;
+        Ok(self.done(&renderer, decoded.warnings))
     }
 
-    pub(super) async fn request_token(&self, body: &[u8]) -> Result<Answer, Status> {
+    pub(super) async fn request_token(&self, body: &[u8]) -> Result<Answer, Refused> {
         let renderer = self.renderer(Answering::Untabled)?;
         let options = self.write_options(Writing::Create)?;
         let expected = expected("authentication.k8s.io", "TokenRequest", "authentication.v1.TokenRequest");
         let decoded = codec::decode(&self.sent(body)?, expected, options.field_validation)?;
         let Some(issuer) = &self.api.tokens else {
-            return Err(Status::method_not_supported(Qualified::core("serviceaccounts/token"), "create"));
+            return Err(
+                Status::method_not_supported(Qualified::core("serviceaccounts/token"), "create").into()
+            );
         };
         let token = self.api.registry.request_token(self.target(), &decoded.document, &**issuer).await?;
         let bytes = self.plain(&renderer).document(&token, expected.ty)?;
@@ -214,21 +211,14 @@ impl Call<'_> {
     }
 
     /// Logs, commands and ports of a pod are at its node, to which this server does not talk.
-    pub(super) async fn connect(&self) -> Result<Answer, Status> {
+    pub(super) async fn connect(&self) -> Result<Answer, Refused> {
         let target = self.target();
-        let object = self.api.registry.get(target, Position::MostRecent).await?;
-        let document = Shown::from(&object).document();
-        if target.kind.ty.name == "core.v1.Pod"
-            && document["spec"]["nodeName"].as_str().unwrap_or_default().is_empty()
-        {
-            let message = format!("pod {} does not have a host assigned", target.name);
-            return Err(Status::bad_request(message));
-        }
+        self.api.registry.must_be_reachable(target).await?;
         let message = format!(
             "{}/{} needs a connection to a node, which this server does not make",
             target.kind.plural, self.context.info.subresource
         );
-        Err(Status::service_unavailable(message))
+        Err(Status::service_unavailable(message).into())
     }
 }
 

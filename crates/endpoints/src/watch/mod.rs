@@ -9,6 +9,7 @@ pub use encode::{Encodings, Format};
 
 use crate::{
     api::WatchPermit,
+    failure::to_status,
     metrics::WatchMetrics,
     negotiation::{MetaVersion, ShownAs},
     render::{IncludeObject, Renderer, wrap_status},
@@ -21,7 +22,7 @@ use keepwatch_apimachinery::{
     status::Status,
     watch::{EventType, INITIAL_EVENTS_END, frame},
 };
-use keepwatch_registry::{Shown, codec::Media, protobuf, rest};
+use keepwatch_registry::{Error, Shown, codec::Media, protobuf};
 use keepwatch_storage::{Object, StorageError, Watch, WatchEvent};
 use serde_json::json;
 use std::{
@@ -176,7 +177,7 @@ impl Encoder {
     }
 
     fn error(&self, error: StorageError) -> Bytes {
-        let status = rest::failure(self.renderer.kind.qualified(), "", "watch", error);
+        let status = to_status(Error::storage(self.renderer.kind.qualified(), "", "watch", error));
         self.status(&status)
     }
 

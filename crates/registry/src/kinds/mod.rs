@@ -24,6 +24,9 @@ mod resource;
 mod scheduling;
 mod storage;
 
+pub use core::TokenIssuer;
+pub(crate) use core::{Addresses, Reserved};
+
 use crate::kind::Kind;
 use std::sync::{Arc, LazyLock};
 

@@ -335,7 +335,6 @@ mod tests {
         for (document, patch) in cases {
             let error = patched(&document, &patch).expect_err(&format!("{document} {patch}"));
             assert!(matches!(error, PatchError::DoesNotFit(_)), "{error}");
-            assert_eq!(error.status().code, 422);
         }
     }
 
@@ -503,8 +502,8 @@ mod tests {
                 "json: cannot unmarshal bool into Go struct field jsonPatchOp.op of type string",
             ),
         ] {
-            let status = patched(&json!({}), &body).unwrap_err().status();
-            assert_eq!((status.code, status.message), (400, format!("error decoding patch: {message}")));
+            let wanted = PatchError::Malformed(format!("error decoding patch: {message}"));
+            assert_eq!(patched(&json!({}), &body), Err(wanted));
         }
     }
 
@@ -512,10 +511,8 @@ mod tests {
     fn more_than_ten_thousand_operations_are_refused() {
         let operations = |count| Value::Array(vec![json!({"op": "test", "path": "/a"}); count]);
         assert_eq!(patched(&json!({}), &operations(10_000)), Ok(json!({})));
-        let status = patched(&json!({}), &operations(10_001)).unwrap_err().status();
-        let message =
-            "Request entity too large: The allowed maximum operations in a JSON patch is 10000, got 10001";
-        assert_eq!((status.code, status.message.as_str()), (413, message));
+        let refused = patched(&json!({}), &operations(10_001)).unwrap_err();
+        assert_eq!(refused, PatchError::TooManyOperations(10_001));
     }
 
     #[test]

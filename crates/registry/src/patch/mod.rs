@@ -14,11 +14,11 @@ mod shown;
 
 use crate::{
     codec::too_many_values,
+    error::Error,
     schema::{self, Problems, ReadError},
 };
-use keepwatch_apimachinery::status::Status;
 use serde_json::{Map, Value};
-use std::{error::Error, fmt};
+use std::fmt;
 
 pub use shown::Shown;
 
@@ -40,18 +40,17 @@ pub enum PatchError {
     Unforeseen(String),
 }
 
-impl PatchError {
-    /// What the client is told.
-    pub fn status(&self) -> Status {
-        match self {
-            PatchError::Malformed(why) => Status::bad_request(why),
-            PatchError::TooManyOperations(count) => Status::request_entity_too_large(&format!(
+impl From<PatchError> for Error {
+    fn from(error: PatchError) -> Error {
+        match error {
+            PatchError::Malformed(why) => Error::BadRequest(why),
+            PatchError::TooManyOperations(count) => Error::TooLarge(format!(
                 "The allowed maximum operations in a JSON patch is {}, got {count}",
                 json::OPERATIONS_MAX
             )),
             PatchError::TooManyValues => too_many_values(),
-            PatchError::DoesNotFit(_) => Status::unprocessable(),
-            PatchError::Unforeseen(why) => Status::unexplained(why),
+            PatchError::DoesNotFit(_) => Error::DoesNotFit,
+            PatchError::Unforeseen(why) => Error::Unexplained(why),
         }
     }
 }
@@ -67,7 +66,7 @@ impl fmt::Display for PatchError {
     }
 }
 
-impl Error for PatchError {}
+impl std::error::Error for PatchError {}
 
 impl From<ReadError> for PatchError {
     fn from(error: ReadError) -> PatchError {

@@ -6,7 +6,7 @@ use super::{
     document::{Faults, Node},
     names,
 };
-use crate::kind::NameRule;
+use crate::{kind::NameRule, kinds::core::event};
 
 const ANNOTATIONS_BYTES_MAX: usize = 256 * 1024;
 const MANAGER_BYTES_MAX: usize = 128;
@@ -114,7 +114,7 @@ fn owners(meta: &Node, faults: &mut Faults) {
     let mut controller: Option<String> = None;
     for owner in meta.items("ownerReferences") {
         let (version, kind) = (owner.text_of("apiVersion"), owner.text_of("kind"));
-        let (group, bare_version) = version.rsplit_once('/').unwrap_or(("", version));
+        let bare_version = version.rsplit_once('/').map_or(version, |(_, version)| version);
         if bare_version.is_empty() {
             faults.invalid(&blamed.at("apiVersion"), version, "version must not be empty");
         }
@@ -123,7 +123,7 @@ fn owners(meta: &Node, faults: &mut Faults) {
                 faults.invalid(&blamed.at(name), "", "must not be empty");
             }
         }
-        if (group, bare_version, kind) == ("", "v1", "Event") {
+        if (version, kind) == event::NO_OWNER {
             faults.invalid(&blamed, owner.value.clone(), "/v1, Kind=Event is disallowed from being an owner");
         }
         if owner.flag("controller") {

@@ -119,6 +119,9 @@ pub fn warnings(kind: &Kind, new: &Value, old: Option<&Value>) -> Vec<String> {
     let mut warnings = Warnings::default();
     let old = old.map(Node::root);
     kind.strategy.warn(&Node::root(new), old.as_ref(), &mut warnings);
+    if let Some(text) = kind.not_enforced {
+        warnings.push(text);
+    }
     warnings.0
 }
 

@@ -19,13 +19,8 @@ pub(crate) fn app_protocol(port: &Node, faults: &mut Faults) {
 }
 
 /// What balancers of load tell about a Service or an Ingress.
-pub(crate) fn balancer_status(new: &Node, _: &Node, faults: &mut Faults) {
+pub(crate) fn balancer_status(new: &Node, faults: &mut Faults) {
     let status = new.at("status.loadBalancer");
-    let ingresses = status.at("ingress");
-    if new.text_of("kind") == "Service" && !is_of_type(new, "LoadBalancer") && status.len_of("ingress") > 0 {
-        faults.forbidden(&ingresses, "may only be used when `spec.type` is 'LoadBalancer'");
-        return;
-    }
     for ingress in status.items("ingress") {
         faults.if_given(&ingress.at("ip"), names::ip);
         let mode = ingress.at("ipMode");

@@ -91,7 +91,7 @@ pub(crate) fn selector_change(new: &Node, old: &Node, faults: &mut Faults) {
 }
 
 /// How many pods a controller has, as it tells in its status: none of the counts is negative or above all.
-pub(crate) fn replica_counts(new: &Node, _: &Node, faults: &mut Faults) {
+pub(crate) fn replica_counts(new: &Node, ready: &str, parts: &[&str], faults: &mut Faults) {
     let status = new.at("status");
     let counts = [
         "replicas",
@@ -109,18 +109,12 @@ pub(crate) fn replica_counts(new: &Node, _: &Node, faults: &mut Faults) {
         faults.not_negative(&status.at(name));
     }
     let all = status.number_of("replicas");
-    let parts: &[&str] = match new.text_of("kind") {
-        "Deployment" => &["updatedReplicas", "readyReplicas", "availableReplicas"],
-        "StatefulSet" => &["readyReplicas", "currentReplicas", "updatedReplicas", "availableReplicas"],
-        _ => &["fullyLabeledReplicas", "readyReplicas", "availableReplicas"],
-    };
     for name in parts.iter().filter(|name| status.number_of(name) > all) {
         faults.invalid(&status.at(name), status.number_of(name), "cannot be greater than status.replicas");
     }
     let available = status.number_of("availableReplicas");
     if available > status.number_of("readyReplicas") {
-        let path = if new.text_of("kind") == "StatefulSet" { "status." } else { "" };
-        let detail = format!("cannot be greater than {path}readyReplicas");
+        let detail = format!("cannot be greater than {ready}");
         faults.invalid(&status.at("availableReplicas"), available, &detail);
     }
 }

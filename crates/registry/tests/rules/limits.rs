@@ -2,7 +2,9 @@
 
 use super::world::{World, resource};
 use keepwatch_apimachinery::status::Status;
+use keepwatch_endpoints::to_status;
 use keepwatch_registry::{
+    Error,
     codec::{self, Body, Expected, Media},
     options::FieldValidation,
     patch,
@@ -15,7 +17,8 @@ const TOO_MANY: &str =
 
 fn decode(name: &str, media: Media, bytes: &[u8]) -> Result<Value, Status> {
     let expected = Expected::of(resource(name));
-    codec::decode(&Body { bytes, media }, expected, FieldValidation::Ignore).map(|decoded| decoded.document)
+    let decoded = codec::decode(&Body { bytes, media }, expected, FieldValidation::Ignore);
+    decoded.map(|decoded| decoded.document).map_err(to_status)
 }
 
 /// An object with a field that its kind does not have, in JSON, which is YAML as well.
@@ -100,7 +103,7 @@ fn patches_have_the_same_limit() {
     };
     assert!(all(VALUES_MAX - 100).iter().all(Result::is_ok));
     for refused in all(VALUES_MAX) {
-        let refused = refused.unwrap_err().status();
+        let refused = to_status(Error::from(refused.unwrap_err()));
         assert_eq!(refused.code, 413);
         assert!(refused.message.contains(TOO_MANY), "{}", refused.message);
     }

@@ -2,7 +2,8 @@
 
 use super::world::{World, bound_pod, map, pod, text};
 use keepwatch_apimachinery::{meta::Qualified, status::Reason};
-use keepwatch_registry::rest;
+use keepwatch_endpoints::to_status;
+use keepwatch_registry::Error;
 use keepwatch_storage::StorageError;
 use serde_json::{Value, json};
 
@@ -90,7 +91,7 @@ async fn a_field_that_a_kind_does_not_have_is_refused_in_the_kinds_own_words() {
     ] {
         let line = format!("400 BadRequest: {why}");
         assert_eq!(world.list(at).await.line(), line);
-        let refused = world.watch(at).await.err().map(|status| status.message);
+        let refused = world.watch(at).await.err().map(|refused| refused.0.message);
         assert_eq!(refused.as_deref(), Some(why));
         assert_eq!(world.delete_collection(at, json!({})).await.line(), line);
     }
@@ -279,7 +280,7 @@ fn storage_that_does_not_answer_is_told_in_the_words_that_clients_know() {
         ("get", late(), unknown.clone()),
         ("update", late(), unknown),
     ] {
-        let status = rest::failure(Qualified::core("pods"), "p", operation, error);
+        let status = to_status(Error::storage(Qualified::core("pods"), "p", operation, error));
         let seconds = status.details.as_ref().map_or(0, |details| details.retry_after_seconds);
         assert_eq!((status.code, status.reason, status.message, seconds), expected, "{operation}");
     }

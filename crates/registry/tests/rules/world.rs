@@ -11,18 +11,19 @@ use keepwatch_apimachinery::{
     status::Status,
 };
 use keepwatch_cacher::{CacheMetrics, Cacher, CacherOptions};
+use keepwatch_endpoints::to_status;
 use keepwatch_registry::{
-    Handled, Registry, RegistryOptions, Shown,
+    Error, Registry, RegistryOptions, Shown,
     codec::{self, Body, Expected, Media},
     convert,
     kind::Kind,
+    kinds::TokenIssuer,
     kinds::built_in,
     options::{DeleteOptions, WriteOptions, Writing},
     patch,
-    rest::{Change, Deleted, Patch, Target, Written},
+    rest::{Change, Deleted, Patch, Refusal, Target, Written},
     schema::{self, Problems},
     strategy::{Part, Requester},
-    subresource::TokenIssuer,
 };
 use keepwatch_storage::{
     Backend, Key, KeyValue, RangeRequest, ResourcePrefix, Scope, Storage, Store, StoreOptions, Watch,
@@ -89,7 +90,7 @@ impl Answer {
 pub(crate) struct Plain;
 
 impl TokenIssuer for Plain {
-    fn issue(&self, claims: &Value) -> Result<String, Status> {
+    fn issue(&self, claims: &Value) -> Result<String, Error> {
         Ok(claims.to_string())
     }
     fn issuer(&self) -> &str {
@@ -144,7 +145,7 @@ fn part(subresource: &str) -> Part {
     }
 }
 
-fn decode(document: &Value, expected: Expected, options: &WriteOptions) -> Result<codec::Decoded, Status> {
+fn decode(document: &Value, expected: Expected, options: &WriteOptions) -> Result<codec::Decoded, Error> {
     let bytes = serde_json::to_vec(document).unwrap();
     codec::decode(&Body { bytes: &bytes, media: Media::Json }, expected, options.field_validation)
 }
@@ -286,53 +287,50 @@ impl World {
                 .await
                 .map(|object| shown(target.kind, &Shown::from(&object))),
         };
-        answer(answered.map(|document| Answer::new(200, document)))
+        answer(answered.map(|document| Answer::new(200, document)).map_err(Refused::from))
     }
 
     pub(crate) async fn post(&self, at: &str, document: Value) -> Answer {
         answer(self.try_post(place(at), document).await)
     }
 
-    async fn try_post(&self, place: Place<'_>, document: Value) -> Result<Answer, Status> {
+    async fn try_post(&self, place: Place<'_>, document: Value) -> Result<Answer, Refused> {
         let options = WriteOptions::from_query(&place.query, Writing::Create)?;
         let target = place.target;
-        let handled = match place.subresource {
+        match place.subresource {
             "binding" => {
                 let ty = expected("", "Binding", "core.v1.Binding");
                 let binding = decode(&document, ty, &options)?.document;
-                self.registry.bind(target, &binding, options.dry_run).await?
+                self.registry.bind(target, &binding, options.dry_run).await?;
+                Ok(status(&Status::done(201)))
             }
             "eviction" => {
                 let ty = expected("policy", "Eviction", "policy.v1.Eviction");
                 let eviction = decode(&document, ty, &options)?.document;
                 let inner = eviction.get("deleteOptions").filter(|inner| !inner.is_null());
                 let delete = inner.map(DeleteOptions::from_document).transpose()?.unwrap_or_default();
-                self.registry.evict(target, &delete, options.dry_run).await?
+                self.registry.evict(target, &delete, options.dry_run).await?;
+                Ok(status(&Status::done(201)))
             }
             "token" => {
                 let ty = expected("authentication.k8s.io", "TokenRequest", "authentication.v1.TokenRequest");
                 let request = decode(&document, ty, &options)?.document;
-                Handled::Document(self.registry.request_token(target, &request, &Plain).await?)
+                Ok(Answer::new(201, self.registry.request_token(target, &request, &Plain).await?))
             }
             "" => {
                 let decoded = decode(&document, Expected::of(target.kind), &options)?;
                 let written = self.registry.create(target, decoded, &options, &requester()).await?;
-                return Ok(written_answer(target.kind, written));
+                Ok(written_answer(target.kind, written))
             }
             other => panic!("nothing can be posted to {other}"),
-        };
-        Ok(match handled {
-            Handled::Status(status) => Answer::new(status.code, serde_json::to_value(&status).unwrap()),
-            Handled::Document(document) => Answer::new(201, document),
-            Handled::Object(object) => Answer::new(201, shown(target.kind, &object)),
-        })
+        }
     }
 
     pub(crate) async fn put(&self, at: &str, document: Value) -> Answer {
         answer(self.try_put(place(at), document).await)
     }
 
-    async fn try_put(&self, place: Place<'_>, document: Value) -> Result<Answer, Status> {
+    async fn try_put(&self, place: Place<'_>, document: Value) -> Result<Answer, Refused> {
         let options = WriteOptions::from_query(&place.query, Writing::Update)?;
         let scales = place.subresource == "scale";
         let ty = if scales { scale() } else { Expected::of(place.target.kind) };
@@ -352,7 +350,7 @@ impl World {
         place: &Place<'_>,
         change: Change<'_>,
         options: &WriteOptions,
-    ) -> Result<Answer, Status> {
+    ) -> Result<Answer, Refused> {
         let (target, who) = (place.target, requester());
         if place.subresource == "scale" {
             let (scale, warnings) = self.registry.set_scale(target, change, options, &who).await?;
@@ -384,7 +382,7 @@ impl World {
         let body = serde_json::to_vec(&operations).unwrap();
         match patch::json::Patch::parse(&body, &mut Problems::default()) {
             Ok(patch) => self.patch(at, Patch::Json(patch)).await,
-            Err(error) => answer(Err(error.status())),
+            Err(error) => answer(Err(Error::from(error).into())),
         }
     }
 
@@ -406,7 +404,7 @@ impl World {
     }
 
     pub(crate) async fn delete_collection(&self, at: &str, options: Value) -> Answer {
-        self.delete_collection_while(at, options, &|| Ok(())).await
+        self.delete_collection_while(at, options, &|| true).await
     }
 
     /// Deletes a collection as long as it may go on.
@@ -414,7 +412,7 @@ impl World {
         &self,
         at: &str,
         options: Value,
-        may_go_on: &(dyn Fn() -> Result<(), Status> + Sync),
+        may_go_on: &(dyn Fn() -> bool + Sync),
     ) -> Answer {
         let place = place(at);
         let deleted = async {
@@ -449,7 +447,7 @@ impl World {
         }
     }
 
-    pub(crate) async fn watch(&self, at: &str) -> Result<Watcher, Status> {
+    pub(crate) async fn watch(&self, at: &str) -> Result<Watcher, Refused> {
         let place = place(at);
         let pairs = place.query.iter().copied().chain([("watch", "1")]);
         let options = ListOptions::from_query(pairs)?.check()?;
@@ -505,7 +503,7 @@ fn scale() -> Expected<'static> {
     expected("autoscaling", "Scale", "autoscaling.v1.Scale")
 }
 
-fn delete_options(place: &Place<'_>, body: &Value) -> Result<DeleteOptions, Status> {
+fn delete_options(place: &Place<'_>, body: &Value) -> Result<DeleteOptions, Error> {
     if body.is_null() {
         return DeleteOptions::read(None, &place.query);
     }
@@ -513,8 +511,34 @@ fn delete_options(place: &Place<'_>, body: &Value) -> Result<DeleteOptions, Stat
     DeleteOptions::read(Some(&Body { bytes: &bytes, media: Media::Json }), &place.query)
 }
 
-fn answer(result: Result<Answer, Status>) -> Answer {
-    result.unwrap_or_else(|status| Answer::new(status.code, serde_json::to_value(&status).unwrap()))
+fn answer(result: Result<Answer, Refused>) -> Answer {
+    result.unwrap_or_else(|refused| status(&refused.0))
+}
+
+/// What a client is told instead of an answer.
+#[derive(Debug)]
+pub(crate) struct Refused(pub(crate) Status);
+
+impl From<Status> for Refused {
+    fn from(status: Status) -> Refused {
+        Refused(status)
+    }
+}
+
+impl From<Error> for Refused {
+    fn from(error: Error) -> Refused {
+        Refused(to_status(error))
+    }
+}
+
+impl From<Refusal> for Refused {
+    fn from(refusal: Refusal) -> Refused {
+        refusal.error.into()
+    }
+}
+
+fn status(status: &Status) -> Answer {
+    Answer::new(status.code, serde_json::to_value(status).unwrap())
 }
 
 fn written_answer(resource: &Kind, written: Written) -> Answer {

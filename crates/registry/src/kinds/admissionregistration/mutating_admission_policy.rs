@@ -29,6 +29,7 @@ pub(super) fn kind() -> Kind {
     .generation(Generation::Spec)
     .takes_any_finalizer()
     .strategy(MutatingAdmissionPolicyStrategy)
+    .not_enforced("webhooks and admission policies are kept but not called yet")
 }
 
 const COLUMNS: &[Column] = &[NAME, integer("Mutations", "How many changes it makes"), PARAM_KIND, AGE];

@@ -28,6 +28,7 @@ pub(super) fn kind() -> Kind {
     .generation(Generation::Content)
     .takes_any_finalizer()
     .strategy(MutatingWebhookConfigurationStrategy)
+    .not_enforced("webhooks and admission policies are kept but not called yet")
 }
 
 struct MutatingWebhookConfigurationStrategy;

@@ -31,6 +31,7 @@ pub(super) fn kind() -> Kind {
     .status_keeps_metadata()
     .takes_any_finalizer()
     .strategy(ValidatingAdmissionPolicyStrategy)
+    .not_enforced("webhooks and admission policies are kept but not called yet")
 }
 
 const COLUMNS: &[Column] = &[NAME, integer("Validations", "How many rules it checks"), PARAM_KIND, AGE];

@@ -28,6 +28,7 @@ pub(super) fn kind() -> Kind {
     .generation(Generation::Spec)
     .takes_any_finalizer()
     .strategy(ValidatingAdmissionPolicyBindingStrategy)
+    .not_enforced("webhooks and admission policies are kept but not called yet")
 }
 
 struct ValidatingAdmissionPolicyBindingStrategy;

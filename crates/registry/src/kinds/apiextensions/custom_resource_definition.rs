@@ -5,7 +5,9 @@ use crate::{
         extension::service_port,
         fields::{Object, child, child_or_new, has_any, set_default, set_if_zero, text},
     },
+    error::Error,
     kind::{Generation, Kind, Subresource},
+    rest::{Registry, Target},
     strategy::{Creation, Strategy},
     validation::{
         SPEC, Step,
@@ -13,6 +15,7 @@ use crate::{
     },
     value::{at, fields, list},
 };
+use async_trait::async_trait;
 use serde_json::{Value, json};
 
 pub(super) fn kind() -> Kind {
@@ -35,7 +38,13 @@ pub(super) fn kind() -> Kind {
 
 struct CustomResourceDefinitionStrategy;
 
+#[async_trait]
 impl Strategy for CustomResourceDefinitionStrategy {
+    async fn admit(&self, _: &Registry, target: Target<'_>, _: &mut Value) -> Result<Option<Error>, Error> {
+        let why = "custom resources are not served yet, so their definitions are not taken";
+        Err(Error::method_not_supported(target.qualified(), "create", why))
+    }
+
     fn set_defaults(&self, object: &mut Object) {
         let spec = child_or_new(object, "spec");
         let names = child_or_new(spec, "names");

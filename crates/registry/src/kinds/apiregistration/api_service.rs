@@ -9,6 +9,7 @@ use crate::{
     validation::{
         document::{Faults, Node},
         names,
+        warnings::Warnings,
     },
     value::at,
 };
@@ -41,6 +42,12 @@ impl Strategy for APIServiceStrategy {
     /// A group of resources that another server has.
     fn set_defaults(&self, object: &mut Object) {
         service_port(object, "spec");
+    }
+
+    fn warn(&self, service: &Node, _: Option<&Node>, warnings: &mut Warnings) {
+        if service.at("spec.service").exists() {
+            warnings.push("requests are not passed on to other API servers yet");
+        }
     }
 
     fn prepare_create(&self, document: &mut Value, creation: &Creation<'_>) {

@@ -104,8 +104,9 @@ impl Strategy for DeploymentStrategy {
         selector_change(new, old, faults)
     }
 
-    fn validate_status(&self, new: &Node, old: &Node, faults: &mut Faults) {
-        replica_counts(new, old, faults)
+    fn validate_status(&self, new: &Node, _: &Node, faults: &mut Faults) {
+        let parts = &["updatedReplicas", "readyReplicas", "availableReplicas"];
+        replica_counts(new, "readyReplicas", parts, faults)
     }
 
     fn warn(&self, object: &Node, old: Option<&Node>, warnings: &mut Warnings) {

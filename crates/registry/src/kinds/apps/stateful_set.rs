@@ -139,8 +139,9 @@ impl Strategy for StatefulSetStrategy {
         }
     }
 
-    fn validate_status(&self, new: &Node, old: &Node, faults: &mut Faults) {
-        replica_counts(new, old, faults)
+    fn validate_status(&self, new: &Node, _: &Node, faults: &mut Faults) {
+        let parts = &["readyReplicas", "currentReplicas", "updatedReplicas", "availableReplicas"];
+        replica_counts(new, "status.readyReplicas", parts, faults)
     }
 
     fn warn(&self, object: &Node, old: Option<&Node>, warnings: &mut Warnings) {

@@ -1,9 +1,9 @@
 //! SelfSubjectReview.
 
-use crate::kind::Kind;
+use crate::kind::{Kind, Question};
 
 pub(super) fn kind() -> Kind {
     Kind::of_type("authentication.k8s.io", "authentication.v1.SelfSubjectReview", "selfsubjectreviews")
         .cluster_scoped()
-        .not_stored()
+        .question(Question::SelfReview)
 }

@@ -1,6 +1,6 @@
 //! LocalSubjectAccessReview.
 
-use crate::kind::Kind;
+use crate::kind::{Kind, Question};
 
 pub(super) fn kind() -> Kind {
     Kind::of_type(
@@ -8,5 +8,6 @@ pub(super) fn kind() -> Kind {
         "authorization.v1.LocalSubjectAccessReview",
         "localsubjectaccessreviews",
     )
-    .not_stored()
+    .question(Question::Access)
+    .takes_any_namespace()
 }

@@ -1,6 +1,6 @@
 //! SelfSubjectRulesReview.
 
-use crate::kind::Kind;
+use crate::kind::{Kind, Question};
 
 pub(super) fn kind() -> Kind {
     Kind::of_type(
@@ -9,5 +9,5 @@ pub(super) fn kind() -> Kind {
         "selfsubjectrulesreviews",
     )
     .cluster_scoped()
-    .not_stored()
+    .question(Question::SelfRules)
 }

@@ -29,11 +29,15 @@ use crate::{
 use serde_json::Value;
 use std::collections::BTreeSet;
 
+const DELETION_WARNING: &str = "child pods are preserved by default when jobs are deleted; set \
+    propagationPolicy=Background to remove them or set propagationPolicy=Orphan to suppress this warning";
+
 pub(super) fn kind() -> Kind {
     Kind::of_type("batch", "batch.v1.Job", "jobs")
         .categories(&["all"])
         .subresources([Subresource::status()])
         .orphans_dependents()
+        .warns_of_deletion(DELETION_WARNING)
         .generation(Generation::Spec)
         .selectable(
             [
@@ -43,6 +47,7 @@ pub(super) fn kind() -> Kind {
             UnknownField::NotSupportedFor("Job"),
         )
         .strategy(JobStrategy)
+        .depends_on_name()
 }
 
 const COLUMNS: &[Column] = &[

@@ -1,7 +1,7 @@
 //! Binding.
 
-use crate::kind::Kind;
+use crate::kind::{Kind, Question};
 
 pub(super) fn kind() -> Kind {
-    Kind::of_type("", "core.v1.Binding", "bindings").not_stored()
+    Kind::of_type("", "core.v1.Binding", "bindings").question(Question::Binding)
 }

@@ -12,8 +12,8 @@ pub(super) fn kind() -> Kind {
     Kind::of_type("", "core.v1.ComponentStatus", "componentstatuses")
         .cluster_scoped()
         .short_names(&["cs"])
-        .not_stored()
-        .verbs(&["get", "list"])
+        .not_stored(&["get", "list"])
+        .deprecated("v1 ComponentStatus is deprecated in v1.19+")
         .strategy(ComponentStatusStrategy)
 }
 

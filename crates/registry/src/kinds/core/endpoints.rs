@@ -26,6 +26,7 @@ pub(super) fn kind() -> Kind {
         .short_names(&["ep"])
         .stored_at("services/endpoints")
         .creates_on_update()
+        .deprecated("v1 Endpoints is deprecated in v1.33+; use discovery.k8s.io/v1 EndpointSlice")
         .strategy(EndpointsStrategy)
 }
 

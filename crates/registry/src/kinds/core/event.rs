@@ -18,6 +18,9 @@ use crate::{
 };
 use serde_json::Value;
 
+/// Version and kind of events, which own nothing: they are gone soon.
+pub(crate) const NO_OWNER: (&str, &str) = ("v1", "Event");
+
 pub(super) fn kind() -> Kind {
     Kind::of_type("", "core.v1.Event", "events")
         .short_names(&["ev"])

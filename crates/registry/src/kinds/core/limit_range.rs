@@ -20,6 +20,7 @@ pub(super) fn kind() -> Kind {
         .short_names(&["limits"])
         .creates_on_update()
         .strategy(LimitRangeStrategy)
+        .not_enforced("quotas and limit ranges are kept but not enforced yet")
 }
 
 struct LimitRangeStrategy;

@@ -18,6 +18,9 @@ mod secret;
 mod service;
 mod service_account;
 
+pub(crate) use service::{Addresses, Reserved};
+pub use service_account::TokenIssuer;
+
 use crate::kind::Kind;
 
 /// In the order of discovery.

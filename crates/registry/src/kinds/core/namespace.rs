@@ -2,16 +2,21 @@
 
 use crate::{
     defaults::fields::{Object, child_or_new, set_if_zero, text},
+    deletion::{Deletion, set_dependents_finalizer},
+    error::Error,
     kind::{Kind, NameRule, SelectableField, Subresource, UnknownField},
-    schema::Timestamp,
+    options::DeleteOptions,
+    rest::Target,
+    schema::{self, Timestamp},
     strategy::{Creation, Strategy},
     table::{self, AGE, Column, NAME, read::Read, row, words::age_of},
     validation::{
         LATE, Step,
         document::{Faults, Node},
         metadata, names,
+        warnings::Warnings,
     },
-    value::{at, fields, list, name, set},
+    value::{at, fields, finalizers, is_deleting, list, name, set},
 };
 use serde_json::{Value, json};
 
@@ -22,6 +27,7 @@ pub(super) fn kind() -> Kind {
         .verbs(&["create", "delete", "get", "list", "patch", "update", "watch"])
         .subresources([Subresource::new("finalize", &["update"]), Subresource::status()])
         .names(NameRule::Label)
+        .depends_on_name()
         .returns_deleted()
         .selectable([SelectableField::new("status.phase")], UnknownField::NotSupported)
         .strategy(NamespaceStrategy)
@@ -96,6 +102,48 @@ impl Strategy for NamespaceStrategy {
         }
     }
 
+    fn warn(&self, namespace: &Node, _: Option<&Node>, warnings: &mut Warnings) {
+        if namespace
+            .entries("metadata.labels")
+            .any(|(label, _)| label.starts_with("pod-security.kubernetes.io/"))
+        {
+            warnings.push("levels of pod security are kept but not enforced yet");
+        }
+    }
+
+    fn may_be_deleted(&self, target: Target<'_>) -> Result<(), Error> {
+        if IMMORTAL.contains(&target.name) {
+            let why = "this namespace may not be deleted";
+            return Err(Error::forbidden(target.qualified(), target.name, why));
+        }
+        Ok(())
+    }
+
+    fn is_held(&self, namespace: &Value) -> bool {
+        !finalizers(namespace).is_empty() || !list(namespace, &["spec", "finalizers"]).is_empty()
+    }
+
+    /// What is in it goes first.
+    fn plan_deletion(
+        &self,
+        kind: &Kind,
+        options: &DeleteOptions,
+        document: &Value,
+        now: Timestamp,
+    ) -> Deletion {
+        if is_deleting(document) {
+            return Deletion { marked: None, removes: !self.is_held(document) };
+        }
+        let mut marked = document.clone();
+        set_dependents_finalizer(kind, options.propagation, &mut marked);
+        if !self.is_held(&marked) {
+            return Deletion { marked: None, removes: true };
+        }
+        fields(&mut marked, &["metadata"]).insert("deletionTimestamp".to_owned(), schema::time(now).into());
+        fields(&mut marked, &["status"]).insert("phase".to_owned(), "Terminating".into());
+        Deletion { marked: Some(marked), removes: false }
+    }
+
     fn columns(&self) -> &'static [Column] {
         COLUMNS
     }
@@ -105,6 +153,9 @@ impl Strategy for NamespaceStrategy {
     }
 }
 
+/// The namespaces that may not be deleted.
+const IMMORTAL: [&str; 3] = ["default", "kube-system", "kube-public"];
+
 const NAME_LABEL: &str = "kubernetes.io/metadata.name";
 
 /// Every namespace can be selected by its name.
@@ -113,5 +164,5 @@ fn label_with_name(document: &mut Value) {
     if own.is_empty() {
         return;
     }
-    fields(document, &["metadata", "labels"]).insert("kubernetes.io/metadata.name".to_owned(), own.into());
+    fields(document, &["metadata", "labels"]).insert(NAME_LABEL.to_owned(), own.into());
 }

@@ -2,7 +2,9 @@
 
 use crate::{
     defaults::fields::{self, Object, child, fill_from, has_any, round_quantities},
+    error::Error,
     kind::{At, Kind, SelectableField, Subresource, UnknownField, path},
+    rest::{Registry, Target},
     schema::Timestamp,
     strategy::Strategy,
     table::{
@@ -19,6 +21,7 @@ use crate::{
     },
     value,
 };
+use async_trait::async_trait;
 use serde_json::{Value, json};
 use std::collections::BTreeSet;
 
@@ -58,7 +61,13 @@ const COLUMNS: &[Column] = &[
 
 struct NodeStrategy;
 
+#[async_trait]
 impl Strategy for NodeStrategy {
+    async fn admit(&self, _: &Registry, _: Target<'_>, node: &mut Value) -> Result<Option<Error>, Error> {
+        taint_until_ready(node);
+        Ok(None)
+    }
+
     fn set_defaults(&self, object: &mut Object) {
         if let Some(spec) = child(object, "spec") {
             same_pod_cidrs(spec);
@@ -285,4 +294,18 @@ fn node_roles(node: &Value) -> String {
 fn node_address<'a>(node: &'a Value, ty: &str) -> &'a str {
     let address = node.list("status.addresses").iter().find(|address| address.text("type") == ty);
     address.map_or(NONE, |address| address.text("address"))
+}
+
+fn taint_until_ready(node: &mut Value) {
+    let key = "node.kubernetes.io/not-ready";
+    let tainted = |taint: &Value| {
+        value::text(taint, &["key"]) == key && value::text(taint, &["effect"]) == "NoSchedule"
+    };
+    if value::list(node, &["spec", "taints"]).iter().any(tainted) {
+        return;
+    }
+    let taints = value::fields(node, &["spec"]).entry("taints").or_insert_with(|| json!([]));
+    if let Some(taints) = taints.as_array_mut() {
+        taints.push(json!({"key": key, "effect": "NoSchedule"}));
+    }
 }

@@ -1,11 +1,14 @@
 //! PersistentVolume.
 
 use crate::{
+    admission::protect,
     defaults::{
         fields::{Object, child_or_new, round_quantities, set_default, set_if_zero},
         volume,
     },
+    error::Error,
     kind::{Kind, Subresource},
+    rest::{Registry, Target},
     schema::{self, Timestamp},
     strategy::{Creation, Strategy},
     table::{
@@ -23,6 +26,7 @@ use crate::{
     },
     value::{self, at, fields, set},
 };
+use async_trait::async_trait;
 use serde_json::{Value, json};
 use std::collections::BTreeSet;
 
@@ -51,7 +55,13 @@ const COLUMNS: &[Column] = &[
 
 struct PersistentVolumeStrategy;
 
+#[async_trait]
 impl Strategy for PersistentVolumeStrategy {
+    async fn admit(&self, _: &Registry, _: Target<'_>, volume: &mut Value) -> Result<Option<Error>, Error> {
+        protect(volume, "kubernetes.io/pv-protection");
+        Ok(None)
+    }
+
     fn set_defaults(&self, object: &mut Object) {
         set_if_zero(child_or_new(object, "status"), "phase", "Pending");
         let spec = child_or_new(object, "spec");

@@ -1,9 +1,13 @@
 //! PersistentVolumeClaim.
 
 use crate::{
+    admission::protect,
     defaults::{fields::Object, storage::claim},
+    error::Error,
     kind::{Kind, Subresource},
     kinds::core::persistent_volume::{VOLUME_MODE, access_modes, class, phase, setting, storage},
+    kinds::known,
+    rest::{Registry, Target},
     schema::Timestamp,
     strategy::{Creation, Strategy},
     table::{AGE, Column, NAME, read::Read, row, text, words::age_of},
@@ -16,6 +20,7 @@ use crate::{
     },
     value::{self, at, fields},
 };
+use async_trait::async_trait;
 use serde_json::{Value, json};
 
 pub(super) fn kind() -> Kind {
@@ -40,7 +45,25 @@ const COLUMNS: &[Column] = &[
 
 struct PersistentVolumeClaimStrategy;
 
+#[async_trait]
 impl Strategy for PersistentVolumeClaimStrategy {
+    async fn admit(
+        &self,
+        registry: &Registry,
+        _: Target<'_>,
+        claim: &mut Value,
+    ) -> Result<Option<Error>, Error> {
+        protect(claim, "kubernetes.io/pvc-protection");
+        if at(claim, &["spec", "storageClassName"]).is_none() {
+            let classes = known("storage.k8s.io", "storageclasses");
+            let annotation = "storageclass.kubernetes.io/is-default-class";
+            if let Some(class) = registry.default_of(classes, annotation).await? {
+                fields(claim, &["spec"]).insert("storageClassName".to_owned(), class.into());
+            }
+        }
+        Ok(None)
+    }
+
     fn set_defaults(&self, object: &mut Object) {
         claim(object)
     }

@@ -26,6 +26,7 @@ pub(super) fn kind() -> Kind {
         .subresources([Subresource::status()])
         .returns_deleted()
         .strategy(ResourceQuotaStrategy)
+        .not_enforced("quotas and limit ranges are kept but not enforced yet")
 }
 
 const COLUMNS: &[Column] = &[

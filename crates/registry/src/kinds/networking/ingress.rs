@@ -1,7 +1,10 @@
 //! Ingress.
 
 use crate::{
+    error::Error,
     kind::{Generation, Kind, Subresource},
+    kinds::known,
+    rest::{Registry, Target},
     schema::Timestamp,
     strategy::Strategy,
     table::{
@@ -17,7 +20,9 @@ use crate::{
         service::balancer_status,
         warnings::Warnings,
     },
+    value::{at, fields},
 };
+use async_trait::async_trait;
 use serde_json::Value;
 
 pub(super) fn kind() -> Kind {
@@ -40,7 +45,26 @@ const COLUMNS: &[Column] = &[
 
 struct IngressStrategy;
 
+#[async_trait]
 impl Strategy for IngressStrategy {
+    async fn admit(
+        &self,
+        registry: &Registry,
+        _: Target<'_>,
+        ingress: &mut Value,
+    ) -> Result<Option<Error>, Error> {
+        let given = at(ingress, &["spec", "ingressClassName"]).is_some()
+            || at(ingress, &["metadata", "annotations", "kubernetes.io/ingress.class"]).is_some();
+        if !given {
+            let classes = known("networking.k8s.io", "ingressclasses");
+            let annotation = "ingressclass.kubernetes.io/is-default-class";
+            if let Some(class) = registry.default_of(classes, annotation).await? {
+                fields(ingress, &["spec"]).insert("ingressClassName".to_owned(), class.into());
+            }
+        }
+        Ok(None)
+    }
+
     fn validate(&self, ingress: &Node, old: Option<&Node>, faults: &mut Faults) {
         let spec = ingress.at("spec");
         let default = spec.at("defaultBackend");
@@ -84,8 +108,8 @@ impl Strategy for IngressStrategy {
         }
     }
 
-    fn validate_status(&self, new: &Node, old: &Node, faults: &mut Faults) {
-        balancer_status(new, old, faults)
+    fn validate_status(&self, new: &Node, _: &Node, faults: &mut Faults) {
+        balancer_status(new, faults)
     }
 
     fn warn(&self, object: &Node, old: Option<&Node>, warnings: &mut Warnings) {

@@ -2,6 +2,7 @@
 
 use crate::{
     kind::{Kind, NameRule},
+    rest::{Registry, Target, document_of},
     schema::Timestamp,
     strategy::Strategy,
     table::{
@@ -15,6 +16,8 @@ use crate::{
         names,
     },
 };
+use async_trait::async_trait;
+use keepwatch_storage::Object;
 use serde_json::Value;
 
 pub(super) fn kind() -> Kind {
@@ -29,7 +32,12 @@ const COLUMNS: &[Column] = &[NAME, text("ParentRef", "The object that has the ad
 
 struct IPAddressStrategy;
 
+#[async_trait]
 impl Strategy for IPAddressStrategy {
+    async fn after_deletion(&self, registry: &Registry, target: Target<'_>, last: &Object) {
+        registry.restore_address(target.name, &document_of(&last.value, None)).await;
+    }
+
     fn validate(&self, address: &Node, _: Option<&Node>, faults: &mut Faults) {
         let parent = address.at("spec.parentRef");
         if !parent.exists() {

@@ -14,6 +14,7 @@ pub(super) fn kind() -> Kind {
         .names(NameRule::PathSegment)
         .creates_on_update()
         .strategy(RoleStrategy)
+        .not_enforced("roles are kept but not enforced yet: every authenticated user may do everything")
 }
 
 struct RoleStrategy;

@@ -1,10 +1,13 @@
 //! Pod.
 
 use crate::{
-    admission::tolerate_for_a_while,
     defaults::{self, fields::Object, qos},
+    deletion::Deletion,
+    error::Error,
     kind::{At, Generation, Kind, SelectableField, Subresource, UnknownField, path},
     kinds::core::pod_template::drop_disabled_pod_fields,
+    options::DeleteOptions,
+    rest::{Registry, Target},
     schema::{self, Timestamp},
     strategy::{Creation, Strategy},
     table::Column,
@@ -13,12 +16,19 @@ use crate::{
         document::{Faults, Node},
         warnings::{self, Warnings},
     },
-    value::{at, fields, list, list_mut, set},
+    value::{at, fields, list, list_mut, name, set, text},
 };
+use async_trait::async_trait;
 use serde_json::{Value, json};
 
+mod admission;
+mod binding;
 pub(crate) mod change;
+mod deletion;
+mod eviction;
 mod table;
+
+use admission::tolerate_for_a_while;
 
 pub(super) fn kind() -> Kind {
     Kind::of_type("", "core.v1.Pod", "pods")
@@ -65,7 +75,20 @@ fn selectable_fields() -> Vec<SelectableField> {
 
 struct PodStrategy;
 
+#[async_trait]
 impl Strategy for PodStrategy {
+    async fn admit(
+        &self,
+        registry: &Registry,
+        _: Target<'_>,
+        pod: &mut Value,
+    ) -> Result<Option<Error>, Error> {
+        registry.set_priority(pod).await?;
+        let refused_if_valid = registry.apply_runtime_class(pod).await?;
+        tolerate_for_a_while(pod);
+        Ok(refused_if_valid)
+    }
+
     fn set_defaults(&self, object: &mut Object) {
         defaults::pod::pod(object)
     }
@@ -119,6 +142,17 @@ impl Strategy for PodStrategy {
             warnings::hostname(object, "the Pod's hostname", warnings);
             warnings::pod(&object.at("metadata"), &object.at("spec"), warnings);
         }
+    }
+
+    fn plan_deletion(&self, kind: &Kind, options: &DeleteOptions, pod: &Value, now: Timestamp) -> Deletion {
+        deletion::plan(kind, options, pod, now)
+    }
+
+    fn must_be_reachable(&self, pod: &Value) -> Result<(), Error> {
+        if text(pod, &["spec", "nodeName"]).is_empty() {
+            return Err(Error::bad_request(format!("pod {} does not have a host assigned", name(pod))));
+        }
+        Ok(())
     }
 
     fn columns(&self) -> &'static [Column] {

@@ -5,46 +5,38 @@
 //! Since a name can be taken only once, two servers on one store never give out the same. No server remembers any of it.
 //! An `IPAddress` that a client removes while a service has it is made again.
 //!
-//! Within one service a port of the nodes serves each protocol at most once, and the one for health checks nothing else.
-//!
 //! What a server took and then stopped before it stored the service is found to be nobody's when somebody else wants it,
 //! when there is nothing else left, or when a server starts. Another server may be about to store the service, so this
 //! takes a while; a server that starts and has its storage for itself does not wait. Only the server's own service takes
 //! over at once what was taken for it.
 
+use super::allocation::{
+    GivenPorts, PortFault, PortNeed, Source, address_refused, addresses_of, complete_families, needs,
+    node_ports, ports_to_find, set_address,
+};
 use crate::{
+    error::Error,
     kind::Kind,
-    kinds::NODE_PORTS,
-    kinds::known,
+    kinds::{NODE_PORTS, known},
     rest::{Registry, Target, document_of, encode, place},
     schema::{self, Timestamp},
     strategy,
-    value::{at, fields, integer, list, list_mut, name, text},
+    value::{at, text},
 };
 use jiff::SignedDuration;
 use keepwatch_apimachinery::{
     ResourceVersion,
     list_options::{ListAt, Position},
-    meta::Qualified,
-    status::{Cause, Status},
 };
 use keepwatch_storage::{
     DeleteOptions, ListRequest, Object, Preconditions, Storage, StorageError, Update, UpdateOptions,
 };
 use serde_json::{Value, json};
-use std::{collections::HashSet, net::Ipv4Addr, ops::RangeInclusive, sync::Arc, time::Duration};
-
-/// Where addresses and ports come from.
-pub(crate) struct Addresses {
-    network: u32,
-    /// How many addresses there are, the first and the last (which nobody gets) included.
-    count: u32,
-    node_ports: RangeInclusive<u16>,
-}
+use std::{collections::HashSet, net::Ipv4Addr, sync::Arc, time::Duration};
 
 /// Something that one service has and no other may.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-enum Claim {
+pub(super) enum Claim {
     Address(Ipv4Addr),
     Port(u16),
 }
@@ -64,27 +56,28 @@ struct Taken {
     at: ResourceVersion,
 }
 
-/// The port that a service is shown that is not stored.
-const PRETENDED_NODE_PORT: u16 = 32769;
-/// How often a random address or port is tried before all are.
-const RANDOM_TRIES: usize = 16;
 /// No request takes as long, and no two clocks differ by as much: what was taken longer ago for a service that does not
 /// have it was left behind.
 const CLAIM_GRACE: SignedDuration = SignedDuration::from_mins(10);
+
 /// How often something is taken anew that was just found to be nobody's.
 const RECLAIMS_MAX: usize = 2;
+
 /// How often it is looked whether a service is stored of which nobody knows: a write may arrive after its answer is
 /// given up.
 const LOOKS: usize = 3;
+
 const LOOK_PAUSE: Duration = Duration::from_millis(100);
+
 /// The service that stands for the server itself: namespace and name.
 const OWN_SERVICE: (&str, &str) = ("default", "kubernetes");
+
 const MANAGED_BY: (&str, &str) = ("ipaddress.kubernetes.io/managed-by", "ipallocator.k8s.io");
 
 impl Reserved {
     /// The answer if something could not be taken: the client knows only the service.
-    fn failure(&self, service: Target<'_>, error: StorageError) -> Status {
-        service.failure(if self.before.is_some() { "update" } else { "create" }, error)
+    fn failure(&self, service: Target<'_>, error: StorageError) -> Error {
+        service.failed(if self.before.is_some() { "update" } else { "create" }, error)
     }
 }
 
@@ -135,314 +128,6 @@ impl Claim {
     }
 }
 
-impl Addresses {
-    pub(crate) fn new((first, bits): (Ipv4Addr, u8), node_ports: RangeInclusive<u16>) -> Addresses {
-        let count = 1_u32.checked_shl(32 - u32::from(bits.clamp(1, 32))).unwrap_or(1);
-        let network = u32::from(first) & !(count - 1);
-        Addresses { network, count, node_ports }
-    }
-
-    /// The address of the service that stands for the server itself.
-    pub(crate) fn first(&self) -> Ipv4Addr {
-        Ipv4Addr::from(self.network + 1)
-    }
-
-    /// The range, as `ServiceCIDR` objects say it.
-    pub(crate) fn range(&self) -> String {
-        format!("{}/{}", Ipv4Addr::from(self.network), self.count.leading_zeros() + 1)
-    }
-
-    fn contains(&self, address: Ipv4Addr) -> bool {
-        let offset = u32::from(address).wrapping_sub(self.network);
-        offset >= 1 && offset < self.count.saturating_sub(1)
-    }
-
-    /// Some in random order, from the upper part, as people pick theirs from the lower.
-    fn some_addresses(&self) -> impl Iterator<Item = Claim> + Send + '_ {
-        let usable = self.count.saturating_sub(2);
-        // The same share that Kubernetes leaves for addresses given by hand.
-        let band = (self.count / 16).clamp(16, 256).min(usable / 2);
-        let tries = if usable > band { RANDOM_TRIES } else { 0 };
-        let random = move |_| self.network + 1 + band + rand::random_range(0..usable - band);
-        (0..tries).map(random).map(|address| Claim::Address(address.into()))
-    }
-
-    fn all_addresses(&self) -> impl Iterator<Item = Claim> + Clone + Send + '_ {
-        let usable = self.count.saturating_sub(2);
-        (1..=usable).rev().map(|offset| Claim::Address(Ipv4Addr::from(self.network + offset)))
-    }
-
-    fn some_ports(&self) -> impl Iterator<Item = Claim> + Send + '_ {
-        let tries = if self.node_ports.is_empty() { 0 } else { RANDOM_TRIES };
-        (0..tries).map(|_| Claim::Port(rand::random_range(self.node_ports.clone())))
-    }
-
-    fn all_ports(&self) -> impl Iterator<Item = Claim> + Clone + Send + '_ {
-        self.node_ports.clone().map(Claim::Port)
-    }
-
-    /// Fills in what a service would get, without giving anything out. Only what lies in no range is refused.
-    pub(crate) fn pretend(&self, kind: &Kind, document: &mut Value, old: &Value) -> Result<(), Status> {
-        if kind.ty.name != "core.v1.Service" {
-            return Ok(());
-        }
-        let needed = needs(document);
-        complete_families(document)?;
-        let given = text(document, &["spec", "clusterIP"]).to_owned();
-        if needed.address && given.is_empty() {
-            set_address(document, &Ipv4Addr::from(self.network).to_string());
-        } else if needed.address && given != "None" {
-            self.usable(document, &given, &addresses_of(old))?;
-            set_address(document, &given);
-        }
-        let mut given = GivenPorts::after(old);
-        for need in ports_to_find(document, &needed) {
-            let source =
-                self.source(&need, &given).map_err(|fault| self.port_refused(document, &need, fault))?;
-            let port = match source {
-                Source::Own(port) | Source::Wanted(port) => port,
-                Source::Any => (PRETENDED_NODE_PORT..).find(|port| !given.has(*port)).unwrap_or(u16::MAX),
-            };
-            need.fill_in(document, port);
-            given.ports.push((port, need));
-        }
-        Ok(())
-    }
-
-    /// The address that a service asks for, if it is one of the range or one that the service had.
-    fn usable(&self, document: &Value, given: &str, had: &[Ipv4Addr]) -> Result<Ipv4Addr, Status> {
-        let address: Ipv4Addr =
-            given.parse().map_err(|_| address_refused(document, given, "not a valid IPv4 address"))?;
-        if had.contains(&address) || self.contains(address) {
-            return Ok(address);
-        }
-        Err(address_refused(document, given, "the provided network does not match the current range"))
-    }
-
-    /// Where a port comes from, after those that the service was given before it.
-    fn source(&self, need: &PortNeed, given: &GivenPorts) -> Result<Source, PortFault> {
-        if need.wanted == 0 {
-            return Ok(given.of_same_port(need).map_or(Source::Any, Source::Own));
-        }
-        let port = u16::try_from(need.wanted).map_err(|_| PortFault::OutOfRange)?;
-        let had = given.had.contains(&port);
-        if !had && !self.node_ports.contains(&port) {
-            return Err(PortFault::OutOfRange);
-        }
-        if !given.may_share(port, need) {
-            return Err(PortFault::Taken);
-        }
-        Ok(if had || given.has(port) { Source::Own(port) } else { Source::Wanted(port) })
-    }
-
-    fn port_refused(&self, document: &Value, need: &PortNeed, fault: PortFault) -> Status {
-        let range = &self.node_ports;
-        let detail = match fault {
-            PortFault::OutOfRange => format!(
-                "provided port is not in the valid range. The range of valid ports is {}-{}",
-                range.start(),
-                range.end()
-            ),
-            PortFault::Taken => "provided port is already allocated".to_owned(),
-        };
-        invalid(document, Cause::invalid(need.field(), &need.wanted.into(), &detail))
-    }
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum PortFault {
-    OutOfRange,
-    Taken,
-}
-
-/// Where a port of the nodes comes from.
-enum Source {
-    /// The service has it.
-    Own(u16),
-    /// It must be this one, which the service does not have.
-    Wanted(u16),
-    Any,
-}
-
-/// A port that a service must get.
-struct PortNeed {
-    /// Which of the service's ports it is for; none if it is for health checks.
-    entry: Option<Entry>,
-    /// The one that is asked for; zero if any will do.
-    wanted: i64,
-}
-
-/// One of the ports of a service.
-struct Entry {
-    index: usize,
-    port: i64,
-    protocol: String,
-}
-
-/// The ports of the nodes that a service was given so far, and what for.
-struct GivenPorts {
-    /// Those of the version that is replaced.
-    had: Vec<u16>,
-    ports: Vec<(u16, PortNeed)>,
-    is_new: bool,
-}
-
-impl GivenPorts {
-    fn after(old: &Value) -> GivenPorts {
-        GivenPorts { had: node_ports(old), ports: Vec::new(), is_new: old.is_null() }
-    }
-
-    fn has(&self, port: u16) -> bool {
-        self.ports.iter().any(|(given, _)| *given == port)
-    }
-
-    /// Whether nothing that this port was given for is in the way: one port may serve several protocols.
-    fn may_share(&self, port: u16, need: &PortNeed) -> bool {
-        self.ports.iter().filter(|(given, _)| *given == port).all(|(_, other)| {
-            let (Some(entry), Some(other)) = (&need.entry, &other.entry) else { return false };
-            // That a new service may not share it between different ports is how Kubernetes does it.
-            entry.protocol != other.protocol && (!self.is_new || entry.port == other.port)
-        })
-    }
-
-    /// What the same port of a new service was given for another protocol.
-    fn of_same_port(&self, need: &PortNeed) -> Option<u16> {
-        let entry = need.entry.as_ref().filter(|_| self.is_new)?;
-        let is_same = |other: &PortNeed| other.entry.as_ref().is_some_and(|other| other.port == entry.port);
-        let mut same = self.ports.iter().filter(|(_, other)| is_same(other)).map(|(port, _)| *port);
-        same.find(|port| self.may_share(*port, need))
-    }
-}
-
-impl PortNeed {
-    fn field(&self) -> String {
-        match self.entry {
-            Some(Entry { index, .. }) => format!("spec.ports[{index}].nodePort"),
-            None => "spec.healthCheckNodePort".to_owned(),
-        }
-    }
-
-    fn fill_in(&self, service: &mut Value, port: u16) {
-        match self.entry {
-            Some(Entry { index, .. }) => service["spec"]["ports"][index]["nodePort"] = port.into(),
-            None => service["spec"]["healthCheckNodePort"] = port.into(),
-        }
-    }
-}
-
-/// What a service must have.
-struct Needs {
-    address: bool,
-    /// Whether it may have ports of the nodes.
-    ports: bool,
-    /// Whether it gets them without asking.
-    all_ports: bool,
-    health: bool,
-}
-
-fn needs(service: &Value) -> Needs {
-    let kind = text(service, &["spec", "type"]);
-    let balanced = kind == "LoadBalancer";
-    let allocates = at(service, &["spec", "allocateLoadBalancerNodePorts"]) != Some(&Value::Bool(false));
-    Needs {
-        address: kind != "ExternalName",
-        ports: kind == "NodePort" || balanced,
-        all_ports: kind == "NodePort" || (balanced && allocates),
-        health: balanced && text(service, &["spec", "externalTrafficPolicy"]) == "Local",
-    }
-}
-
-fn set_address(service: &mut Value, address: &str) {
-    let spec = fields(service, &["spec"]);
-    spec.insert("clusterIP".to_owned(), address.into());
-    spec.insert("clusterIPs".to_owned(), json!([address]));
-}
-
-/// Which kinds of addresses a service has, if it does not say. Only IPv4 is given out, so nothing else can be asked for.
-fn complete_families(service: &mut Value) -> Result<(), Status> {
-    if !needs(service).address {
-        let spec = fields(service, &["spec"]);
-        for gone in ["clusterIP", "clusterIPs", "ipFamilies", "ipFamilyPolicy"] {
-            spec.remove(gone);
-        }
-        return Ok(());
-    }
-    let headless = text(service, &["spec", "clusterIP"]) == "None";
-    let anywhere = headless && at(service, &["spec", "selector"]).is_none();
-    let spec = fields(service, &["spec"]);
-    if headless {
-        spec.insert("clusterIPs".to_owned(), json!(["None"]));
-    }
-    let (policy, families) = if anywhere {
-        ("RequireDualStack", json!(["IPv4", "IPv6"]))
-    } else {
-        ("SingleStack", json!(["IPv4"]))
-    };
-    if spec.get("ipFamilyPolicy").is_none_or(Value::is_null) {
-        spec.insert("ipFamilyPolicy".to_owned(), policy.into());
-    }
-    if spec.get("ipFamilies").and_then(Value::as_array).is_none_or(Vec::is_empty) {
-        spec.insert("ipFamilies".to_owned(), families);
-    }
-    if anywhere { Ok(()) } else { refuse_other_families(service) }
-}
-
-fn refuse_other_families(service: &Value) -> Result<(), Status> {
-    let mut causes = Vec::new();
-    if text(service, &["spec", "ipFamilyPolicy"]) == "RequireDualStack" {
-        let why = "this cluster is not configured for dual-stack services";
-        causes.push(Cause::invalid("spec.ipFamilyPolicy", &"RequireDualStack".into(), why));
-    }
-    for (at, family) in list(service, &["spec", "ipFamilies"]).iter().enumerate() {
-        if family != "IPv4" {
-            let path = format!("spec.ipFamilies[{at}]");
-            causes.push(Cause::invalid(&path, family, "not configured on this cluster"));
-        }
-    }
-    if causes.is_empty() {
-        return Ok(());
-    }
-    Err(Status::invalid(Qualified::core("Service"), name(service), causes))
-}
-
-/// The ports that a service needs, those that are asked for first, so that none of them is given to another. Those that
-/// it may not have are removed from it.
-fn ports_to_find(service: &mut Value, needed: &Needs) -> Vec<PortNeed> {
-    let mut needs = Vec::new();
-    for (index, port) in list_mut(service, "/spec/ports").enumerate() {
-        let wanted = integer(port, &["nodePort"]).unwrap_or(0);
-        if needed.all_ports || (needed.ports && wanted != 0) {
-            let number = integer(port, &["port"]).unwrap_or(0);
-            let entry = Entry { index, port: number, protocol: text(port, &["protocol"]).to_owned() };
-            needs.push(PortNeed { entry: Some(entry), wanted });
-        } else {
-            fields(port, &[]).remove("nodePort");
-        }
-    }
-    if needed.health {
-        let wanted = integer(service, &["spec", "healthCheckNodePort"]).unwrap_or(0);
-        needs.push(PortNeed { entry: None, wanted });
-    } else {
-        fields(service, &["spec"]).remove("healthCheckNodePort");
-    }
-    needs.sort_by_key(|need| need.wanted == 0);
-    needs
-}
-
-fn node_ports(service: &Value) -> Vec<u16> {
-    let own = list(service, &["spec", "ports"]).iter().filter_map(|port| integer(port, &["nodePort"]));
-    let all = own.chain(integer(service, &["spec", "healthCheckNodePort"]));
-    all.filter_map(|port| u16::try_from(port).ok()).filter(|port| *port > 0).collect()
-}
-
-fn addresses_of(service: &Value) -> Vec<Ipv4Addr> {
-    list(service, &["spec", "clusterIPs"])
-        .iter()
-        .filter_map(Value::as_str)
-        .filter_map(|ip| ip.parse().ok())
-        .collect()
-}
-
 impl Registry {
     /// Takes what a service needs and writes it into the document. Nothing is taken if any of it cannot be had.
     pub(crate) async fn reserve_addresses(
@@ -450,18 +135,15 @@ impl Registry {
         target: Target<'_>,
         document: &mut Value,
         current: Option<&Object>,
-    ) -> Result<Reserved, Status> {
-        if target.kind.ty.name != "core.v1.Service" {
-            return Ok(Reserved::default());
-        }
+    ) -> Result<Reserved, Error> {
         let old = current.map(|object| document_of(&object.value, None)).unwrap_or_default();
         let before = current.map(|object| object.revision);
         let mut reserved = Reserved { before, ..Reserved::default() };
         match self.fill_in(target, document, &old, &mut reserved).await {
             Ok(()) => Ok(reserved),
-            Err(status) => {
+            Err(error) => {
                 self.return_addresses(reserved).await;
-                Err(status)
+                Err(error)
             }
         }
     }
@@ -472,7 +154,7 @@ impl Registry {
         document: &mut Value,
         old: &Value,
         reserved: &mut Reserved,
-    ) -> Result<(), Status> {
+    ) -> Result<(), Error> {
         complete_families(document)?;
         let needed = needs(document);
         if needed.address {
@@ -495,7 +177,7 @@ impl Registry {
         document: &mut Value,
         had: &[Ipv4Addr],
         reserved: &mut Reserved,
-    ) -> Result<(), Status> {
+    ) -> Result<(), Error> {
         let given = text(document, &["spec", "clusterIP"]).to_owned();
         if given == "None" {
             return Ok(());
@@ -504,7 +186,7 @@ impl Registry {
             let (some, all) = (self.addresses.some_addresses(), self.addresses.all_addresses());
             let taken = self.take_any(target, some, all).await;
             let Some(taken) = taken.map_err(|error| reserved.failure(target, error))? else {
-                return Err(Status::internal_error("failed to allocate a serviceIP: range is full"));
+                return Err(Error::Internal("failed to allocate a serviceIP: range is full".to_owned()));
             };
             reserved.taken.push(taken);
             set_address(document, &taken.claim.name());
@@ -544,7 +226,7 @@ impl Registry {
         need: &PortNeed,
         given: &GivenPorts,
         reserved: &mut Reserved,
-    ) -> Result<u16, Status> {
+    ) -> Result<u16, Error> {
         let refused = |fault| self.addresses.port_refused(document, need, fault);
         let (taken, full) = match self.addresses.source(need, given).map_err(refused)? {
             Source::Own(port) => return Ok(port),
@@ -553,7 +235,7 @@ impl Registry {
             }
             Source::Any => {
                 let (some, all) = (self.addresses.some_ports(), self.addresses.all_ports());
-                let full = Status::internal_error("failed to allocate a nodePort: range is full");
+                let full = Error::Internal("failed to allocate a nodePort: range is full".to_owned());
                 (self.take_any(target, some, all).await, full)
             }
         };
@@ -704,7 +386,7 @@ impl Registry {
     pub(crate) async fn return_addresses(&self, reserved: Reserved) {
         for Taken { claim, at } in reserved.taken {
             let preconditions = Preconditions { uid: None, revision: Some(at) };
-            told(claim, self.remove(claim, preconditions, None).await);
+            warn_if_kept(claim, self.remove(claim, preconditions, None).await);
         }
     }
 
@@ -746,42 +428,35 @@ impl Registry {
                 // Not taken again, perhaps, but only given a label.
                 freed = self.reclaim(claim).await;
             }
-            told(claim, freed);
+            warn_if_kept(claim, freed);
         }
     }
 
-    /// An object is gone: what the server kept for it goes too, and what a service still has is made again.
-    pub(crate) async fn after_deletion(&self, target: Target<'_>, last: &Object) {
-        match target.kind.plural.as_str() {
-            "services" if target.kind.group.is_empty() => {
-                self.free(Claim::of(&document_of(&last.value, None)), last.revision).await;
-                self.delete_endpoints(target).await;
-            }
-            "ipaddresses" => self.restore_address(target.name, &document_of(&last.value, None)).await,
-            _ => {}
-        }
+    /// A service is gone: what it had is free.
+    pub(super) async fn free_addresses(&self, last: &Object) {
+        self.free(Claim::of(&document_of(&last.value, None)), last.revision).await;
     }
 
     /// The Endpoints of a service go with it, so that another of its name does not begin with them.
-    async fn delete_endpoints(&self, service: Target<'_>) {
+    pub(super) async fn delete_endpoints(&self, service: Target<'_>) {
         let target = Target { kind: known("", "endpoints"), ..service };
         let options = crate::options::DeleteOptions::default();
         // In a box because it is a deletion in a deletion.
         let deleted = Box::pin(self.delete(target, &options)).await;
-        if let Err(status) = deleted.map(drop)
-            && status.code != 404
+        if let Err(error) = deleted.map(drop)
+            && !error.is_not_found()
         {
             tracing::warn!(
                 namespace = target.namespace,
                 name = target.name,
-                why = status.message,
+                %error,
                 "the Endpoints of a deleted service could not be deleted"
             );
         }
     }
 
     /// An address that a service has stays taken for it, whoever removes the object that says so.
-    async fn restore_address(&self, address: &str, last: &Value) {
+    pub(crate) async fn restore_address(&self, address: &str, last: &Value) {
         let Ok(address) = address.parse() else { return };
         let claim = Claim::Address(address);
         let restored = match self.is_had(claim, last).await {
@@ -800,9 +475,9 @@ impl Registry {
 
     /// Takes what the stored services have and is not taken, and frees what is taken and nobody has. To be called before
     /// any service is created.
-    pub(crate) async fn settle_claims(&self) -> Result<(), Status> {
+    pub(crate) async fn settle_claims(&self) -> Result<(), Error> {
         let all = Target { kind: known("", "services"), namespace: "", name: "" };
-        self.settle().await.map_err(|error| all.failure("list", error))
+        self.settle().await.map_err(|error| all.failed("list", error))
     }
 
     async fn settle(&self) -> Result<(), StorageError> {
@@ -878,19 +553,9 @@ fn parent(claim: &Value) -> Target<'_> {
     Target { kind: known("", "services"), namespace: of("namespace"), name: of("name") }
 }
 
-fn told(claim: Claim, freed: Result<bool, StorageError>) {
+fn warn_if_kept(claim: Claim, freed: Result<bool, StorageError>) {
     if let Err(error) = freed {
         let error = &error as &dyn std::error::Error;
         tracing::warn!(what = claim.name(), error, "what a service had could not be given back");
     }
-}
-
-fn address_refused(document: &Value, given: &str, why: &str) -> Status {
-    let value = at(document, &["spec", "clusterIPs"]).cloned().unwrap_or_else(|| json!([given]));
-    let detail = format!("failed to allocate IP {given}: {why}");
-    invalid(document, Cause::invalid("spec.clusterIPs", &value, &detail))
-}
-
-fn invalid(document: &Value, cause: Cause) -> Status {
-    Status::invalid(Qualified::core("Service"), name(document), vec![cause])
 }

@@ -1,8 +1,16 @@
 //! Service.
 
+mod allocation;
+mod claims;
+
+pub(crate) use allocation::Addresses;
+pub(crate) use claims::Reserved;
+
 use crate::{
     defaults::fields::{Object, child, child_or_new, children, has_any, set_default, set_if_zero, text},
+    error::Error,
     kind::{Kind, NameRule, SelectableField, Subresource, UnknownField},
+    rest::{Registry, Target, document_of},
     schema::Timestamp,
     strategy::{Creation, Strategy},
     table::{
@@ -22,6 +30,8 @@ use crate::{
     },
     value::{self, at, fields, integer, list, list_mut, set},
 };
+use async_trait::async_trait;
+use keepwatch_storage as stored;
 use serde_json::{Value, json};
 use std::collections::BTreeSet;
 
@@ -39,6 +49,7 @@ pub(super) fn kind() -> Kind {
         ])
         .stored_at("services/specs")
         .names(NameRule::Label)
+        .depends_on_name()
         .creates_on_update()
         .returns_deleted()
         .selectable(
@@ -64,7 +75,33 @@ const COLUMNS: &[Column] = &[
 
 struct ServiceStrategy;
 
+#[async_trait]
 impl Strategy for ServiceStrategy {
+    fn pretend(
+        &self,
+        registry: &Registry,
+        service: &mut Value,
+        current: Option<&stored::Object>,
+    ) -> Result<(), Error> {
+        let old = current.map(|object| document_of(&object.value, None)).unwrap_or_default();
+        registry.addresses.pretend(service, &old)
+    }
+
+    async fn reserve(
+        &self,
+        registry: &Registry,
+        target: Target<'_>,
+        service: &mut Value,
+        current: Option<&stored::Object>,
+    ) -> Result<Reserved, Error> {
+        registry.reserve_addresses(target, service, current).await
+    }
+
+    async fn after_deletion(&self, registry: &Registry, target: Target<'_>, last: &stored::Object) {
+        registry.free_addresses(last).await;
+        registry.delete_endpoints(target).await;
+    }
+
     /// A service, but for its addresses and node ports.
     fn set_defaults(&self, object: &mut Object) {
         let spec = child_or_new(object, "spec");
@@ -185,8 +222,13 @@ impl Strategy for ServiceStrategy {
         }
     }
 
-    fn validate_status(&self, new: &Node, old: &Node, faults: &mut Faults) {
-        balancer_status(new, old, faults)
+    fn validate_status(&self, new: &Node, _: &Node, faults: &mut Faults) {
+        let ingresses = new.at("status.loadBalancer.ingress");
+        if !is_of_type(new, "LoadBalancer") && new.at("status.loadBalancer").len_of("ingress") > 0 {
+            faults.forbidden(&ingresses, "may only be used when `spec.type` is 'LoadBalancer'");
+            return;
+        }
+        balancer_status(new, faults)
     }
 
     fn warn(&self, object: &Node, _: Option<&Node>, warnings: &mut Warnings) {

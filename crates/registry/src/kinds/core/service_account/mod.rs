@@ -1,5 +1,9 @@
 //! ServiceAccount.
 
+mod token;
+
+pub use token::TokenIssuer;
+
 use crate::{
     kind::{Kind, Subresource},
     schema::Timestamp,

@@ -1,0 +1,239 @@
+//! Why a request was not carried out.
+//!
+//! An error says what happened; what a client is told of it is for the server that answers to say.
+
+use keepwatch_apimachinery::{meta::Qualified, status::Cause};
+use keepwatch_storage::StorageError;
+use std::fmt;
+
+/// Why a request was not carried out.
+#[derive(Debug)]
+pub enum Error {
+    /// There is no such object.
+    NotFound(Box<Subject>),
+    /// There is no such resource.
+    UnknownPath,
+    /// The resource has nothing of the kind.
+    MethodNotAllowed,
+    /// This cannot be done with the resource.
+    MethodNotSupported {
+        /// The resource.
+        subject: Box<Subject>,
+        /// What was to be done.
+        verb: &'static str,
+        /// Why not.
+        why: String,
+    },
+    /// There is such an object already.
+    AlreadyExists {
+        /// The object.
+        subject: Box<Subject>,
+        /// Whether it is marked for deletion.
+        is_deleting: bool,
+    },
+    /// Every name that was generated was taken; the subject has the last one.
+    NoFreeName(Box<Subject>),
+    /// The object has changed since the client read it.
+    Modified(Box<Subject>),
+    /// The object is not as it would have to be.
+    Conflict {
+        /// The object.
+        subject: Box<Subject>,
+        /// In which way.
+        why: String,
+    },
+    /// The object breaks rules of its kind.
+    Invalid {
+        /// The kind and the object.
+        subject: Box<Subject>,
+        /// Each rule that it breaks.
+        causes: Vec<Cause>,
+    },
+    /// Nobody may do that.
+    Forbidden {
+        /// The object.
+        subject: Box<Subject>,
+        /// Why.
+        why: String,
+        /// For programs.
+        causes: Vec<Cause>,
+    },
+    /// The request makes no sense.
+    BadRequest(String),
+    /// More than is taken.
+    TooLarge(String),
+    /// A patch does not fit the object.
+    DoesNotFit,
+    /// A disruption budget does not let a pod go.
+    OverBudget {
+        /// In which way.
+        why: String,
+        /// When to ask again; zero if that is up to the client.
+        retry_after_seconds: u32,
+    },
+    /// A mistake for which there is no reason in the API: only words.
+    Unexplained(String),
+    /// Something that should not happen.
+    Internal(String),
+    /// Nobody waits for the answer any more.
+    Late,
+    /// The server stops, and there was more to do.
+    Stopping,
+    /// Storage failed, or refused.
+    Storage {
+        /// The resource, and the object if it is about one.
+        subject: Box<Subject>,
+        /// What was to be done.
+        operation: &'static str,
+        /// Why it was not.
+        error: Box<StorageError>,
+    },
+}
+
+/// What an error is about.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Subject {
+    /// The API group.
+    pub group: String,
+    /// The resource (`pods`); the kind (`Pod`) where the object itself is at fault.
+    pub kind: String,
+    /// The name of the object; empty if it is about none, or about one without a name.
+    pub name: String,
+}
+
+impl Subject {
+    pub(crate) fn new(what: Qualified<'_>, name: &str) -> Box<Subject> {
+        let [group, kind, name] = [what.group, what.kind, name].map(str::to_owned);
+        Box::new(Subject { group, kind, name })
+    }
+
+    /// The resource or kind with its group.
+    pub fn qualified(&self) -> Qualified<'_> {
+        Qualified::new(&self.group, &self.kind)
+    }
+}
+
+impl fmt::Display for Subject {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let what = self.qualified();
+        if self.name.is_empty() { what.fmt(f) } else { write!(f, "{what} {:?}", self.name) }
+    }
+}
+
+impl Error {
+    /// There is no such object.
+    pub fn not_found(what: Qualified<'_>, name: &str) -> Error {
+        Error::NotFound(Subject::new(what, name))
+    }
+
+    /// There is such an object already.
+    pub(crate) fn already_exists(what: Qualified<'_>, name: &str, is_deleting: bool) -> Error {
+        Error::AlreadyExists { subject: Subject::new(what, name), is_deleting }
+    }
+
+    /// Every name that was generated was taken.
+    pub(crate) fn no_free_name(what: Qualified<'_>, name: &str) -> Error {
+        Error::NoFreeName(Subject::new(what, name))
+    }
+
+    /// This cannot be done with the resource.
+    pub(crate) fn method_not_supported(what: Qualified<'_>, verb: &'static str, why: &str) -> Error {
+        Error::MethodNotSupported { subject: Subject::new(what, ""), verb, why: why.to_owned() }
+    }
+
+    /// The object has changed since the client read it.
+    pub(crate) fn modified(what: Qualified<'_>, name: &str) -> Error {
+        Error::Modified(Subject::new(what, name))
+    }
+
+    /// The object is not as it would have to be.
+    pub(crate) fn conflict(what: Qualified<'_>, name: &str, why: impl Into<String>) -> Error {
+        Error::Conflict { subject: Subject::new(what, name), why: why.into() }
+    }
+
+    /// The object breaks rules of its kind.
+    pub(crate) fn invalid(what: Qualified<'_>, name: &str, causes: Vec<Cause>) -> Error {
+        Error::Invalid { subject: Subject::new(what, name), causes }
+    }
+
+    /// Nobody may do that.
+    pub(crate) fn forbidden(what: Qualified<'_>, name: &str, why: impl Into<String>) -> Error {
+        Error::Forbidden { subject: Subject::new(what, name), why: why.into(), causes: Vec::new() }
+    }
+
+    /// The request makes no sense.
+    pub(crate) fn bad_request(why: impl Into<String>) -> Error {
+        Error::BadRequest(why.into())
+    }
+
+    /// A mistake for which there is no reason in the API.
+    pub(crate) fn unexplained(why: impl Into<String>) -> Error {
+        Error::Unexplained(why.into())
+    }
+
+    /// Storage failed, or refused.
+    pub fn storage(what: Qualified<'_>, name: &str, operation: &'static str, error: StorageError) -> Error {
+        Error::Storage { subject: Subject::new(what, name), operation, error: Box::new(error) }
+    }
+
+    /// Whether what was asked for is not there.
+    pub fn is_not_found(&self) -> bool {
+        match self {
+            Error::NotFound(_) | Error::UnknownPath => true,
+            Error::Storage { error, .. } => matches!(**error, StorageError::NotFound { .. }),
+            _ => false,
+        }
+    }
+
+    /// Whether the object is not as the client thought.
+    pub(crate) fn is_conflict(&self) -> bool {
+        match self {
+            Error::AlreadyExists { .. }
+            | Error::NoFreeName(_)
+            | Error::Modified(_)
+            | Error::Conflict { .. } => true,
+            Error::Storage { error, .. } => {
+                matches!(**error, StorageError::KeyExists { .. } | StorageError::InvalidObject { .. })
+            }
+            _ => false,
+        }
+    }
+}
+
+impl fmt::Display for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Error::NotFound(subject) => write!(f, "{subject} was not found"),
+            Error::UnknownPath => f.write_str("there is no such resource"),
+            Error::MethodNotAllowed => f.write_str("the resource does not have that method"),
+            Error::MethodNotSupported { why, .. } => f.write_str(why),
+            Error::AlreadyExists { subject, .. } => write!(f, "{subject} exists already"),
+            Error::NoFreeName(subject) => write!(f, "no free name was found for {subject}"),
+            Error::Modified(subject) => write!(f, "{subject} was changed by somebody else"),
+            Error::Conflict { subject, why } => write!(f, "{subject}: {why}"),
+            Error::Invalid { subject, causes } => {
+                write!(f, "{subject} is invalid")?;
+                causes.iter().try_for_each(|cause| write!(f, "; {}: {}", cause.field, cause.message))
+            }
+            Error::Forbidden { subject, why, .. } => write!(f, "{subject} is forbidden: {why}"),
+            Error::BadRequest(why)
+            | Error::TooLarge(why)
+            | Error::OverBudget { why, .. }
+            | Error::Unexplained(why)
+            | Error::Internal(why) => f.write_str(why),
+            Error::DoesNotFit => f.write_str("the patch does not fit the object"),
+            Error::Late => f.write_str("nobody waits for the answer any more"),
+            Error::Stopping => f.write_str("the server is stopping"),
+            Error::Storage { subject, operation, error } => write!(f, "{operation} {subject}: {error}"),
+        }
+    }
+}
+
+impl std::error::Error for Error {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        match self {
+            Error::Storage { error, .. } => Some(&**error),
+            _ => None,
+        }
+    }
+}

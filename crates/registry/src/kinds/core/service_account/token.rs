@@ -1,0 +1,134 @@
+//! Tokens for service accounts.
+
+use crate::{
+    error::Error,
+    kinds::known,
+    rest::{Registry, Target, document_of},
+    schema::{self, Timestamp},
+    value::{at, fields, integer, list, text},
+};
+use keepwatch_apimachinery::{list_options::Position, meta::Qualified, status::Cause};
+use serde_json::{Map, Value, json};
+
+/// Makes tokens for service accounts.
+pub trait TokenIssuer: Send + Sync {
+    /// A token that says the claims, signed.
+    fn issue(&self, claims: &Value) -> Result<String, Error>;
+    /// Who issues it, and for whom if the client does not say.
+    fn issuer(&self) -> &str;
+}
+
+impl Registry {
+    /// A token for a service account.
+    pub async fn request_token(
+        &self,
+        target: Target<'_>,
+        request: &Value,
+        issuer: &dyn TokenIssuer,
+    ) -> Result<Value, Error> {
+        let seconds = integer(request, &["spec", "expirationSeconds"]).unwrap_or(TOKEN_SECONDS_USUAL);
+        let what = Qualified::new("authentication.k8s.io", "TokenRequest");
+        let too = |detail: &str| {
+            let cause = Cause::invalid("spec.expirationSeconds", &seconds.into(), detail);
+            Err(Error::invalid(what, "", vec![cause]))
+        };
+        if seconds < TOKEN_SECONDS_MIN {
+            return too("may not specify a duration less than 10 minutes");
+        }
+        if seconds > TOKEN_SECONDS_MAX {
+            return too("may not specify a duration larger than 2^32 seconds");
+        }
+        self.must_take_new_content(target, target.name, Position::Any).await?;
+        let account = self.get(target, Position::MostRecent).await?;
+        let account = document_of(&account.value, None);
+        let uid = text(&account, &["metadata", "uid"]);
+        let now = Timestamp::now();
+        let expires = now + jiff::SignedDuration::from_secs(seconds);
+        let given = list(request, &["spec", "audiences"]);
+        let audiences = if given.is_empty() { vec![issuer.issuer().into()] } else { given.to_vec() };
+        let mut own =
+            json!({"namespace": target.namespace, "serviceaccount": {"name": target.name, "uid": uid}});
+        self.bind_token(target, at(request, &["spec", "boundObjectRef"]), fields(&mut own, &[])).await?;
+        let claims = json!({
+            "iss": issuer.issuer(), "aud": audiences, "iat": now.as_second(), "nbf": now.as_second(),
+            "exp": expires.as_second(), "jti": crate::strategy::new_uid(), "kubernetes.io": own,
+            "sub": format!("system:serviceaccount:{}:{}", target.namespace, target.name),
+        });
+        let token = issuer.issue(&claims)?;
+        let bound = at(request, &["spec", "boundObjectRef"]).cloned().unwrap_or_default();
+        Ok(json!({
+            "kind": "TokenRequest", "apiVersion": "authentication.k8s.io/v1",
+            "metadata": {
+                "name": target.name, "namespace": target.namespace, "uid": crate::strategy::new_uid(),
+                "creationTimestamp": schema::time(now),
+            },
+            "spec": {"audiences": audiences, "expirationSeconds": seconds, "boundObjectRef": bound},
+            "status": {"token": token, "expirationTimestamp": schema::time(expires)},
+        }))
+    }
+
+    /// Says in the claims of a token to which object it is bound: it is worth nothing without it.
+    async fn bind_token(
+        &self,
+        account: Target<'_>,
+        bound: Option<&Value>,
+        claims: &mut Map<String, Value>,
+    ) -> Result<(), Error> {
+        let Some(bound) = bound else { return Ok(()) };
+        let (kind, version) = (text(bound, &["kind"]), text(bound, &["apiVersion"]));
+        let (claim, plural) = match (version, kind) {
+            ("v1", "Pod") => ("pod", "pods"),
+            ("v1", "Secret") => ("secret", "secrets"),
+            ("v1", "Node") => ("node", "nodes"),
+            _ => {
+                let (group, version) = version.split_once('/').unwrap_or(("", version));
+                let place = account.name;
+                return Err(Error::bad_request(format!(
+                    "cannot bind token for serviceaccount \"{place}\" to type {group}/{version}, Kind={kind}"
+                )));
+            }
+        };
+        let kind = known("", plural);
+        let namespace = if kind.namespaced { account.namespace } else { "" };
+        let target = Target { kind, namespace, name: text(bound, &["name"]) };
+        let object = document_of(&self.get(target, Position::MostRecent).await?.value, None);
+        let (wanted, uid) = (text(bound, &["uid"]), text(&object, &["metadata", "uid"]));
+        if !wanted.is_empty() && wanted != uid {
+            let why = format!(
+                "the UID in the bound object reference ({wanted}) does not match the UID in record. The object might have been deleted and then recreated"
+            );
+            return Err(Error::conflict(Qualified::core(&kind.name), target.name, &why));
+        }
+        if claim == "pod" {
+            if text(&object, &["spec", "serviceAccountName"]) != account.name {
+                let place = account.name;
+                return Err(Error::bad_request(format!(
+                    "cannot bind token for serviceaccount \"{place}\" to pod running with different serviceaccount name."
+                )));
+            }
+            self.tell_node(text(&object, &["spec", "nodeName"]), claims).await?;
+        }
+        claims.insert(claim.to_owned(), json!({"name": target.name, "uid": uid}));
+        Ok(())
+    }
+
+    /// A token of a pod says where the pod is.
+    async fn tell_node(&self, node: &str, claims: &mut Map<String, Value>) -> Result<(), Error> {
+        if node.is_empty() {
+            return Ok(());
+        }
+        let target = Target { kind: known("", "nodes"), namespace: "", name: node };
+        let mut told = json!({"name": node});
+        match self.get(target, Position::MostRecent).await {
+            Ok(found) => told["uid"] = document_of(&found.value, None)["metadata"]["uid"].take(),
+            Err(error) if error.is_not_found() => {}
+            Err(error) => return Err(error),
+        }
+        claims.insert("node".to_owned(), told);
+        Ok(())
+    }
+}
+
+const TOKEN_SECONDS_USUAL: i64 = 3600;
+const TOKEN_SECONDS_MIN: i64 = 600;
+const TOKEN_SECONDS_MAX: i64 = 1 << 32;

@@ -1,0 +1,126 @@
+//! How many of something there are to be: the scale of an object.
+
+use crate::{
+    codec::Expected,
+    error::Error,
+    kind::Kind,
+    options::{FieldValidation, WriteOptions},
+    rest::{
+        Attempts, Change, Patch, Registry, Target, apply_patch, convert_from_stored, document_of,
+        must_be_based_on, must_have_uid,
+    },
+    schema,
+    selector::selector_text,
+    strategy::{Part, Requester},
+    value::{at, fields, integer, set, text},
+};
+use keepwatch_apimachinery::{list_options::Position, meta::Qualified, status::Cause};
+use keepwatch_storage::{Existing, Object};
+use serde_json::{Map, Value, json};
+
+/// The name of a scale in paths and messages.
+const SCALE: Qualified<'static> = Qualified::new("autoscaling", "Scale");
+
+impl Registry {
+    /// How many of something there are to be.
+    pub async fn scale(&self, target: Target<'_>) -> Result<Value, Error> {
+        let object = self.get(target, Position::MostRecent).await?;
+        Ok(scale_of(target.kind, &object))
+    }
+
+    /// Changes how many there are to be.
+    pub async fn set_scale(
+        &self,
+        target: Target<'_>,
+        change: Change<'_>,
+        options: &WriteOptions,
+        who: &Requester,
+    ) -> Result<(Value, Vec<String>), Error> {
+        let mut warnings = Vec::new();
+        let storage = self.storage(target.kind).ok_or_else(|| target.not_found())?;
+        let (key, mut attempts) = (target.key(), Attempts::new(options.dry_run));
+        while let Some(existing) = attempts.next(storage.as_ref(), &key).await {
+            let Existing { object, is_current } = existing.map_err(|error| target.failed("get", error))?;
+            let object = object.ok_or_else(|| target.not_found())?;
+            let (document, names_version) = match scaled(target, &change, &object, &mut warnings) {
+                Err(_) if !is_current => continue,
+                scaled => scaled?,
+            };
+            match self.update(target, Part::Main, Change::Replace(document), options, who).await {
+                // Somebody wrote in between; only whoever named a version wants to know.
+                Err(refusal) if refusal.error.is_conflict() && !(names_version && is_current) => continue,
+                Err(refusal) => return Err(refusal.error),
+                Ok(written) => {
+                    warnings.extend(written.warnings);
+                    return Ok((scale_of_document(target.kind, written.shown.document()), warnings));
+                }
+            }
+        }
+        Err(Error::modified(target.qualified(), target.name))
+    }
+}
+
+fn scale_of(kind: &Kind, object: &Object) -> Value {
+    scale_of_document(kind, document_of(&object.value, Some(object.revision)))
+}
+
+fn scale_of_document(kind: &Kind, document: Value) -> Value {
+    let document = convert_from_stored(kind, document);
+    let mut metadata = Map::new();
+    for field in ["name", "namespace", "uid", "resourceVersion", "creationTimestamp"] {
+        set(&mut metadata, field, at(&document, &["metadata", field]).cloned());
+    }
+    let mut spec = Map::new();
+    let replicas = integer(&document, &["spec", "replicas"]).unwrap_or(0);
+    set(&mut spec, "replicas", (replicas != 0).then(|| replicas.into()));
+    let mut status = Map::new();
+    status.insert("replicas".to_owned(), integer(&document, &["status", "replicas"]).unwrap_or(0).into());
+    crate::value::set_text(&mut status, "selector", &selector_text(at(&document, &["spec", "selector"])));
+    json!({"kind": "Scale", "apiVersion": "autoscaling/v1", "metadata": metadata, "spec": spec, "status": status})
+}
+
+/// What a change of its scale makes of an object, and whether the change names the version that it is meant for. What a
+/// patch says of a version is looked at anew each time.
+fn scaled(
+    target: Target<'_>,
+    change: &Change<'_>,
+    object: &Object,
+    warnings: &mut Vec<String>,
+) -> Result<(Value, bool), Error> {
+    let kind = target.kind;
+    let scale = match change {
+        Change::Replace(scale) => scale.clone(),
+        Change::Patch { patch, strictness } => {
+            warnings.clear();
+            apply_scale_patch(patch, *strictness, &scale_of(kind, object), warnings)?
+        }
+    };
+    target.must_be_of(&scale)?;
+    let is_replaced = matches!(change, Change::Replace(_));
+    if is_replaced {
+        must_have_uid(target, &scale, object)?;
+    }
+    let replicas = integer(&scale, &["spec", "replicas"]).unwrap_or(0);
+    if replicas < 0 {
+        let cause = Cause::invalid("spec.replicas", &replicas.into(), "must be greater than or equal to 0");
+        return Err(Error::invalid(SCALE, target.name, vec![cause]));
+    }
+    let has_version = !text(&scale, &["metadata", "resourceVersion"]).is_empty();
+    if has_version {
+        must_be_based_on(target, &scale, object)?;
+    }
+    let mut document = convert_from_stored(kind, document_of(&object.value, Some(object.revision)));
+    fields(&mut document, &["spec"]).insert("replicas".to_owned(), replicas.into());
+    Ok((document, is_replaced && has_version))
+}
+
+fn apply_scale_patch(
+    patch: &Patch,
+    strictness: FieldValidation,
+    scale: &Value,
+    warnings: &mut Vec<String>,
+) -> Result<Value, Error> {
+    let ty = schema::lookup("autoscaling.v1.Scale").expect("the table of types has scales");
+    let expected = Expected::part("autoscaling", "v1", "Scale", ty);
+    apply_patch(expected, patch, strictness, scale, warnings)
+}
