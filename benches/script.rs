@@ -4,8 +4,8 @@ use async_trait::async_trait;
 use bytes::Bytes;
 use keepwatch_apimachinery::{ResourceVersion, list_options::Position};
 use keepwatch_storage::{
-    DeleteOptions, List, ListRequest, Object, Storage, StorageError, TryUpdate, Unchanged, UpdateOptions,
-    Validate, Watch, WatchRequest,
+    CacheSource, DeleteOptions, List, ListRequest, Object, Storage, StorageError, TryUpdate, Unchanged,
+    UpdateOptions, Validate, Watch, WatchRequest,
 };
 use std::{
     sync::{
@@ -101,7 +101,10 @@ impl Storage for Script {
     async fn watch(&self, _: &str, _: WatchRequest) -> Result<Watch, StorageError> {
         take(&self.events).map_or_else(unsupported, Ok)
     }
+}
 
+#[async_trait]
+impl CacheSource for Script {
     async fn request_progress(&self) -> Result<(), StorageError> {
         Ok(())
     }

@@ -22,8 +22,9 @@ use keepwatch_apimachinery::{
 use keepwatch_cacher::{CacheMetrics, Cacher, CacherOptions};
 use keepwatch_endpoints::watch::Encodings;
 use keepwatch_storage::{
-    Attributes, Backend, Inspector, Key, ListRequest, Object, Predicate, ResourcePrefix, Storage, Store,
-    StoreOptions, Undecodable, Update, UpdateOptions, Version, Watch, WatchEvent, WatchRequest,
+    Attributes, Backend, CacheSource, Inspector, Key, ListRequest, Object, Predicate, ResourcePrefix,
+    Storage, Store, StoreOptions, Undecodable, Update, UpdateOptions, Version, Watch, WatchEvent,
+    WatchRequest,
 };
 use keepwatch_storage_embedded::{Embedded, EmbeddedOptions};
 use script::{Round, Script, version};
@@ -207,6 +208,7 @@ impl Pod {
             .collect(),
             version_at: Some(200),
             has_version: false,
+            ..Attributes::default()
         }
     }
 
@@ -343,6 +345,7 @@ impl Inspector for PodInspector {
             .collect(),
             version_at: peek.version_at,
             has_version: !meta.resource_version.is_empty(),
+            ..Attributes::default()
         })
     }
 }
@@ -361,7 +364,7 @@ fn near() -> CacherOptions {
 }
 
 /// A cache over a storage, once it is ready.
-async fn cacher(storage: Arc<dyn Storage>, options: CacherOptions) -> Arc<Cacher> {
+async fn cacher(storage: Arc<dyn CacheSource>, options: CacherOptions) -> Arc<Cacher> {
     let metrics = CacheMetrics::register(&prometheus::Registry::new()).expect("a fresh registry");
     let cacher = Cacher::new(storage, prefix(), Qualified::core("pods"), options, &metrics);
     cacher.until_ready().await;
@@ -435,7 +438,12 @@ impl Prepared {
         let attributes: Vec<_> = pods.iter().map(|pod| pod.attributes()).collect();
         let object = |at: usize, revision: usize| {
             let (key, attributes) = (keys[at % pods.len()].clone(), attributes[at % pods.len()].clone());
-            Object::from(Version { key, value: value.clone(), revision: version(revision), attributes })
+            Object::from(Version {
+                key,
+                value: value.clone(),
+                revision: version(revision),
+                attributes: attributes.into(),
+            })
         };
         let first = 2 + pods.len();
         let state = (0..pods.len()).map(|at| object(at, 2 + at)).collect();
@@ -993,7 +1001,12 @@ fn encode() {
                 let (key, value) =
                     (prefix().object(&pod.path()).expect("a fine key"), pod.json(POD_BYTES, 0));
                 let attributes = PodInspector.inspect(&key, &value).expect("a pod");
-                Object::from(Version { key, value, revision: version(1_000_000 + number), attributes })
+                Object::from(Version {
+                    key,
+                    value,
+                    revision: version(1_000_000 + number),
+                    attributes: attributes.into(),
+                })
             })
             .collect();
         let encodings = Arc::new(Encodings::new(64 << 20));

@@ -82,7 +82,7 @@ impl Subject {
     async fn reopened() -> Self {
         let directory = data_directory();
         let store = Embedded::open(directory.path(), EmbeddedOptions::default()).expect("the store opens");
-        let first = store.put_if(&key(usize::MAX, 0), None, value(VALUE_BYTES), None).await;
+        let first = store.put_if(&key(usize::MAX, 0), None, value(VALUE_BYTES).into(), None).await;
         assert!(matches!(first, Ok(Swap::Done(_))), "{first:?}");
         drop(store);
         let store = Embedded::open(directory.path(), EmbeddedOptions::default()).expect("the store opens");
@@ -140,7 +140,7 @@ async fn create(store: &Arc<dyn Backend>, writers: usize, count: usize, bytes: u
             let mut took = Vec::with_capacity(count / writers);
             for n in 0..count / writers {
                 let begun = Instant::now();
-                let swap = store.put_if(&key(writer, n), None, value(bytes), None).await;
+                let swap = store.put_if(&key(writer, n), None, value(bytes).into(), None).await;
                 assert!(matches!(swap, Ok(Swap::Done(_))), "{swap:?}");
                 took.push(begun.elapsed());
             }

@@ -104,7 +104,7 @@ async fn add_watcher(cache: &Cacher, predicate: Predicate, round: &Arc<Round>) {
 }
 
 /// Pods as a server has them in storage.
-pub(crate) struct Pods(Vec<(Key, Bytes, Attributes)>);
+pub(crate) struct Pods(Vec<(Key, Bytes, Arc<Attributes>)>);
 
 impl Pods {
     pub(crate) fn prepare(runtime: &Runtime) -> Self {
@@ -114,7 +114,7 @@ impl Pods {
             let name = objects::pod_name(number);
             let key = Key::from_backend(format!("/registry/pods/{}/{name}", server::NAMESPACE));
             let attributes = inspector.inspect(&key, &value).expect("a pod");
-            (key, value, attributes)
+            (key, value, attributes.into())
         });
         Self(found.collect())
     }

@@ -44,7 +44,7 @@ pub(crate) async fn registry() -> Registry {
         let prefix = ResourcePrefix::new("/registry", kind.storage.as_ref().unwrap_or(&kind.plural));
         let prefix = prefix.expect("the names of resources can be keys");
         let store = Store::new(Arc::clone(&backend), StoreOptions::new(prefix.clone(), inspector));
-        let store: Arc<dyn Storage> = Arc::new(MeteredStorage::new(Arc::new(store), what, &storage_metrics));
+        let store = Arc::new(MeteredStorage::new(Arc::new(store), what, &storage_metrics));
         if !kind.is_cached {
             return store;
         }

@@ -117,7 +117,8 @@ mod tests {
             ..Attributes::default()
         };
         let revision = ResourceVersion::new(2).unwrap();
-        Version { key: Key::from_backend("/a"), value: "{}".into(), revision, attributes }.into()
+        Version { key: Key::from_backend("/a"), value: "{}".into(), revision, attributes: attributes.into() }
+            .into()
     }
 
     fn predicate(labels: &str, fields: &str) -> Predicate {

@@ -16,16 +16,16 @@ use crate::{
 use async_trait::async_trait;
 use bytes::Bytes;
 use futures::{StreamExt, future, stream};
-use keepwatch_apimachinery::{ResourceVersion, list_options::Position, meta::Qualified};
+use keepwatch_apimachinery::{list_options::Position, meta::Qualified};
 use keepwatch_storage::{
-    DeleteOptions, Existing, Frontier, HistoryReader, List, ListRequest, Object, PastChanges, ResourcePrefix,
-    Storage, StorageError, TryUpdate, Unchanged, UpdateOptions, Validate, Watch, WatchRequest,
+    CacheSource, DeleteOptions, Existing, HistoryReader, List, ListRequest, Object, ResourcePrefix, Storage,
+    StorageError, TryUpdate, Unchanged, UpdateOptions, Validate, Watch, WatchRequest,
 };
 use parking_lot::Mutex;
 use rand::{SeedableRng, rngs::SmallRng};
 use std::{
     sync::{
-        Arc, Weak,
+        Arc,
         atomic::{AtomicBool, AtomicUsize},
     },
     time::Duration,
@@ -42,7 +42,7 @@ impl Cacher {
     /// Starts a cache of the objects that `storage` has under `keys`. Must be called inside a tokio runtime. Until the
     /// cache is ready, a request is answered by storage, or with an error that asks the client to retry.
     pub fn new(
-        storage: Arc<dyn Storage>,
+        storage: Arc<dyn CacheSource>,
         keys: ResourcePrefix,
         resource: Qualified<'_>,
         options: CacherOptions,
@@ -116,6 +116,18 @@ impl Cacher {
     /// Compares the cache with storage now. The cache does this itself every few minutes.
     pub async fn check_consistency(&self) {
         consistency::check_once(&self.shared).await;
+    }
+
+    /// Delivers a bookmark to every watch with `progress`, once the cache holds everything that is committed now.
+    pub async fn request_progress(&self) -> Result<(), StorageError> {
+        self.shared.until_consistent().await?;
+        let mut wakers = Wakers::default();
+        let state = self.shared.state.read();
+        for watcher in state.watchers_in_order() {
+            watcher.enqueue_bookmark(state.revision, &mut wakers);
+        }
+        drop(state);
+        Ok(())
     }
 
     /// The cached object under a key, which may be stale.
@@ -235,47 +247,5 @@ impl Storage for Cacher {
             Err(error) => Ok(stream::once(future::ready(Err(error))).boxed()),
             Ok(watch) => Ok(watch.map_or_else(|| stream::empty().boxed(), StreamExt::boxed)),
         }
-    }
-
-    async fn past_changes(
-        &self,
-        key: &str,
-        recursive: bool,
-        after: ResourceVersion,
-        until: ResourceVersion,
-        with_old: bool,
-    ) -> Result<PastChanges, StorageError> {
-        self.shared.storage.past_changes(key, recursive, after, until, with_old).await
-    }
-
-    fn keep_history_for(&self, reader: Weak<dyn HistoryReader>) {
-        self.shared.storage.keep_history_for(reader);
-    }
-
-    async fn request_progress(&self) -> Result<(), StorageError> {
-        self.shared.until_consistent().await?;
-        let mut wakers = Wakers::default();
-        let state = self.shared.state.read();
-        for watcher in state.watchers_in_order() {
-            watcher.enqueue_bookmark(state.revision, &mut wakers);
-        }
-        drop(state);
-        Ok(())
-    }
-
-    async fn current_revision(&self) -> Result<ResourceVersion, StorageError> {
-        self.shared.storage.current_revision().await
-    }
-
-    fn compacted_revision(&self) -> Option<ResourceVersion> {
-        self.shared.storage.compacted_revision()
-    }
-
-    fn tells_progress(&self) -> bool {
-        self.shared.storage.tells_progress()
-    }
-
-    fn frontier(&self) -> Option<Frontier> {
-        self.shared.storage.frontier()
     }
 }

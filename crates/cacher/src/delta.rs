@@ -36,7 +36,7 @@ enum Content {
 struct Delta {
     next: Arc<HistoryObject>,
     /// Absent if both versions have the same attributes.
-    attributes: Option<Box<Attributes>>,
+    attributes: Option<Arc<Attributes>>,
     /// The lengths of the common prefix and suffix of the two values, and this version's bytes between them.
     prefix_len: usize,
     suffix_len: usize,
@@ -91,7 +91,7 @@ impl HistoryObject {
                 key: self.key.clone(),
                 value: delta.value().into(),
                 revision: self.revision,
-                attributes: delta.with_attributes(Attributes::clone),
+                attributes: delta.with_attributes(Arc::clone),
             });
             *rebuilt = object.downgrade();
             object
@@ -113,7 +113,7 @@ impl HistoryObject {
         }
     }
 
-    fn with_attributes<T>(&self, read: impl FnOnce(&Attributes) -> T) -> T {
+    fn with_attributes<T>(&self, read: impl FnOnce(&Arc<Attributes>) -> T) -> T {
         match &*self.content.read() {
             Content::Full(object) => read(&object.attributes),
             Content::Delta(delta) => delta.with_attributes(read),
@@ -135,7 +135,7 @@ impl Delta {
         let changed_bytes = &older.value[prefix_len..older.value.len() - suffix_len];
         (changed_bytes.len() < older.value.len() / 2).then(|| Self {
             next: Arc::clone(next),
-            attributes: (older.attributes != newer.attributes).then(|| Box::new(older.attributes.clone())),
+            attributes: (older.attributes != newer.attributes).then(|| older.attributes.clone()),
             prefix_len,
             suffix_len,
             changed_bytes: changed_bytes.into(),
@@ -143,7 +143,7 @@ impl Delta {
         })
     }
 
-    fn with_attributes<T>(&self, read: impl FnOnce(&Attributes) -> T) -> T {
+    fn with_attributes<T>(&self, read: impl FnOnce(&Arc<Attributes>) -> T) -> T {
         match &self.attributes {
             Some(attributes) => read(attributes),
             None => self.next.with_attributes(read),
@@ -183,7 +183,13 @@ mod tests {
     fn object(revision: u64, value: &[u8], label: &str) -> Object {
         let attributes = Attributes { labels: [("l", label)].into_iter().collect(), ..Attributes::default() };
         let revision = ResourceVersion::new(revision).unwrap();
-        Version { key: Key::from_backend("/r/a"), value: value.to_vec().into(), revision, attributes }.into()
+        Version {
+            key: Key::from_backend("/r/a"),
+            value: value.to_vec().into(),
+            revision,
+            attributes: attributes.into(),
+        }
+        .into()
     }
 
     /// Records all versions, each superseded by the next.

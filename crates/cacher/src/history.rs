@@ -275,7 +275,7 @@ mod tests {
     fn object(revision: u64, bytes: usize) -> Object {
         let (key, value) = (Key::from_backend("/r/pods/n/a"), vec![b' '; bytes].into());
         let attributes = Attributes::default();
-        Version { key, value, revision: version(revision), attributes }.into()
+        Version { key, value, revision: version(revision), attributes: attributes.into() }.into()
     }
 
     /// Records an update at this revision, whose old value has this many bytes.

@@ -13,7 +13,9 @@
 use crate::history::Event;
 use futures::StreamExt;
 use keepwatch_apimachinery::ResourceVersion;
-use keepwatch_storage::{OldObject, PastChange, PastChanges, ResourcePrefix, Scope, Storage, StorageError};
+use keepwatch_storage::{
+    CacheSource, OldObject, PastChange, PastChanges, ResourcePrefix, Scope, StorageError,
+};
 use parking_lot::Mutex;
 use prometheus::IntCounter;
 use std::{
@@ -97,7 +99,7 @@ impl Page {
 
 /// The old history of one resource.
 pub(crate) struct HistoryPages {
-    storage: Arc<dyn Storage>,
+    storage: Arc<dyn CacheSource>,
     keys: ResourcePrefix,
     limits: HistoryReadLimits,
     /// Counts the pages that were read.
@@ -345,7 +347,7 @@ enum PageLookup<'a> {
 
 impl HistoryPages {
     pub(crate) fn new(
-        storage: Arc<dyn Storage>,
+        storage: Arc<dyn CacheSource>,
         keys: ResourcePrefix,
         limits: HistoryReadLimits,
         reads: IntCounter,
@@ -443,7 +445,8 @@ mod tests {
     fn change(revision: u64, bytes: usize) -> PastChange {
         let key = Key::from_backend(format!("/r/pods/n/{revision}"));
         let (revision, attributes) = (version(revision), Attributes::default());
-        let new: Object = Version { key, value: vec![b' '; bytes].into(), revision, attributes }.into();
+        let new: Object =
+            Version { key, value: vec![b' '; bytes].into(), revision, attributes: attributes.into() }.into();
         PastChange { revision, old: OldObject::Absent, new: Some(new) }
     }
 

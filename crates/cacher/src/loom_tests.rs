@@ -61,7 +61,8 @@ impl Cache {
         let key = Key::from_backend(format!("/r/pods/{revision}"));
         let attributes = Attributes::default();
         let object: Object =
-            Version { key, value: "{}".into(), revision: version(revision), attributes }.into();
+            Version { key, value: "{}".into(), revision: version(revision), attributes: attributes.into() }
+                .into();
         self.storage.lock().push(object.clone());
         let mut wakers = Wakers::default();
         self.state.write().apply(Change::Put(object), Instant::now(), &mut wakers);

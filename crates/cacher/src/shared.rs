@@ -9,7 +9,7 @@ use crate::{
     watcher::Wakers,
 };
 use keepwatch_apimachinery::ResourceVersion;
-use keepwatch_storage::{Frontier, HistoryReader, ResourcePrefix, Storage, StorageError};
+use keepwatch_storage::{CacheSource, Frontier, HistoryReader, ResourcePrefix, StorageError};
 use parking_lot::Mutex;
 use rand::{Rng, rngs::SmallRng};
 use std::{
@@ -32,7 +32,7 @@ const TOO_LARGE_RETRY_SECONDS: u32 = 1;
 const PROGRESS_INTERVAL: Duration = Duration::from_millis(100);
 
 pub(crate) struct Shared {
-    pub(crate) storage: Arc<dyn Storage>,
+    pub(crate) storage: Arc<dyn CacheSource>,
     pub(crate) name: String,
     pub(crate) keys: ResourcePrefix,
     /// The key under which storage has all objects of the resource.

@@ -193,7 +193,7 @@ mod tests {
 
     fn object(key: &str, revision: ResourceVersion) -> Object {
         let (key, attributes) = (Key::from_backend(key), Attributes::default());
-        Version { key, value: "{}".into(), revision, attributes }.into()
+        Version { key, value: "{}".into(), revision, attributes: attributes.into() }.into()
     }
 
     /// A state whose history holds this many events.
@@ -306,7 +306,7 @@ mod tests {
         let update = |state: &mut State, key: &str, bytes: usize| {
             let revision = version(state.revision.get() + 1);
             let (key, value) = (Key::from_backend(key), vec![b'x'; bytes].into());
-            let object = Version { key, value, revision, attributes: Attributes::default() }.into();
+            let object = Version { key, value, revision, attributes: Arc::default() }.into();
             state.apply(Change::Put(object), Instant::now(), &mut Wakers::default());
         };
         for is_read in [false, true] {

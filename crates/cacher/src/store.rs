@@ -179,7 +179,7 @@ mod tests {
         let fields = node.map(|node| (NODE, node)).into_iter().collect();
         let attributes = Attributes { fields, ..Attributes::default() };
         let (key, revision) = (Key::from_backend(key), ResourceVersion::new(revision).unwrap());
-        Version { key, value: "{}".into(), revision, attributes }.into()
+        Version { key, value: "{}".into(), revision, attributes: attributes.into() }.into()
     }
 
     fn field_selector(fields: &str) -> Predicate {

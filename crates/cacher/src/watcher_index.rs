@@ -147,8 +147,8 @@ impl<W: IndexedWatcher> WatcherIndex<W> {
     ) {
         let Some(object) = new.or(old).filter(|_| self.len > 0) else { return };
         let key = object.key.as_str();
-        let before = old.map(|object| &object.attributes);
-        let after = new.map(|object| &object.attributes);
+        let before = old.map(|object| &*object.attributes);
+        let after = new.map(|object| &*object.attributes);
         let prefixes = key.match_indices('/').map(|(slash, _)| &key[..=slash]);
         for scope in prefixes.chain([key]) {
             if let Some(scope_index) = self.scopes.get(scope) {
@@ -295,7 +295,8 @@ mod tests {
             ..Attributes::default()
         };
         let revision = ResourceVersion::new(7).unwrap();
-        Version { key: Key::from_backend(key), value: "{}".into(), revision, attributes }.into()
+        Version { key: Key::from_backend(key), value: "{}".into(), revision, attributes: attributes.into() }
+            .into()
     }
 
     fn dispatch_to(

@@ -1,28 +1,31 @@
 //! The storage suite and the model test on the cacher, over each store.
 
+use futures::FutureExt;
 use keepwatch_apimachinery::meta::Qualified;
 use keepwatch_cacher::{CacheMetrics, Cacher, CacherOptions};
 use keepwatch_storage::{
-    Backend, Storage, Store, StoreOptions,
-    testing::{Capabilities, Fixture, model},
+    Backend, Store, StoreOptions,
+    testing::{Built, Capabilities, Fixture, model},
 };
 use keepwatch_storage_embedded::{Embedded, EmbeddedOptions, OpenError};
 use keepwatch_storage_etcd::{EtcdBackend, EtcdOptions, testing::EtcdServer};
 use std::{path::Path, sync::Arc, time::Duration};
 
 /// A cacher over a store, once it is ready.
-async fn cacher(
-    backend: Arc<dyn Backend>,
-    options: StoreOptions,
-    cacher_options: CacherOptions,
-) -> Arc<dyn Storage> {
+async fn cacher(backend: Arc<dyn Backend>, options: StoreOptions, cacher_options: CacherOptions) -> Built {
     let metrics = CacheMetrics::register(&prometheus::Registry::new()).expect("a fresh registry");
     let keys = options.prefix.clone();
     let store = Arc::new(Store::new(backend, options));
     let cacher = Cacher::new(store, keys, Qualified::core("pods"), cacher_options, &metrics);
     // A cacher over unreadable values never becomes ready, and refuses lists and watches.
     let _ = tokio::time::timeout(Duration::from_secs(2), cacher.until_ready()).await;
-    Arc::new(cacher)
+    let cacher = Arc::new(cacher);
+    let asked = cacher.clone();
+    let request_progress = move || {
+        let cacher = asked.clone();
+        async move { cacher.request_progress().await }.boxed()
+    };
+    (cacher, Arc::new(request_progress))
 }
 
 async fn fixture(backend: Arc<dyn Backend>, cacher_options: CacherOptions) -> Fixture {

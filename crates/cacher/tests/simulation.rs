@@ -321,7 +321,7 @@ impl Simulation {
             let Some(watch) = watcher.open(start).await else { continue };
             let (events, end) = watcher.read(watch, start).await;
             let stream = Recorded { start, events };
-            let is_complete = stream.told().is_some();
+            let is_complete = stream.reached().is_some();
             if is_complete {
                 self.tally.resumed.fetch_add(usize::from(!streams.is_empty()), Ordering::Relaxed);
                 streams.push(stream);
@@ -371,7 +371,7 @@ impl Simulation {
 
 /// The revision up to which a sequence of streams has delivered every event.
 fn delivered_until(streams: &[Recorded]) -> u64 {
-    streams.last().and_then(Recorded::told).expect("only complete streams are recorded")
+    streams.last().and_then(Recorded::reached).expect("only complete streams are recorded")
 }
 
 /// The errors that storage may return while it has faults.
@@ -469,7 +469,12 @@ impl Watcher {
                     if begun.elapsed() > FORGOTTEN_AFTER
                         && self.simulation.written.load(Ordering::Acquire) =>
                 {
-                    panic!("{:?} {:?} was forgotten after {:?}", self.viewer, self.behavior, stream.told());
+                    panic!(
+                        "{:?} {:?} was forgotten after {:?}",
+                        self.viewer,
+                        self.behavior,
+                        stream.reached()
+                    );
                 }
                 Err(_) => {}
                 Ok(None) => return (stream.events, End::Resume),
@@ -492,7 +497,7 @@ impl Watcher {
                     if self.simulation.never_fails && error.is_expired() {
                         let compacted =
                             self.simulation.backend.compacted_revision().map(ResourceVersion::get);
-                        assert!(compacted > stream.told(), "{error} though compacted to {compacted:?}");
+                        assert!(compacted > stream.reached(), "{error} though compacted to {compacted:?}");
                     }
                     let end = if error.is_expired() { End::Expired } else { End::Resume };
                     return (stream.events, end);
@@ -507,10 +512,10 @@ impl Watcher {
         }
         let last_due = *self.last_due.get_or_insert_with(|| {
             let sees = |key: &str, value: &[u8]| self.viewer.sees(key, value);
-            let due = self.simulation.history().told(0, u64::MAX, &sees);
+            let due = self.simulation.history().expected(0, u64::MAX, &sees);
             due.last().map_or(0, |last| last.revision)
         });
-        stream.told().is_some_and(|delivered| delivered >= last_due)
+        stream.reached().is_some_and(|delivered| delivered >= last_due)
     }
 
     /// Checks the five guarantees.

@@ -7,7 +7,8 @@ use keepwatch_apimachinery::{list_options::WatchStart, meta::Qualified, watch::E
 use keepwatch_cacher::{CacheMetrics, Cacher, CacherOptions};
 use keepwatch_endpoints::watch::{Encodings, Format};
 use keepwatch_storage::{
-    Object, Storage, Store, StoreOptions, Update, UpdateOptions, Watch, WatchEvent, WatchRequest,
+    ListRequest, Object, Storage, Store, StoreOptions, Update, UpdateOptions, Watch, WatchEvent,
+    WatchRequest,
     testing::{PodInspector, labels, pod, pods_prefix},
 };
 use keepwatch_storage_embedded::{Embedded, EmbeddedOptions};
@@ -52,7 +53,7 @@ fn parts(event: WatchEvent) -> (EventType, Object) {
 async fn a_thousand_watchers_of_one_event_share_one_encoding() {
     let cacher = cacher().await;
     let encodings = Encodings::new(1 << 20);
-    let before = cacher.current_revision().await.unwrap();
+    let before = cacher.get_list("/pods", ListRequest::all()).await.unwrap().revision;
     let live = open(&cacher, WatchStart::after(before), 400).await;
     let created = cacher.create("/pods/ns/a", pod("a").value(), None).await.unwrap();
     let initial = open(&cacher, WatchStart::state(), 300).await;

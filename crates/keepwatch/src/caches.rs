@@ -46,10 +46,12 @@ impl Caches {
         let what = kind.qualified();
         let prefix = ResourcePrefix::new(&self.key_prefix, kind.storage.as_ref().unwrap_or(&kind.plural));
         let prefix = prefix.expect("the names of resources can be keys, and the first part was tried");
-        let store = Store::new(Arc::clone(&self.backend), StoreOptions::new(prefix.clone(), inspector));
-        let store: Arc<dyn Storage> =
-            Arc::new(MeteredStorage::new(Arc::new(store), what, &self.storage_metrics));
-        if !self.is_caching || !kind.is_cached {
+        let is_cached = self.is_caching && kind.is_cached;
+        let options =
+            StoreOptions { shares_attributes: is_cached, ..StoreOptions::new(prefix.clone(), inspector) };
+        let store = Store::new(Arc::clone(&self.backend), options);
+        let store = Arc::new(MeteredStorage::new(Arc::new(store), what, &self.storage_metrics));
+        if !is_cached {
             return store;
         }
         let indexed_fields = kind.indexed_fields.iter().map(|field| field.as_str().into()).collect();

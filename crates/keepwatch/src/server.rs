@@ -22,7 +22,7 @@ use keepwatch_endpoints::{
     shutdown_signal::ShutdownSignal,
     watch::Encodings,
 };
-use keepwatch_registry::{Registry, kind::Kind, kinds::known, namespaces};
+use keepwatch_registry::{Registry, kind::Kind, namespaces};
 use keepwatch_storage::Backend;
 use keepwatch_storage_embedded::Embedded;
 #[cfg(feature = "etcd")]
@@ -233,7 +233,7 @@ pub(crate) async fn start(mut builder: Builder) -> Result<Server, StartError> {
         tasks.push(tokio::spawn(namespaces::empty_deleted_namespaces(Arc::clone(&registry))));
     }
     let tokens = ServiceAccountTokens::new(SigningKey::read(&pki.token_key)?, Arc::clone(&registry));
-    let health = health(&registry, &caches, &backend, &shutdown.signal);
+    let health = health(&caches, &backend, &shutdown.signal);
     let limits = builder.limits;
     let metrics = Gathered::new(metrics, move || {
         let backend = Arc::clone(&backend);
@@ -321,19 +321,13 @@ fn first_address(network: Ipv4Addr) -> Ipv4Addr {
     Ipv4Addr::from(u32::from(network).saturating_add(1))
 }
 
-fn health(
-    registry: &Arc<Registry>,
-    caches: &Arc<Caches>,
-    backend: &Arc<dyn Backend>,
-    stopping: &ShutdownSignal,
-) -> Health {
-    let (registry, caches, stopping) = (Arc::clone(registry), Arc::clone(caches), stopping.clone());
-    let backend = Arc::clone(backend);
+fn health(caches: &Arc<Caches>, backend: &Arc<dyn Backend>, stopping: &ShutdownSignal) -> Health {
+    let (caches, stopping, backend) = (Arc::clone(caches), stopping.clone(), Arc::clone(backend));
+    let (asked, checked, advising) = (Arc::clone(&backend), Arc::clone(&backend), Arc::clone(&backend));
     let storage_answers = move || {
-        let storage = registry.storage(known("", "namespaces"));
+        let backend = Arc::clone(&asked);
         async move {
-            let Some(storage) = storage else { return false };
-            let answer = tokio::time::timeout(HEALTH_WAIT_MAX, storage.current_revision()).await;
+            let answer = tokio::time::timeout(HEALTH_WAIT_MAX, backend.current_revision()).await;
             matches!(answer, Ok(Ok(_)))
         }
     };
@@ -341,7 +335,6 @@ fn health(
         let filled = caches.all().iter().all(|cache| cache.is_ready());
         async move { filled }
     };
-    let (checked, advising) = (Arc::clone(&backend), Arc::clone(&backend));
     let takes_writes = move || {
         let takes_writes = checked.trouble().is_none();
         async move { takes_writes }

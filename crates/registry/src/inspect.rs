@@ -73,6 +73,7 @@ impl Inspector for ResourceInspector {
             fields,
             version_at: peek.version_at,
             has_version: peek.has_version,
+            ..Attributes::default()
         })
     }
 }

@@ -8,7 +8,7 @@
 //! The work is done in steps, between which writes have their turn.
 
 use crate::{
-    entry::Glance,
+    entry::EntryHeader,
     record::{Batch, Header},
     segment::{SEGMENT_BYTES, Segment, checked_frames, crash_point, salt, sync_folder},
 };
@@ -157,11 +157,11 @@ impl Cleaning {
             for frame in checked_frames(&block) {
                 let frame = frame?;
                 let damaged = || io::Error::new(io::ErrorKind::InvalidData, "an entry of the log is damaged");
-                let glance = Glance::at(frame.payload()).ok_or_else(damaged)?;
+                let header = EntryHeader::read(frame.payload()).ok_or_else(damaged)?;
                 let revision = ResourceVersion::new(frame.number).ok_or_else(damaged)?;
-                if needs.needs(glance.key, revision) {
+                if needs.needs(header.key, revision) {
                     self.batch.copy(&frame);
-                } else if glance.deleted.is_some_and(|created| self.is_held(created, frame.number)) {
+                } else if header.deleted.is_some_and(|created| self.is_held(created, frame.number)) {
                     self.held += frame.len() as u64;
                     self.batch.copy(&frame);
                 }

@@ -14,9 +14,8 @@ use crate::{
     mvcc::Mvcc,
     state::{Shared, fetch},
 };
-use bytes::Bytes;
 use keepwatch_apimachinery::ResourceVersion;
-use keepwatch_storage::{Key, StorageError, Swap, Unchanged};
+use keepwatch_storage::{Key, StorageError, Swap, Unchanged, Value};
 use parking_lot::Mutex;
 use std::{
     collections::{HashSet, VecDeque},
@@ -53,7 +52,7 @@ pub(crate) struct Proposal {
 }
 
 pub(crate) enum Proposed {
-    Put { value: Bytes, expires_ms: Option<u64> },
+    Put { value: Value, expires_ms: Option<u64> },
     Delete,
 }
 
@@ -61,14 +60,14 @@ impl Proposed {
     /// Whether a key takes noticeably more room afterwards than it does with so many bytes now.
     fn grows(&self, bytes_now: Option<usize>) -> bool {
         match self {
-            Self::Put { value, .. } => bytes_now.is_none_or(|now| value.len() > now + GROWTH_BYTES_MAX),
+            Self::Put { value, .. } => bytes_now.is_none_or(|now| value.bytes.len() > now + GROWTH_BYTES_MAX),
             Self::Delete => false,
         }
     }
 }
 
 /// Why a write does not happen.
-enum Lost {
+enum Rejected {
     /// This key, which was to be written, is not as expected.
     Conflict(Key),
     /// This other key has changed.
@@ -77,8 +76,8 @@ enum Lost {
     NoRoom,
 }
 
-impl Lost {
-    fn told(self, shared: &Shared) -> Result<Swap, StorageError> {
+impl Rejected {
+    fn outcome(self, shared: &Shared) -> Result<Swap, StorageError> {
         match self {
             Self::Conflict(key) => conflict(shared, &key),
             Self::OtherChanged(key) => Err(StorageError::OtherChanged { key }),
@@ -96,18 +95,23 @@ impl Proposal {
     }
 
     /// The write as it is committed at `revision`.
-    fn decide(self, mvcc: &Mvcc, revision: ResourceVersion, is_short_of_room: bool) -> Result<Entry, Lost> {
+    fn decide(
+        self,
+        mvcc: &Mvcc,
+        revision: ResourceVersion,
+        is_short_of_room: bool,
+    ) -> Result<Entry, Rejected> {
         let stamp = mvcc.stamp(&self.key);
         if stamp.map(|(_, modified)| modified) != self.expected {
-            return Err(Lost::Conflict(self.key));
+            return Err(Rejected::Conflict(self.key));
         }
         let is_changed =
             |other: &Unchanged| mvcc.stamp(&other.key).map(|(_, modified)| modified) != Some(other.modified);
         if let Some(other) = self.unchanged.filter(is_changed) {
-            return Err(Lost::OtherChanged(other.key));
+            return Err(Rejected::OtherChanged(other.key));
         }
         if is_short_of_room && self.change.grows(mvcc.value_bytes(&self.key)) {
-            return Err(Lost::NoRoom);
+            return Err(Rejected::NoRoom);
         }
         let what = match self.change {
             Proposed::Put { value, expires_ms } => {
@@ -127,7 +131,7 @@ impl Proposal {
 
     fn bytes(&self) -> usize {
         match &self.change {
-            Proposed::Put { value, .. } => self.key.len() + value.len(),
+            Proposed::Put { value, .. } => self.key.len() + value.bytes.len(),
             Proposed::Delete => self.key.len(),
         }
     }
@@ -188,9 +192,9 @@ impl Committer {
         tokio::task::consume_budget().await;
         match self {
             Self::InPlace => write_in_place(shared, proposal),
-            Self::Disk(disk) => match disk.write_alone(shared, proposal) {
-                Alone::Done(outcome) => outcome,
-                Alone::NotNow(proposal) => disk.ask(|answer| Request::Write(proposal, answer)).await,
+            Self::Disk(disk) => match disk.write_inline(shared, proposal) {
+                InlineWrite::Done(outcome) => outcome,
+                InlineWrite::NotNow(proposal) => disk.ask(|answer| Request::Write(proposal, answer)).await,
             },
         }
     }
@@ -247,7 +251,7 @@ impl Committer {
 }
 
 /// The outcome of trying to write without the thread.
-enum Alone {
+enum InlineWrite {
     Done(Result<Swap, StorageError>),
     NotNow(Proposal),
 }
@@ -261,14 +265,14 @@ impl DiskCommitter {
     }
 
     /// Commits a write here if nobody else is writing or waiting to, and the disk is quick.
-    fn write_alone(&self, shared: &Shared, proposal: Proposal) -> Alone {
+    fn write_inline(&self, shared: &Shared, proposal: Proposal) -> InlineWrite {
         let nobody_waits = self.queue.capacity() == self.queue.max_capacity();
         let Some(mut log) = self.log.try_lock().filter(|_| self.has_other_threads && nobody_waits) else {
-            return Alone::NotNow(proposal);
+            return InlineWrite::NotNow(proposal);
         };
         match log.as_mut().filter(|log| log.is_quick()) {
-            Some(log) => Alone::Done(commit_one(shared, log, proposal)),
-            None => Alone::NotNow(proposal),
+            Some(log) => InlineWrite::Done(commit_one(shared, log, proposal)),
+            None => InlineWrite::NotNow(proposal),
         }
     }
 }
@@ -287,7 +291,7 @@ fn commit_one(shared: &Shared, log: &mut Log, proposal: Proposal) -> Result<Swap
             shared.publish(entries);
             Ok(Swap::Done(revision))
         }
-        Err(lost) => lost.told(shared),
+        Err(rejected) => rejected.outcome(shared),
     }
 }
 
@@ -299,9 +303,9 @@ fn write_in_place(shared: &Shared, proposal: Proposal) -> Result<Swap, StorageEr
             shared.publish_in(&mut state, [entry]);
             Ok(Swap::Done(revision))
         }
-        Err(lost) => {
+        Err(rejected) => {
             drop(state);
-            lost.told(shared)
+            rejected.outcome(shared)
         }
     }
 }
@@ -321,8 +325,8 @@ struct Writer {
 #[derive(Default)]
 struct Batch {
     entries: Vec<Entry>,
-    winners: Vec<(ResourceVersion, Answer<Swap>)>,
-    losers: Vec<(Lost, Answer<Swap>)>,
+    accepted: Vec<(ResourceVersion, Answer<Swap>)>,
+    rejected: Vec<(Rejected, Answer<Swap>)>,
     keys: HashSet<Key>,
     bytes: usize,
 }
@@ -389,11 +393,11 @@ impl Writer {
             return batch.fail(&error);
         }
         self.shared.publish(batch.entries);
-        for (revision, answer) in batch.winners {
+        for (revision, answer) in batch.accepted {
             let _ = answer.send(Ok(Swap::Done(revision)));
         }
-        for (lost, answer) in batch.losers {
-            let _ = answer.send(lost.told(&self.shared));
+        for (rejected, answer) in batch.rejected {
+            let _ = answer.send(rejected.outcome(&self.shared));
         }
     }
 
@@ -415,9 +419,9 @@ impl Writer {
                     revision = entry.revision;
                     batch.keys.insert(entry.key.clone());
                     batch.entries.push(entry);
-                    batch.winners.push((revision, answer));
+                    batch.accepted.push((revision, answer));
                 }
-                Err(lost) => batch.losers.push((lost, answer)),
+                Err(rejected) => batch.rejected.push((rejected, answer)),
             }
         }
         batch
@@ -425,11 +429,11 @@ impl Writer {
 }
 
 impl Batch {
-    /// Nothing was written. Those who lost a race lost it against committed writes, but are told the same:
+    /// Nothing was written. Those who lost a race lost it against committed writes, but get the same error:
     /// they would only try again.
     fn fail(self, error: &StorageError) {
-        let answers = self.winners.into_iter().map(|(_, answer)| answer);
-        for answer in answers.chain(self.losers.into_iter().map(|(_, answer)| answer)) {
+        let answers = self.accepted.into_iter().map(|(_, answer)| answer);
+        for answer in answers.chain(self.rejected.into_iter().map(|(_, answer)| answer)) {
             let _ = answer.send(Err(again(error)));
         }
     }
@@ -448,7 +452,6 @@ fn again(error: &StorageError) -> StorageError {
 #[cfg(test)]
 mod tests {
     use crate::{Embedded, EmbeddedOptions, commit::Committer};
-    use bytes::Bytes;
     use keepwatch_storage::{Backend, Key, StorageError, Swap};
 
     /// What is said to be left on the disk of a store.
@@ -463,7 +466,7 @@ mod tests {
     async fn put(store: &Embedded, key: &str, bytes: usize) -> Result<Swap, StorageError> {
         let key = Key::from_backend(key);
         let expected = store.get(&key).await?.1.map(|item| item.modified);
-        store.put_if(&key, expected, Bytes::from(vec![b'x'; bytes]), None).await
+        store.put_if(&key, expected, vec![b'x'; bytes].into(), None).await
     }
 
     #[tokio::test(flavor = "multi_thread")]

@@ -5,7 +5,7 @@
 use crate::record::FRAME_BYTES;
 use bytes::Bytes;
 use keepwatch_apimachinery::ResourceVersion;
-use keepwatch_storage::Key;
+use keepwatch_storage::{Key, Value};
 
 /// A write with its revision.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -19,7 +19,7 @@ pub(crate) struct Entry {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum What {
     Put {
-        value: Bytes,
+        value: Value,
         created: ResourceVersion,
         /// When the key's time to live runs out, in milliseconds of Unix time.
         expires_ms: Option<u64>,
@@ -36,7 +36,7 @@ impl Entry {
     pub(crate) fn encode_into(&self, bytes: &mut Vec<u8>) {
         let (kind, created, expires_ms, value) = match &self.what {
             What::Put { value, created, expires_ms } => {
-                (PUT, created, expires_ms.unwrap_or(0), value.as_ref())
+                (PUT, created, expires_ms.unwrap_or(0), value.bytes.as_ref())
             }
             What::Delete { created } => (DELETE, created, 0, [].as_slice()),
         };
@@ -52,7 +52,7 @@ impl Entry {
     /// How many bytes of the log it takes.
     pub(crate) fn bytes(&self) -> u64 {
         let value = match &self.what {
-            What::Put { value, .. } => value.len(),
+            What::Put { value, .. } => value.bytes.len(),
             What::Delete { .. } => 0,
         };
         log_bytes(&self.key, value)
@@ -78,7 +78,7 @@ impl Entry {
         let key = rest.get(..key_bytes)?;
         let what = match header[0] {
             PUT => What::Put {
-                value: value_from(HEADER_BYTES + key_bytes),
+                value: value_from(HEADER_BYTES + key_bytes).into(),
                 created: ResourceVersion::new(number(1)?)?,
                 expires_ms: Some(number(9)?).filter(|ms| *ms != 0),
             },
@@ -104,14 +104,14 @@ pub(crate) fn log_bytes(key: &str, value_bytes: usize) -> u64 {
 }
 
 /// What must be known of an encoded entry to decide whether to keep it.
-pub(crate) struct Glance<'a> {
+pub(crate) struct EntryHeader<'a> {
     pub(crate) key: &'a str,
     /// If it is a deletion, when that was created which it deleted.
     pub(crate) deleted: Option<u64>,
 }
 
-impl<'a> Glance<'a> {
-    pub(crate) fn at(bytes: &'a [u8]) -> Option<Self> {
+impl<'a> EntryHeader<'a> {
+    pub(crate) fn read(bytes: &'a [u8]) -> Option<Self> {
         let (header, rest) = bytes.split_at_checked(HEADER_BYTES)?;
         let key_bytes = u32::from_le_bytes(header[17..21].try_into().ok()?) as usize;
         let created = u64::from_le_bytes(header[1..9].try_into().ok()?);
@@ -138,8 +138,8 @@ mod tests {
     fn entries_read_back_as_they_were_written() {
         let key = Key::from_backend("/registry/pods/ns/ä");
         for what in [
-            What::Put { value: Bytes::from_static(b"v"), created: revision(7), expires_ms: Some(9) },
-            What::Put { value: Bytes::new(), created: revision(8), expires_ms: None },
+            What::Put { value: "v".into(), created: revision(7), expires_ms: Some(9) },
+            What::Put { value: Value::default(), created: revision(8), expires_ms: None },
             What::Delete { created: revision(7) },
         ] {
             let entry = Entry { revision: revision(8), key: key.clone(), what };

@@ -15,7 +15,7 @@
 //! let key = Key::from_backend("/registry/pods/default/web-0");
 //! let written = store.put_if(&key, None, "{}".into(), None).await?;
 //! assert!(matches!(written, Swap::Done(_)));
-//! assert_eq!(store.get(&key).await?.1.expect("was written").value, "{}");
+//! assert_eq!(store.get(&key).await?.1.expect("was written").value.bytes, "{}");
 //! # Ok::<_, keepwatch_storage::StorageError>(())
 //! # })?;
 //! # Ok::<_, Box<dyn std::error::Error>>(())
@@ -49,11 +49,10 @@ use crate::{
     state::{Shared, fetch, run},
 };
 use async_trait::async_trait;
-use bytes::Bytes;
 use keepwatch_apimachinery::ResourceVersion;
 use keepwatch_storage::{
     Backend, BackendWatch, ExpiredRead, Frontier, HistoryExtent, HistoryReader, Key, KeyValue, Range,
-    RangeRequest, Scope, StorageError, Swap, Unchanged,
+    RangeRequest, Scope, StorageError, Swap, Unchanged, Value,
 };
 use std::{
     path::{Path, PathBuf},
@@ -172,7 +171,7 @@ impl Backend for Embedded {
         &self,
         key: &Key,
         expected: Option<ResourceVersion>,
-        value: Bytes,
+        value: Value,
         ttl: Option<Duration>,
         unchanged: Option<&Unchanged>,
     ) -> Result<Swap, StorageError> {

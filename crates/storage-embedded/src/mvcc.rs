@@ -9,9 +9,8 @@
 //! Not here: disk, locks, waiting.
 
 use crate::entry::{Entry, Unneeded, What, log_bytes};
-use bytes::Bytes;
 use keepwatch_apimachinery::ResourceVersion;
-use keepwatch_storage::{Key, Scope};
+use keepwatch_storage::{Attributes, Key, Scope, Value};
 use std::{
     collections::{BTreeMap, HashMap, VecDeque},
     ops::Bound,
@@ -45,7 +44,7 @@ struct Version {
     modified: ResourceVersion,
     /// Absent if it is a deletion.
     created: Option<ResourceVersion>,
-    value: Bytes,
+    value: Value,
 }
 
 /// A version that is no longer current: 24 bytes, however large its value is.
@@ -60,7 +59,7 @@ struct Older {
 /// A value, or where it went.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Stored {
-    InMemory(Bytes),
+    InMemory(Value),
     /// Only the log has it, under the version's revision.
     InLog,
 }
@@ -144,7 +143,7 @@ impl Seen<'_> {
         let (modified, value) = match self {
             Self::Newest(version) => (version.modified, Stored::InMemory(version.value.clone())),
             Self::Older(version, _) if version.bytes == 0 => {
-                (version.modified, Stored::InMemory(Bytes::new()))
+                (version.modified, Stored::InMemory(Value::default()))
             }
             Self::Older(version, superseded_at) => {
                 (version.modified, superseded.get(superseded_at).map_or(Stored::InLog, Stored::InMemory))
@@ -160,14 +159,14 @@ impl Version {
     }
 
     fn unneeded(&self, key: &str) -> Unneeded {
-        Unneeded { revision: self.modified, bytes: log_bytes(key, self.value.len()) }
+        Unneeded { revision: self.modified, bytes: log_bytes(key, self.value.bytes.len()) }
     }
 }
 
 impl Older {
     fn of(version: &Version) -> Self {
         // No value is near 4 GiB; of one that were, only the room that it takes would be misjudged.
-        let bytes = u32::try_from(version.value.len()).unwrap_or(u32::MAX);
+        let bytes = u32::try_from(version.value.bytes.len()).unwrap_or(u32::MAX);
         Self { modified: version.modified, created: version.created, bytes }
     }
 
@@ -247,7 +246,7 @@ impl Mvcc {
     /// How many bytes the key's current value has, if it exists.
     pub(crate) fn value_bytes(&self, key: &str) -> Option<usize> {
         let chain = self.keys.get(key)?;
-        chain.newest.created.map(|_| chain.newest.value.len())
+        chain.newest.created.map(|_| chain.newest.value.bytes.len())
     }
 
     /// The keys of a scope at a revision that is neither compacted nor in the future.
@@ -343,7 +342,7 @@ impl Mvcc {
             }
             What::Delete { .. } => {
                 self.deadlines.set(&key, revision, None);
-                Version { modified: revision, created: None, value: Bytes::new() }
+                Version { modified: revision, created: None, value: Value::default() }
             }
         };
         if self.compacted.is_some_and(|compacted| revision <= compacted) {
@@ -352,7 +351,7 @@ impl Mvcc {
         match self.keys.get_mut(&key) {
             Some(chain) => {
                 let old = std::mem::replace(&mut chain.newest, version);
-                self.past_value_bytes += old.value.len();
+                self.past_value_bytes += old.value.bytes.len();
                 let older = chain.older.get_or_insert_with(|| Box::new(VecDeque::with_capacity(1)));
                 older.push_back(Older::of(&old));
                 self.superseded.add(old.value, revision);
@@ -454,7 +453,7 @@ struct Superseded {
 
 struct SupersededValue {
     superseded_at: ResourceVersion,
-    value: Bytes,
+    value: Value,
 }
 
 impl SupersededValue {
@@ -462,14 +461,16 @@ impl SupersededValue {
     const OVERHEAD_BYTES: usize = 64;
 
     fn bytes(&self) -> usize {
-        Self::OVERHEAD_BYTES + self.value.len()
+        let found = self.value.attributes.as_ref();
+        let attributes = found.map_or(0, |found| size_of::<Attributes>() + found.bytes());
+        Self::OVERHEAD_BYTES + attributes + self.value.bytes.len()
     }
 }
 
 impl Superseded {
     /// Adds a value. Values beyond the limit are left to the log.
-    fn add(&mut self, value: Bytes, superseded_at: ResourceVersion) {
-        if !value.is_empty() {
+    fn add(&mut self, value: Value, superseded_at: ResourceVersion) {
+        if !value.bytes.is_empty() {
             let added = SupersededValue { superseded_at, value };
             self.bytes += added.bytes();
             self.values.push_back(added);
@@ -479,7 +480,7 @@ impl Superseded {
         }
     }
 
-    fn get(&self, superseded_at: ResourceVersion) -> Option<Bytes> {
+    fn get(&self, superseded_at: ResourceVersion) -> Option<Value> {
         let index = self.values.binary_search_by_key(&superseded_at, |value| value.superseded_at).ok()?;
         self.values.get(index).map(|value| value.value.clone())
     }
@@ -568,7 +569,7 @@ mod tests {
 
     fn shown(found: &Found) -> String {
         let value = match &found.value {
-            Stored::InMemory(value) => String::from_utf8(value.to_vec()).unwrap(),
+            Stored::InMemory(value) => String::from_utf8(value.bytes.to_vec()).unwrap(),
             Stored::InLog => "log".to_owned(),
         };
         format!("{}={value}@{}", &found.key[1..], found.modified)
@@ -672,7 +673,7 @@ mod tests {
 
     #[test]
     fn an_old_version_takes_little_memory_however_large_its_value_is() {
-        assert_eq!(size_of::<Older>(), 24);
+        assert_eq!((size_of::<Older>(), size_of::<Chain>()), (24, 64));
         let large = "x".repeat(1000);
         let mut mvcc = written(&format!("a={large} a={large} a=1"), Some(0));
         assert_eq!((mvcc.superseded.bytes, mvcc.superseded.values.len()), (0, 0));
@@ -723,7 +724,7 @@ mod tests {
         let put = |n: u64, expires_ms| Entry {
             revision: revision(n),
             key: Key::from_backend("/a"),
-            what: What::Put { value: Bytes::new(), created: revision(2), expires_ms },
+            what: What::Put { value: Value::default(), created: revision(2), expires_ms },
         };
         mvcc.apply(put(2, Some(100)));
         assert_eq!(mvcc.expired(100, 10), [(Key::from_backend("/a"), revision(2))]);

@@ -1,7 +1,7 @@
 //! What readers, writers and watchers share: the versions and who waits for the next ones, under one lock.
 //!
 //! Kept true: a change becomes visible and its watchers are woken in one step, so that a watcher that finds
-//! nothing new has been told everything.
+//! nothing new has received everything.
 
 use crate::{
     clean::Needs,
@@ -21,7 +21,7 @@ pub(crate) struct Shared {
     pub(crate) state: RwLock<State>,
     /// Where values are that are no longer in memory. In a store without a disk all stay in memory.
     pub(crate) log: LogReader,
-    /// Rung when `compact` has something to do earlier than it thinks.
+    /// Notified when `compact` has something to do earlier than it thinks.
     pub(crate) attention: Notify,
     /// Beyond how many bytes of history it has.
     pub(crate) history_bytes_max: usize,

@@ -44,7 +44,7 @@ pub(crate) struct Waiter {
     wants_progress: bool,
     /// It reads on behalf of others, who say themselves what they need.
     is_reader_of_past: bool,
-    bell: Notify,
+    wake: Notify,
 }
 
 /// The watchers, by the key or prefix they watch.
@@ -83,7 +83,7 @@ impl Waiters {
                     Ordering::Acquire,
                 );
                 if first.is_ok() {
-                    waiter.bell.notify_one();
+                    waiter.wake.notify_one();
                 }
             }
         }
@@ -105,14 +105,14 @@ impl Waiters {
 
     pub(crate) fn wake_all(&self) {
         for waiter in self.by_key.values().flatten() {
-            waiter.bell.notify_one();
+            waiter.wake.notify_one();
         }
     }
 
     pub(crate) fn request_progress(&self) {
         for waiter in self.by_key.values().flatten().filter(|waiter| waiter.wants_progress) {
             waiter.progress_requested.store(true, Ordering::Release);
-            waiter.bell.notify_one();
+            waiter.wake.notify_one();
         }
     }
 }
@@ -122,7 +122,7 @@ struct Watcher {
     shared: Arc<Shared>,
     scope: Scope,
     waiter: Arc<Waiter>,
-    /// Every change in scope up to here is told or in `ready`, and all that follow are not.
+    /// Every change in scope up to here is delivered or in `ready`, and all that follow are not.
     cursor: ResourceVersion,
     with_previous: bool,
     ready: VecDeque<BackendEvent>,
@@ -130,7 +130,7 @@ struct Watcher {
     ended: bool,
 }
 
-/// When progress is told without being asked for.
+/// When progress is reported without being asked for.
 struct Progress {
     due: Instant,
     interval: Duration,
@@ -208,7 +208,7 @@ enum Look {
     Changes(Vec<FoundChange>),
     /// There is more to look at.
     NothingYet,
-    /// Everything in scope up to here is told.
+    /// Everything in scope up to here is delivered.
     NothingNew(ResourceVersion),
     Compacted,
     Closed,
@@ -287,7 +287,7 @@ impl Fetched<'_> {
             None => fetch(self.log, found)?.ok_or(StorageError::Expired(ExpiredRead::Watch))?,
         };
         if from_log {
-            self.bytes += item.value.len();
+            self.bytes += item.value.bytes.len();
             self.values.insert(item.modified, item.clone());
         }
         Ok(item)
@@ -379,12 +379,12 @@ impl Watcher {
     }
 
     async fn sleep(&self) {
-        let rung = self.waiter.bell.notified();
+        let woken = self.waiter.wake.notified();
         match &self.progress {
             Some(progress) => {
-                let _ = tokio::time::timeout_at(progress.due, rung).await;
+                let _ = tokio::time::timeout_at(progress.due, woken).await;
             }
-            None => rung.await,
+            None => woken.await,
         }
     }
 }

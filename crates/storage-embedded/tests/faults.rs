@@ -33,30 +33,34 @@ fn revision(n: u64) -> ResourceVersion {
 }
 
 /// Every change after `after`, in the order a watch tells them.
-async fn history(store: &dyn Backend, after: ResourceVersion) -> Vec<Told> {
+async fn history(store: &dyn Backend, after: ResourceVersion) -> Vec<Change> {
     try_history(store, after).await.expect("history is kept")
 }
 
-async fn try_history(store: &dyn Backend, after: ResourceVersion) -> Result<Vec<Told>, StorageError> {
+async fn try_history(store: &dyn Backend, after: ResourceVersion) -> Result<Vec<Change>, StorageError> {
     let current = store.current_revision().await.unwrap();
     let mut watch = store.watch(everything(), after, true).await.unwrap();
     store.request_progress().await.unwrap();
-    let mut told = Vec::new();
+    let mut changes = Vec::new();
     while let Some(event) = watch.next().await {
         match event? {
             BackendEvent::Put { item, .. } => {
-                told.push(Told { revision: item.modified, key: item.key, value: Some(item.value) });
+                changes.push(Change {
+                    revision: item.modified,
+                    key: item.key,
+                    value: Some(item.value.bytes),
+                });
             }
-            BackendEvent::Delete { key, revision, .. } => told.push(Told { revision, key, value: None }),
+            BackendEvent::Delete { key, revision, .. } => changes.push(Change { revision, key, value: None }),
             BackendEvent::Progress(reached) if reached >= current => break,
             BackendEvent::Progress(_) => {}
         }
     }
-    Ok(told)
+    Ok(changes)
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
-struct Told {
+struct Change {
     revision: ResourceVersion,
     key: Key,
     value: Option<Bytes>,
@@ -181,7 +185,7 @@ mod killed {
         let (swap, written) = match expected.filter(|_| random.random_bool(0.2)) {
             Some(expected) => (store.delete_if(&key, expected).await, String::new()),
             None => {
-                let swap = store.put_if(&key, expected, value(number, bytes), None).await;
+                let swap = store.put_if(&key, expected, value(number, bytes).into(), None).await;
                 (swap, format!(" {number} {bytes}"))
             }
         };
@@ -196,7 +200,7 @@ mod killed {
     /// What was acknowledged, against which every reopened store is held.
     struct Checker {
         /// Every write that must be there.
-        writes: BTreeMap<ResourceVersion, Told>,
+        writes: BTreeMap<ResourceVersion, Change>,
         reached: ResourceVersion,
         compacted: ResourceVersion,
         acknowledged: usize,
@@ -218,9 +222,9 @@ mod killed {
                     _ => None,
                 };
                 let at = revision(at.parse().unwrap());
-                let told = Told { revision: at, key: Key::from_backend(*key), value };
+                let change = Change { revision: at, key: Key::from_backend(*key), value };
                 self.acknowledged += 1;
-                assert_eq!(self.writes.insert(at, told), None, "two writes were acknowledged at {at}");
+                assert_eq!(self.writes.insert(at, change), None, "two writes were acknowledged at {at}");
             }
         }
 
@@ -228,55 +232,56 @@ mod killed {
             let current = store.current_revision().await.unwrap();
             assert!(current >= self.reached, "revisions went back from {} to {current}", self.reached);
             self.compacted = self.compacted.max(store.compacted_revision().unwrap_or(self.compacted));
-            let told = history(store, self.compacted).await;
-            self.every_acknowledged_write_is_told_once(&told);
-            resuming_anywhere_tells_the_rest(store, &told, self.compacted, random).await;
+            let changes = history(store, self.compacted).await;
+            self.every_acknowledged_write_is_delivered_once(&changes);
+            resuming_anywhere_delivers_the_rest(store, &changes, self.compacted, random).await;
             self.the_state_is_what_was_written(store).await;
             self.reached = current;
         }
 
         /// Writes that were under way at the kill may have happened: they are adopted, so that they stay.
-        fn every_acknowledged_write_is_told_once(&mut self, told: &[Told]) {
-            let by_revision: BTreeMap<_, _> = told.iter().map(|told| (told.revision, told)).collect();
-            assert_eq!(by_revision.len(), told.len(), "a revision was told twice");
-            assert!(told.is_sorted_by_key(|told| told.revision), "out of order");
+        fn every_acknowledged_write_is_delivered_once(&mut self, changes: &[Change]) {
+            let by_revision: BTreeMap<_, _> =
+                changes.iter().map(|change| (change.revision, change)).collect();
+            assert_eq!(by_revision.len(), changes.len(), "a revision was delivered twice");
+            assert!(changes.is_sorted_by_key(|change| change.revision), "out of order");
             for (at, acknowledged) in self.writes.range(self.compacted.next()..) {
                 assert_eq!(by_revision.get(at), Some(&acknowledged), "an acknowledged write is lost");
             }
-            for (at, told) in by_revision {
+            for (at, change) in by_revision {
                 if !self.writes.contains_key(&at) {
-                    assert!(at > self.reached, "{told:?} was not there before");
+                    assert!(at > self.reached, "{change:?} was not there before");
                     self.in_doubt += 1;
-                    self.writes.insert(at, told.clone());
+                    self.writes.insert(at, change.clone());
                 }
             }
         }
 
         async fn the_state_is_what_was_written(&self, store: &Embedded) {
             let mut state = BTreeMap::new();
-            for told in self.writes.values() {
-                match &told.value {
-                    Some(value) => state.insert(told.key.clone(), (told.revision, value.clone())),
-                    None => state.remove(&told.key),
+            for change in self.writes.values() {
+                match &change.value {
+                    Some(value) => state.insert(change.key.clone(), (change.revision, value.clone())),
+                    None => state.remove(&change.key),
                 };
             }
             let range = store.range(RangeRequest::all(everything())).await.unwrap();
             let found: BTreeMap<_, _> =
-                range.items.into_iter().map(|item| (item.key, (item.modified, item.value))).collect();
+                range.items.into_iter().map(|item| (item.key, (item.modified, item.value.bytes))).collect();
             assert!(found == state, "the state differs from what was written");
         }
     }
 
-    async fn resuming_anywhere_tells_the_rest(
+    async fn resuming_anywhere_delivers_the_rest(
         store: &Embedded,
-        told: &[Told],
+        changes: &[Change],
         compacted: ResourceVersion,
         random: &mut StdRng,
     ) {
         for _ in 0..5 {
-            let skip = random.random_range(0..=told.len());
-            let after = if skip == 0 { compacted } else { told[skip - 1].revision };
-            assert!(history(store, after).await == told[skip..], "resumed after {after}");
+            let skip = random.random_range(0..=changes.len());
+            let after = if skip == 0 { compacted } else { changes[skip - 1].revision };
+            assert!(history(store, after).await == changes[skip..], "resumed after {after}");
         }
     }
 }
@@ -360,7 +365,8 @@ mod full {
         for key in state.keys().take(20).cloned().collect::<Vec<_>>() {
             let (at, value) = state.remove(&key).unwrap();
             let marked = Bytes::from([&value[..], &[1; 100]].concat());
-            let Swap::Done(at) = store.put_if(&key, Some(at), marked, None).await.expect("it is marked")
+            let Swap::Done(at) =
+                store.put_if(&key, Some(at), marked.into(), None).await.expect("it is marked")
             else {
                 unreachable!("nobody else writes");
             };
@@ -377,11 +383,11 @@ mod full {
         assert_eq!(store.trouble(), None);
         // Some of it was compacted to make room.
         let oldest = store.compacted_revision().unwrap_or(revision(1));
-        let told = history(&store, oldest).await;
+        let changes = history(&store, oldest).await;
         drop(store);
         let store = Embedded::open(&directory, EmbeddedOptions::default()).unwrap();
         assert!(contents(&store).await == state, "what was acknowledged is there after a restart");
-        assert!(history(&store, oldest.max(store.compacted_revision().unwrap_or(oldest))).await == told);
+        assert!(history(&store, oldest.max(store.compacted_revision().unwrap_or(oldest))).await == changes);
         drop(store);
         std::fs::remove_dir_all(&directory).unwrap();
     }
@@ -434,7 +440,8 @@ mod full {
         async move {
             loop {
                 let (_, found) = store.get(&key).await.unwrap();
-                let written = store.put_if(&key, found.map(|item| item.modified), value.clone(), None).await;
+                let written =
+                    store.put_if(&key, found.map(|item| item.modified), value.clone().into(), None).await;
                 match written {
                     Ok(Swap::Done(at)) => return (key, Ok((at, value))),
                     Ok(Swap::Conflict(_)) => {}
@@ -446,6 +453,6 @@ mod full {
 
     async fn contents(store: &Embedded) -> BTreeMap<Key, Written> {
         let range = store.range(RangeRequest::all(everything())).await.unwrap();
-        range.items.into_iter().map(|item| (item.key, (item.modified, item.value))).collect()
+        range.items.into_iter().map(|item| (item.key, (item.modified, item.value.bytes))).collect()
     }
 }

@@ -2,12 +2,11 @@
 
 #![allow(clippy::unwrap_used, reason = "a test says by panicking that something is wrong")]
 
-use bytes::Bytes;
 use futures::{StreamExt, future};
 use keepwatch_apimachinery::ResourceVersion;
 use keepwatch_storage::{
     Backend, BackendEvent, ExpiredRead, HistoryExtent, HistoryReader, Key, RangeRequest, Scope, StorageError,
-    Swap,
+    Swap, Value,
 };
 use keepwatch_storage_embedded::{Embedded, EmbeddedOptions, OpenError, Retention};
 use std::{path::Path, sync::Arc, time::Duration};
@@ -27,7 +26,7 @@ fn open(directory: &Path) -> Embedded {
 async fn put(
     store: &Embedded,
     name: &str,
-    value: impl Into<Bytes>,
+    value: impl Into<Value>,
     ttl: Option<Duration>,
 ) -> ResourceVersion {
     let expected = store.get(&key(name)).await.unwrap().1.map(|item| item.modified);
@@ -172,7 +171,7 @@ async fn a_store_knows_how_far_back_its_history_reaches() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_watch_that_wants_progress_is_told_after_each_interval() {
+async fn a_watch_that_wants_progress_receives_it_after_each_interval() {
     let store = Embedded::memory(EmbeddedOptions::default());
     let start = put(&store, "a", "1", None).await;
     let mut watch = store.watch(pods(), start, true).await.unwrap();
@@ -195,7 +194,7 @@ async fn a_time_to_live_goes_on_across_a_restart() {
     let mut watch = store.watch(pods(), last, false).await.unwrap();
     match watch.next().await.unwrap().unwrap() {
         BackendEvent::Delete { key: deleted, revision, previous } => {
-            assert_eq!((deleted, previous.unwrap().value), (key("short"), Bytes::from("s")));
+            assert_eq!((deleted, previous.unwrap().value), (key("short"), Value::from("s")));
             assert!(revision > last);
         }
         other => panic!("{other:?}"),
@@ -208,12 +207,12 @@ async fn old_versions_that_left_memory_are_read_from_the_log() {
     let directory = tempfile::tempdir().unwrap();
     let store = open(directory.path());
     // Twice as much as stays in memory.
-    let value = |n: usize| Bytes::from(vec![n as u8; 1 << 20]);
+    let value = |n: usize| Value::from(vec![n as u8; 1 << 20]);
     let mut revisions = Vec::new();
     for n in 0..32 {
         revisions.push(put(&store, "a", value(n), None).await);
     }
-    let told: Vec<_> = store
+    let events: Vec<_> = store
         .watch(pods(), revisions[0], false)
         .await
         .unwrap()
@@ -224,7 +223,7 @@ async fn old_versions_that_left_memory_are_read_from_the_log() {
         })
         .collect()
         .await;
-    for (n, event) in (1..).zip(&told) {
+    for (n, event) in (1..).zip(&events) {
         assert!(*event == (revisions[n], value(n), value(n - 1)), "event {n}");
     }
     for (n, at) in revisions.iter().enumerate() {

@@ -92,7 +92,7 @@ async fn take_turn(shared: &Shared, turn: &mut Turn) -> Result<Option<ResourceVe
     let answer = shared
         .commit(&txn, deadline)
         .await
-        .map_err(|fault| fault.told("taking a turn at compacting etcd"))?;
+        .map_err(|fault| fault.into_storage_error("taking a turn at compacting etcd"))?;
     let revision = answer.header.map_or(0, |header| header.revision);
     let outcome = if answer.succeeded {
         Outcome::Moved { revision }
@@ -142,7 +142,7 @@ impl Learned {
 pub(crate) async fn learn(shared: Arc<Shared>) {
     loop {
         if let Err(error) = follow(&shared).await {
-            tracing::debug!(%error, "not told of compactions for the moment");
+            tracing::debug!(%error, "compactions cannot be followed for the moment");
         }
         sleep(LEARN_PAUSE).await;
     }
@@ -165,7 +165,7 @@ async fn follow(shared: &Arc<Shared>) -> Result<(), StorageError> {
 }
 
 fn note(shared: &Shared, item: &KeyValue) {
-    let revision = std::str::from_utf8(&item.value).ok().and_then(|text| text.parse().ok());
+    let revision = std::str::from_utf8(&item.value.bytes).ok().and_then(|text| text.parse().ok());
     if let Some(revision) = revision.and_then(ResourceVersion::new) {
         // Whoever moved the clock chose what was current one interval before.
         shared.compacted.raise(revision, shared.compaction_interval);

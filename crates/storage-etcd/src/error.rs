@@ -96,7 +96,7 @@ impl Fault {
     }
 
     /// The caller's error, while doing what.
-    pub(crate) fn told(self, doing: &'static str) -> StorageError {
+    pub(crate) fn into_storage_error(self, doing: &'static str) -> StorageError {
         if self.is_compacted() {
             return StorageError::Expired(ExpiredRead::List);
         }
@@ -211,14 +211,14 @@ mod tests {
 
     #[test]
     fn errors_tell_the_caller_what_to_do_next() {
-        let told = |code, message| fault(code, message).told("testing");
-        assert!(matches!(told(Code::OutOfRange, COMPACTED), StorageError::Expired(ExpiredRead::List)));
-        assert!(matches!(told(Code::ResourceExhausted, SPACE_EXCEEDED), StorageError::Full { .. }));
-        assert!(matches!(told(Code::Unavailable, "x"), StorageError::Unreachable { doing: "testing", .. }));
-        assert!(matches!(told(Code::DeadlineExceeded, "x"), StorageError::Timeout { doing: "testing" }));
-        let denied = told(Code::PermissionDenied, "etcdserver: permission denied");
+        let error = |code, message| fault(code, message).into_storage_error("testing");
+        assert!(matches!(error(Code::OutOfRange, COMPACTED), StorageError::Expired(ExpiredRead::List)));
+        assert!(matches!(error(Code::ResourceExhausted, SPACE_EXCEEDED), StorageError::Full { .. }));
+        assert!(matches!(error(Code::Unavailable, "x"), StorageError::Unreachable { doing: "testing", .. }));
+        assert!(matches!(error(Code::DeadlineExceeded, "x"), StorageError::Timeout { doing: "testing" }));
+        let denied = error(Code::PermissionDenied, "etcdserver: permission denied");
         assert!(matches!(denied, StorageError::Backend { doing: "testing", .. }));
-        assert!(matches!(Fault::Timeout.told("testing"), StorageError::Timeout { .. }));
+        assert!(matches!(Fault::Timeout.into_storage_error("testing"), StorageError::Timeout { .. }));
         assert!(fault(Code::OutOfRange, FUTURE_REVISION).is_future_revision());
     }
 }

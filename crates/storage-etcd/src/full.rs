@@ -5,10 +5,10 @@
 //! write. The key's history does: a write that compares the key's last revision can only be the first change
 //! after that revision.
 //!
-//! Kept true: a write that is told as [`StorageError::Full`] is not in the store. Where etcd does not say whose
-//! a change is, the outcome is told as unknown ([`StorageError::Timeout`]).
+//! Kept true: a write that is answered with [`StorageError::Full`] is not in the store. Where etcd does not say whose
+//! a change is, the outcome is unknown ([`StorageError::Timeout`]).
 //!
-//! Not told apart: two writers of the same bytes over the same revision, who both hear that it was done; and a
+//! Not distinguished: two writers of the same bytes over the same revision, who both hear that it was done; and a
 //! creation that somebody has undone again by the time we look from one that never was.
 
 use crate::{
@@ -39,7 +39,7 @@ impl Sent<'_> {
         let unchanged = item.as_ref().map(|item| item.modified) == self.expected;
         match self.expected.or_else(|| before_creation(item.as_ref()?)) {
             Some(before) if !unchanged => self.judge(self.first_change(shared, before).await?, item),
-            _ => Err(no_space.told(self.doing)),
+            _ => Err(no_space.into_storage_error(self.doing)),
         }
     }
 
@@ -66,7 +66,7 @@ impl Sent<'_> {
 
     fn judge(&self, first: BackendEvent, item: Option<KeyValue>) -> Result<Swap, StorageError> {
         match (first, &self.value) {
-            (BackendEvent::Put { item: written, .. }, Some(value)) if written.value == value => {
+            (BackendEvent::Put { item: written, .. }, Some(value)) if written.value.bytes == value => {
                 Ok(Swap::Done(written.modified))
             }
             // Ours, or that of somebody who expected the same.

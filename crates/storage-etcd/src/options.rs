@@ -1,6 +1,6 @@
 //! How to reach etcd, and what to do there.
 //!
-//! Everything is checked before a connection is made, so that a mistake is told as one and not as a cluster
+//! Everything is checked before a connection is made, so that a mistake is reported as one and not as a cluster
 //! that cannot be reached.
 
 use crate::error::ConnectError;
@@ -239,7 +239,7 @@ mod tests {
     }
 
     #[test]
-    fn mistakes_are_told_before_anything_is_tried() {
+    fn mistakes_are_reported_before_anything_is_tried() {
         let none: [&str; 0] = [];
         assert!(refusal(EtcdOptions::new(none)).contains("name at least one"));
         assert!(refusal(EtcdOptions::new(["10.0.0.1:2379"])).contains("http(s)://host:2379"));

@@ -21,7 +21,7 @@ use bytes::Bytes;
 use keepwatch_apimachinery::ResourceVersion;
 use keepwatch_storage::{
     Backend, BackendWatch, HistoryExtent, HistoryReader, HistoryReaders, Key, KeyValue, Range, RangeRequest,
-    Scope, StorageError, Swap, Unchanged,
+    Scope, StorageError, Swap, Unchanged, Value,
 };
 use std::{
     sync::{
@@ -96,7 +96,7 @@ impl EtcdBackend {
     }
 }
 
-/// Whether an etcd of this version answers every request for progress with what its watches have told: from 3.4.31 on in
+/// Whether an etcd of this version answers every request for progress with what its watches have delivered: from 3.4.31 on in
 /// its line, from 3.5.13 on in the next, and in all later ones.
 fn tells_progress(version: &str) -> bool {
     let mut numbers = version.split(['.', '-', '+']).map(|number| number.parse::<u32>().unwrap_or(0));
@@ -115,8 +115,11 @@ impl Shared {
 
     pub(crate) async fn get(&self, key: &Key) -> Result<(ResourceVersion, Option<KeyValue>), StorageError> {
         let doing = "reading a key from etcd";
-        let answer =
-            self.members.call(&api::RangeRequest::key(key)).await.map_err(|fault| fault.told(doing))?;
+        let answer = self
+            .members
+            .call(&api::RangeRequest::key(key))
+            .await
+            .map_err(|fault| fault.into_storage_error(doing))?;
         let current = header_revision(answer.header)?;
         let item = answer.kvs.into_iter().next().map(read_item).transpose()?;
         Ok((current, item))
@@ -159,7 +162,7 @@ impl Shared {
             Ok(()) => {}
             Err(fault) if fault.is_compacted() => {}
             Err(fault) if fault.is_future_revision() => return Err(self.too_large(revision).await?),
-            Err(fault) => return Err(fault.told("compacting etcd")),
+            Err(fault) => return Err(fault.into_storage_error("compacting etcd")),
         }
         self.compacted.raise(revision, Duration::ZERO);
         Ok(())
@@ -167,7 +170,8 @@ impl Shared {
 
     async fn too_large(&self, requested: ResourceVersion) -> Result<StorageError, StorageError> {
         let doing = "asking etcd for its revision";
-        let current = as_version(self.current_revision().await.map_err(|fault| fault.told(doing))?)?;
+        let current =
+            as_version(self.current_revision().await.map_err(|fault| fault.into_storage_error(doing))?)?;
         Ok(StorageError::TooLarge { requested, current, retry_after_seconds: None })
     }
 }
@@ -182,7 +186,7 @@ impl Backend for EtcdBackend {
         &self,
         key: &Key,
         expected: Option<ResourceVersion>,
-        value: Bytes,
+        value: Value,
         ttl: Option<Duration>,
         unchanged: Option<&Unchanged>,
     ) -> Result<Swap, StorageError> {
@@ -193,11 +197,11 @@ impl Backend for EtcdBackend {
             let lease = match ttl {
                 Some(ttl) => {
                     let lease = self.shared.lease(ttl, deadline).await;
-                    lease.map_err(|fault| fault.told("asking etcd for a lease"))?
+                    lease.map_err(|fault| fault.into_storage_error("asking etcd for a lease"))?
                 }
                 None => 0,
             };
-            let put = Operation::put_with_lease(key, value.clone(), lease);
+            let put = Operation::put_with_lease(key, value.bytes.clone(), lease);
             match self.shared.commit(&swap(key, expected, unchanged, put), deadline).await {
                 Ok(answer) => return swapped(answer, expected, unchanged),
                 // Somebody revoked it, or we lost count of time; nothing was written.
@@ -205,10 +209,10 @@ impl Backend for EtcdBackend {
                     self.shared.forget_lease(lease, deadline).await;
                 }
                 Err(fault) if fault.is_no_space() => {
-                    let sent = Sent { key, expected, value: Some(value), doing };
+                    let sent = Sent { key, expected, value: Some(value.bytes), doing };
                     return sent.outcome(&self.shared, fault).await;
                 }
-                Err(fault) => return Err(fault.told(doing)),
+                Err(fault) => return Err(fault.into_storage_error(doing)),
             }
         }
         Err(StorageError::backend(doing, "etcd does not know the leases it has just granted"))
@@ -222,7 +226,7 @@ impl Backend for EtcdBackend {
             Err(fault) if fault.is_no_space() => {
                 Sent { key, expected, value: None, doing }.outcome(&self.shared, fault).await
             }
-            Err(fault) => Err(fault.told(doing)),
+            Err(fault) => Err(fault.into_storage_error(doing)),
         }
     }
 
@@ -238,7 +242,7 @@ impl Backend for EtcdBackend {
                         error => return Err(error),
                     }
                 }
-                (Err(fault), _) => return Err(fault.told("reading from etcd")),
+                (Err(fault), _) => return Err(fault.into_storage_error("reading from etcd")),
             }
         }
         Err(StorageError::backend("reading from etcd", "etcd disagrees with itself on its revision"))
@@ -274,7 +278,7 @@ impl Backend for EtcdBackend {
 
     async fn current_revision(&self) -> Result<ResourceVersion, StorageError> {
         let doing = "asking etcd for its revision";
-        as_version(self.shared.current_revision().await.map_err(|fault| fault.told(doing))?)
+        as_version(self.shared.current_revision().await.map_err(|fault| fault.into_storage_error(doing))?)
     }
 
     async fn compact(&self, revision: ResourceVersion) -> Result<(), StorageError> {
@@ -283,7 +287,7 @@ impl Backend for EtcdBackend {
 
     async fn size_bytes(&self) -> Result<Option<u64>, StorageError> {
         let doing = "asking etcd for its size";
-        let status = self.shared.members.status().await.map_err(|fault| fault.told(doing))?;
+        let status = self.shared.members.status().await.map_err(|fault| fault.into_storage_error(doing))?;
         Ok(status.db_size.try_into().ok())
     }
 
@@ -389,7 +393,7 @@ pub(crate) fn read_item(item: api::KeyValue) -> Result<KeyValue, StorageError> {
         created: as_version(item.create_revision)?,
         modified: as_version(item.mod_revision)?,
         key: read_key(&item.key)?,
-        value: Bytes::copy_from_slice(&item.value),
+        value: Bytes::copy_from_slice(&item.value).into(),
     })
 }
 
@@ -440,7 +444,7 @@ mod tests {
             ..api::KeyValue::default()
         };
         let item = read_item(item).unwrap();
-        assert_eq!((&*item.key, &*item.value), ("xxxx", &b"xxxxxxxxxx"[..]));
+        assert_eq!((&*item.key, &*item.value.bytes), ("xxxx", &b"xxxxxxxxxx"[..]));
         assert!(message.is_unique());
     }
 }

@@ -1,8 +1,8 @@
 //! Following changes through etcd, whatever happens to connections and members.
 //!
-//! Kept true by [`Received`] alone, which is plain data: no event is told twice and none is left out; all events
-//! of one revision are told before anything else, so a reader that resumes after the last revision it was told
-//! misses nothing; progress is told only after every event it speaks of.
+//! Kept true by [`Received`] alone, which is plain data: no event is delivered twice and none is left out; all events
+//! of one revision are delivered before anything else, so a reader that resumes after the last revision it received
+//! misses nothing; progress is reported only after every event it speaks of.
 //!
 //! A watch is a stream of its own to etcd, read only when its reader asks for more: no task, no queue but the
 //! last message. etcd answers a request for progress only when all watches on the stream have caught up, and
@@ -65,7 +65,7 @@ pub(crate) async fn start(
     };
     watch.reopen().await.map_err(|fault| match fault {
         Fault::Answer(_) => failed(&fault),
-        fault => fault.told("opening a watch on etcd"),
+        fault => fault.into_storage_error("opening a watch on etcd"),
     })?;
     Ok(stream::unfold(watch, |mut watch| async move { Some((watch.next().await?, watch)) }).boxed())
 }
@@ -73,7 +73,7 @@ pub(crate) async fn start(
 struct Watch {
     shared: Arc<Shared>,
     scope: Scope,
-    /// Tells of requests for progress, if this watch is to tell progress; else progress is received, not told.
+    /// Tells of requests for progress, if this watch is to report progress; else progress is received, not reported.
     progress: Option<tokio::sync::watch::Receiver<u64>>,
     /// Whether it requests progress by itself.
     requests_progress: bool,
@@ -82,7 +82,7 @@ struct Watch {
     /// How many streams broke in a row.
     failures: u32,
     ended: bool,
-    /// What to end with once all is told.
+    /// What to end with once all is delivered.
     end: Option<StorageError>,
 }
 
@@ -99,7 +99,7 @@ struct Open {
 impl Watch {
     async fn next(&mut self) -> Option<Result<BackendEvent, StorageError>> {
         loop {
-            // What came before the end is still told.
+            // What came before the end is still delivered.
             while let Some(event) = self.received.ready.pop_front() {
                 if self.progress.is_some() || !matches!(event, BackendEvent::Progress(_)) {
                     return Some(Ok(event));
@@ -212,7 +212,7 @@ impl Watch {
         if current >= next {
             // etcd compacted to `r` lets one watch from `r` on, but has lost the values before that change and
             // may have lost the change itself (etcd issues 18089, 19179). Asked for one revision more, whose
-            // events are not told, it refuses in that case.
+            // events are not delivered, it refuses in that case.
             open = self.open_from(next - 1).await?;
         }
         self.open = Some(open);
@@ -222,7 +222,7 @@ impl Watch {
     async fn open_from(&self, revision: i64) -> Result<Open, Fault> {
         let (start, end) = bounds(&self.scope);
         // Progress moves the position of a watch on where little changes, so that the history it needs when it
-        // is opened again is still kept. That is of use even where it is not told.
+        // is opened again is still kept. That is of use even where it is not delivered.
         let request = &WatchCreateRequest {
             key: start.into(),
             range_end: end.into(),
@@ -243,7 +243,7 @@ impl Watch {
     }
 }
 
-/// Waits until somebody wants progress told; for ever where it is not.
+/// Waits until somebody wants progress reported; for ever where it is not.
 async fn progress_requested(
     requests: &mut Option<tokio::sync::watch::Receiver<u64>>,
     requests_progress: bool,
@@ -259,7 +259,7 @@ async fn progress_requested(
     std::future::pending().await
 }
 
-/// What came from etcd and was not told yet.
+/// What came from etcd and was not delivered yet.
 struct Received {
     /// The first revision that was not received completely: where a new stream begins.
     next: i64,
@@ -320,7 +320,7 @@ impl Received {
         Ok(Then::GoOn)
     }
 
-    /// etcd has told everything up to `revision`. A member that lags behind the one before, or a watch that
+    /// etcd has delivered everything up to `revision`. A member that lags behind the one before, or a watch that
     /// begins in the future, has nothing to say by that.
     fn take_progress(&mut self, revision: i64) -> Result<(), StorageError> {
         if revision + 1 >= self.next {
@@ -397,8 +397,8 @@ mod tests {
         WatchResponse { fragment: true, ..message(0, events) }
     }
 
-    /// What is told, as `key@revision` and `=progress`.
-    fn told(received: &mut Received) -> String {
+    /// What is delivered, as `key@revision` and `=progress`.
+    fn delivered(received: &mut Received) -> String {
         let words = received.ready.drain(..).map(|event| match event {
             BackendEvent::Put { item, .. } => format!("{}@{}", item.key, item.modified),
             BackendEvent::Delete { key, revision, .. } => format!("-{key}@{revision}"),
@@ -409,7 +409,7 @@ mod tests {
 
     fn take(received: &mut Received, message: WatchResponse) -> String {
         assert_eq!(received.take(message).unwrap(), Then::GoOn);
-        told(received)
+        delivered(received)
     }
 
     #[test]
@@ -422,7 +422,7 @@ mod tests {
     }
 
     #[test]
-    fn a_revision_in_fragments_is_told_when_it_is_complete() {
+    fn a_revision_in_fragments_is_delivered_when_it_is_complete() {
         let mut received = Received::after(4);
         assert_eq!(take(&mut received, fragment(&[("a", 5), ("b", 6)])), "a@5");
         assert_eq!(take(&mut received, fragment(&[("c", 6)])), "");

@@ -6,7 +6,7 @@ use bytes::Bytes;
 use futures::StreamExt;
 use keepwatch_apimachinery::ResourceVersion;
 use keepwatch_storage::{
-    Backend, BackendEvent, BackendWatch, ExpiredRead, Key, RangeRequest, Scope, StorageError, Swap,
+    Backend, BackendEvent, BackendWatch, ExpiredRead, Key, RangeRequest, Scope, StorageError, Swap, Value,
 };
 use keepwatch_storage_etcd::{
     EtcdBackend, EtcdOptions, EtcdTls, EtcdUser, Pem,
@@ -40,14 +40,14 @@ fn pods() -> Scope {
     Scope::Children(Key::from_backend("/registry/pods/"))
 }
 
-async fn put(backend: &EtcdBackend, name: &str, value: impl Into<Bytes>) -> ResourceVersion {
+async fn put(backend: &EtcdBackend, name: &str, value: impl Into<Value>) -> ResourceVersion {
     put_for(backend, name, value, None).await
 }
 
 async fn put_for(
     backend: &EtcdBackend,
     name: &str,
-    value: impl Into<Bytes>,
+    value: impl Into<Value>,
     ttl: Option<Duration>,
 ) -> ResourceVersion {
     let (_, item) = backend.get(&key(name)).await.unwrap();
@@ -100,7 +100,7 @@ fn bytes(pem: &str) -> Pem {
 }
 
 #[tokio::test]
-async fn tls_with_client_certificates_works_and_its_faults_are_told() {
+async fn tls_with_client_certificates_works_and_its_faults_are_reported() {
     let certificates = certificates();
     let tls = Some(certificates.server.clone());
     let etcd = EtcdServer::with(ServerOptions { tls, ..ServerOptions::default() }).await;
@@ -185,7 +185,7 @@ async fn a_user_logs_in_and_stays_logged_in() {
 }
 
 #[tokio::test]
-async fn an_etcd_that_is_not_there_is_told_as_such() {
+async fn an_etcd_that_is_not_there_is_reported_as_such() {
     let mut etcd = EtcdServer::start().await;
     etcd.member().kill();
     let options = EtcdOptions { request_timeout: Duration::from_secs(1), ..EtcdOptions::new([etcd.url()]) };
@@ -291,17 +291,17 @@ async fn the_change_that_was_compacted_to_is_not_watched_in_part() {
         let raw = EtcdClient::connect(etcd.url(), None).await;
         raw.compact(i64::try_from(compacted.get()).unwrap()).await;
         let mut watch = backend.watch(pods(), before, false).await.unwrap();
-        let told = next(&mut watch).await;
-        assert!(matches!(told, Err(StorageError::Expired(ExpiredRead::Watch))), "{kind}: {told:?}");
+        let event = next(&mut watch).await;
+        assert!(matches!(event, Err(StorageError::Expired(ExpiredRead::Watch))), "{kind}: {event:?}");
         assert_eq!(backend.compacted_revision(), Some(compacted));
         let mut watch = backend.watch(pods(), compacted, false).await.unwrap();
-        let told = next(&mut watch).await;
-        assert!(matches!(&told, Ok(BackendEvent::Put { item, .. }) if item.modified == after), "{told:?}");
+        let event = next(&mut watch).await;
+        assert!(matches!(&event, Ok(BackendEvent::Put { item, .. }) if item.modified == after), "{event:?}");
     }
 }
 
 #[tokio::test]
-async fn one_transaction_over_several_keys_is_told_whole_and_once() {
+async fn one_transaction_over_several_keys_is_delivered_whole_and_once() {
     let etcd = EtcdServer::start().await;
     let backend = connect(&etcd).await;
     let start = backend.current_revision().await.unwrap();
@@ -313,15 +313,15 @@ async fn one_transaction_over_several_keys_is_told_whole_and_once() {
     }
     let mut late = backend.watch(pods(), start, false).await.unwrap();
     for watch in [&mut live, &mut late] {
-        let mut told = BTreeSet::new();
+        let mut delivered = BTreeSet::new();
         for _ in 0..9 {
             let BackendEvent::Put { item, .. } = next(watch).await.unwrap() else {
                 panic!("only writes happened")
             };
-            assert!(told.insert((item.modified, item.key.to_string())));
+            assert!(delivered.insert((item.modified, item.key.to_string())));
         }
-        let revisions: BTreeSet<_> = told.iter().map(|(revision, _)| *revision).collect();
-        assert_eq!((told.len(), revisions.len()), (9, 3));
+        let revisions: BTreeSet<_> = delivered.iter().map(|(revision, _)| *revision).collect();
+        assert_eq!((delivered.len(), revisions.len()), (9, 3));
     }
     backend.request_progress().await.unwrap();
     let current = backend.current_revision().await.unwrap();
@@ -352,7 +352,7 @@ async fn large_histories_are_read_whole_and_unread_watches_hold_nobody_up() {
             let BackendEvent::Put { item, .. } = next(watch).await.unwrap() else {
                 panic!("only writes happened")
             };
-            assert!(item.modified > last && item.value.len() == value.len());
+            assert!(item.modified > last && item.value.bytes.len() == value.len());
             last = item.modified;
         }
     }
@@ -367,7 +367,7 @@ async fn a_full_etcd_says_so_and_still_reads() {
     let mut full = None;
     for number in 0..100 {
         let value = Bytes::from(vec![b'x'; 200_000]);
-        if let Err(error) = backend.put_if(&key(&format!("{number}")), None, value, None).await {
+        if let Err(error) = backend.put_if(&key(&format!("{number}")), None, value.into(), None).await {
             full = Some(error);
             break;
         }
@@ -457,7 +457,7 @@ async fn a_read_past_the_end_still_checks_its_revision() {
 
 /// etcd says that it is full also after it has written, to those who write at the same time.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn what_is_told_not_to_fit_is_not_in_the_store() {
+async fn what_is_refused_for_lack_of_space_is_not_in_the_store() {
     for _ in 0..3 {
         let args = vec!["--quota-backend-bytes".to_owned(), (4 << 20).to_string()];
         let etcd = EtcdServer::with(ServerOptions { args, ..ServerOptions::default() }).await;
@@ -477,20 +477,20 @@ async fn what_is_told_not_to_fit_is_not_in_the_store() {
     }
 }
 
-/// Writes until something does not fit, and compares what is told with what is there.
+/// Writes until something does not fit, and compares the answers with what is there.
 async fn write_until_full(backend: &EtcdBackend, writer: usize) {
     for number in 0..100 {
         let name = key(&format!("{writer}-{number}"));
         let value = Bytes::from(name.repeat(500));
-        let answer = backend.put_if(&name, None, value.clone(), None).await;
+        let answer = backend.put_if(&name, None, value.clone().into(), None).await;
         let (_, item) = backend.get(&name).await.unwrap();
         match answer {
             Ok(Swap::Done(revision)) => {
                 let item = item.expect("what was acknowledged is there");
-                assert_eq!((item.modified, item.value), (revision, value));
+                assert_eq!((item.modified, item.value.bytes), (revision, value));
             }
             Err(StorageError::Full { .. }) => {
-                assert!(item.is_none(), "{name} was told not to fit and is there");
+                assert!(item.is_none(), "{name} was refused for lack of space and is there");
                 return;
             }
             other => panic!("{name}: {other:?}"),
@@ -508,19 +508,19 @@ async fn a_quiet_watch_outlives_compaction_and_its_connection() {
     let start = put(&backend, "a", "1").await;
     let scope = Scope::Object(key("quiet"));
     let mut watch = backend.watch(scope, start, false).await.unwrap();
-    let told = tokio::spawn(async move { next(&mut watch).await });
+    let receiving = tokio::spawn(async move { next(&mut watch).await });
     for count in 0..20 {
         put(&backend, "a", count.to_string()).await;
     }
-    // Long enough to be told of progress.
+    // Long enough to receive progress.
     sleep(Duration::from_secs(1)).await;
     backend.compact(backend.current_revision().await.unwrap()).await.unwrap();
     etcd.member().set_network(Network::Cut);
     sleep(Duration::from_millis(200)).await;
     etcd.member().set_network(Network::Open);
     let revision = put(&backend, "quiet", "1").await;
-    let told = told.await.unwrap();
-    assert!(matches!(&told, Ok(BackendEvent::Put { item, .. }) if item.modified == revision), "{told:?}");
+    let event = receiving.await.unwrap();
+    assert!(matches!(&event, Ok(BackendEvent::Put { item, .. }) if item.modified == revision), "{event:?}");
 }
 
 /// They need the same lease, and so wait for one another; but none for longer than one request may take.

@@ -3,7 +3,7 @@
 //! Each test runs writers and watchers throughout its rounds of faults (one, or ten with `KEEPWATCH_LONG=1`).
 //! During each fault writes and watches must go on. Afterwards a watch through a member that was asked directly
 //! tells the whole history, and against it is checked: every acknowledged write is in it, none that was refused
-//! is, none is in it twice, nothing is in it that nobody wrote, and what each watcher was told is exactly it, in
+//! is, none is in it twice, nothing is in it that nobody wrote, and what each watcher received is exactly it, in
 //! order, once.
 
 #![allow(clippy::unwrap_used, reason = "a panic is how a test says that something is wrong")]
@@ -34,7 +34,7 @@ const WRITERS: u64 = 4;
 const WATCHERS: usize = 4;
 const KEYS: usize = 12;
 const PREFIX: &str = "/registry/faults/";
-/// The key whose creation tells a watcher that all is told.
+/// The key whose creation tells a watcher that it has received everything.
 const END: &str = "/registry/faults/zz-end";
 /// How long writes and watches may take to go on after a fault.
 const GOES_ON: Duration = Duration::from_secs(60);
@@ -88,7 +88,7 @@ async fn fault_the_network_to_one_member_fails() {
     let run = Run::start(Target::Follower).await;
     for round in 0..2 * rounds() {
         let member = (run.target + round) % run.cluster.members.len();
-        // Nothing arrives and nobody is told, then every connection is closed.
+        // Nothing arrives and no connection is closed, then every connection is closed.
         let network = if round % 2 == 0 { Network::BlackHole } else { Network::Cut };
         run.cluster.members[member].set_network(network);
         run.goes_on(&format!("one member is out of reach ({network:?})")).await;
@@ -109,9 +109,9 @@ async fn fault_an_idle_watch_leaves_a_member_out_of_reach() {
     cluster.members[0].set_network(Network::BlackHole);
     let writer = EtcdBackend::connect(options(vec![cluster.members[1].url()])).await.unwrap();
     let cut = Instant::now();
-    writer.put_if(&key, None, Bytes::from_static(b"1"), None).await.unwrap();
-    let told = timeout(GOES_ON, watch.next()).await.expect("the watch moves").expect("the watch goes on");
-    assert!(matches!(told, Ok(BackendEvent::Put { .. })), "{told:?}");
+    writer.put_if(&key, None, "1".into(), None).await.unwrap();
+    let event = timeout(GOES_ON, watch.next()).await.expect("the watch moves").expect("the watch goes on");
+    assert!(matches!(event, Ok(BackendEvent::Put { .. })), "{event:?}");
     eprintln!("an idle watch moved within {:?}", cut.elapsed());
 }
 
@@ -135,7 +135,7 @@ async fn fault_a_paused_member_delays_one_read() {
     cluster.members[0].resume();
 }
 
-/// A write that no member took for certain is told as what it is, and a cluster that is back is used again.
+/// A write that no member took for certain is reported as what it is, and a cluster that is back is used again.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn fault_without_a_majority_writes_fail_and_then_go_on() {
     let mut cluster = EtcdCluster::start(3, ServerOptions::durable()).await;
@@ -148,7 +148,7 @@ async fn fault_without_a_majority_writes_fail_and_then_go_on() {
     for member in (0..3).filter(|member| *member != leader) {
         cluster.members[member].kill();
     }
-    let failed = backend.put_if(&key, None, Bytes::from_static(b"1"), None).await.unwrap_err();
+    let failed = backend.put_if(&key, None, "1".into(), None).await.unwrap_err();
     assert!(matches!(failed, StorageError::Timeout { .. } | StorageError::Unreachable { .. }), "{failed:?}");
     let failed = backend.get(&key).await.unwrap_err();
     assert!(matches!(failed, StorageError::Timeout { .. } | StorageError::Unreachable { .. }), "{failed:?}");
@@ -173,7 +173,7 @@ fn options(endpoints: Vec<String>) -> EtcdOptions {
     EtcdOptions { compaction_interval: Duration::ZERO, ..EtcdOptions::new(endpoints) }
 }
 
-/// One change as a watcher is told it: key, and value if it was a write.
+/// One change as a watcher receives it: key, and value if it was a write.
 type Change = (u64, String, Option<String>);
 
 #[derive(Default)]
@@ -195,7 +195,7 @@ struct Run {
     start: ResourceVersion,
     backends: Vec<Arc<EtcdBackend>>,
     written: Arc<Mutex<Written>>,
-    told: Vec<Arc<AtomicU64>>,
+    reached_by: Vec<Arc<AtomicU64>>,
     ends: Arc<AtomicU64>,
     stop: Arc<AtomicBool>,
     writers: JoinSet<()>,
@@ -222,7 +222,7 @@ impl Run {
             start,
             backends,
             written: Arc::default(),
-            told: (0..WATCHERS).map(|_| Arc::default()).collect(),
+            reached_by: (0..WATCHERS).map(|_| Arc::default()).collect(),
             ends: Arc::default(),
             stop: Arc::default(),
             writers: JoinSet::new(),
@@ -232,11 +232,11 @@ impl Run {
             let backend = run.backends[writer as usize % run.backends.len()].clone();
             run.writers.spawn(write(backend, writer, run.written.clone(), run.stop.clone()));
         }
-        for (watcher, told) in run.told.iter().enumerate() {
+        for (watcher, reached_by) in run.reached_by.iter().enumerate() {
             let backend = run.backends[watcher % run.backends.len()].clone();
-            // Half of them are told progress too.
+            // Half of them receive progress too.
             let progress = watcher >= WATCHERS / 2;
-            run.watchers.spawn(follow(backend, start, progress, told.clone(), run.ends.clone()));
+            run.watchers.spawn(follow(backend, start, progress, reached_by.clone(), run.ends.clone()));
         }
         for backend in &run.backends {
             let (backend, stop) = (backend.clone(), run.stop.clone());
@@ -251,7 +251,7 @@ impl Run {
         run
     }
 
-    /// Waits until writes are acknowledged that began after now, and every watcher was told one.
+    /// Waits until writes are acknowledged that began after now, and every watcher received one.
     async fn goes_on(&self, now: &str) {
         let start = Instant::now();
         let last = || self.written.lock().unwrap().acknowledged.keys().next_back().copied().unwrap_or(0);
@@ -265,7 +265,10 @@ impl Run {
         wait_for("writes", &|| self.written.lock().unwrap().acknowledged.len() >= before + 200).await;
         let writes = start.elapsed();
         let reached = last();
-        wait_for("watches", &|| self.told.iter().all(|told| told.load(Ordering::Relaxed) >= reached)).await;
+        wait_for("watches", &|| {
+            self.reached_by.iter().all(|reached_by| reached_by.load(Ordering::Relaxed) >= reached)
+        })
+        .await;
         eprintln!("{now}: writes went on within {writes:?}, watches within {:?}", start.elapsed());
     }
 
@@ -276,7 +279,7 @@ impl Run {
         }
         let end = Key::from_backend(END);
         let value = Bytes::from_static(b"end");
-        while self.backends[0].put_if(&end, None, value.clone(), None).await.is_err() {}
+        while self.backends[0].put_if(&end, None, value.clone().into(), None).await.is_err() {}
 
         let direct = options(vec![self.cluster.members[self.cluster.leader().await].direct_url()]);
         let reference = Arc::new(EtcdBackend::connect(direct).await.unwrap());
@@ -305,12 +308,12 @@ impl Run {
         let most = written.acknowledged.len() + written.unknown + 1;
         assert!(history.len() <= most, "{} changes where {most} can be accounted for", history.len());
         let mut watchers = 0;
-        while let Some(told) = timeout(GOES_ON, self.watchers.join_next()).await.expect("watchers end") {
-            let told = told.unwrap();
-            if told != history {
-                let differs = told.iter().zip(&history).position(|(told, real)| told != real);
-                let at = differs.unwrap_or(told.len().min(history.len()));
-                panic!("a watcher was told {:?} where {:?} happened", told.get(at), history.get(at));
+        while let Some(received) = timeout(GOES_ON, self.watchers.join_next()).await.expect("watchers end") {
+            let received = received.unwrap();
+            if received != history {
+                let differs = received.iter().zip(&history).position(|(received, real)| received != real);
+                let at = differs.unwrap_or(received.len().min(history.len()));
+                panic!("a watcher received {:?} where {:?} happened", received.get(at), history.get(at));
             }
             watchers += 1;
         }
@@ -367,7 +370,7 @@ async fn follow(
     backend: Arc<EtcdBackend>,
     start: ResourceVersion,
     progress: bool,
-    told: Arc<AtomicU64>,
+    reached_by: Arc<AtomicU64>,
     ends: Arc<AtomicU64>,
 ) -> Vec<Change> {
     let scope = Scope::Children(Key::from_backend(PREFIX));
@@ -382,7 +385,7 @@ async fn follow(
         loop {
             let change = match watch.next().await.expect("a watch ends with an error") {
                 Ok(BackendEvent::Put { item, .. }) => {
-                    let value = String::from_utf8(item.value.to_vec()).unwrap();
+                    let value = String::from_utf8(item.value.bytes.to_vec()).unwrap();
                     (item.modified, item.key, Some(value))
                 }
                 Ok(BackendEvent::Delete { key, revision, .. }) => (revision, key, None),
@@ -399,9 +402,9 @@ async fn follow(
                 Err(error) => panic!("watching: {error:?}"),
             };
             let (revision, key, value) = change;
-            assert!(revision > last, "{key} at {revision} was told after {last}");
+            assert!(revision > last, "{key} at {revision} was delivered after {last}");
             last = revision;
-            told.store(revision.get(), Ordering::Relaxed);
+            reached_by.store(revision.get(), Ordering::Relaxed);
             changes.push((revision.get(), key.to_string(), value));
             if &*key == END {
                 return changes;

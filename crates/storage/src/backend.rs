@@ -10,20 +10,48 @@ use crate::{
     error::StorageError,
     history::{HistoryExtent, HistoryReader},
     key::{Key, Scope},
+    predicate::Attributes,
 };
 use async_trait::async_trait;
 use bytes::Bytes;
 use futures::stream::BoxStream;
 use keepwatch_apimachinery::ResourceVersion;
-use std::{sync::Weak, time::Duration};
+use std::{
+    sync::{Arc, Weak},
+    time::Duration,
+};
+
+/// A value as it is stored. Cloning shares it.
+#[derive(Clone, Debug, Default)]
+pub struct Value {
+    /// What the transformer made of it.
+    pub bytes: Bytes,
+    /// What was found in it before that. A backend that has values in memory hands on what it was given.
+    pub attributes: Option<Arc<Attributes>>,
+}
+
+/// What is found in a value depends on its bytes and on who looks.
+impl PartialEq for Value {
+    fn eq(&self, other: &Self) -> bool {
+        self.bytes == other.bytes
+    }
+}
+
+impl Eq for Value {}
+
+impl<T: Into<Bytes>> From<T> for Value {
+    fn from(bytes: T) -> Self {
+        Self { bytes: bytes.into(), attributes: None }
+    }
+}
 
 /// One version of one key.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct KeyValue {
     /// The key.
     pub key: Key,
-    /// What is stored, as the transformer made it.
-    pub value: Bytes,
+    /// What is stored.
+    pub value: Value,
     /// The revision that created the key.
     pub created: ResourceVersion,
     /// The revision that wrote this version.
@@ -102,7 +130,7 @@ pub enum BackendEvent {
         /// The last version.
         previous: Option<KeyValue>,
     },
-    /// Every change up to this revision has been told.
+    /// Every change up to this revision has been delivered.
     Progress(ResourceVersion),
 }
 
@@ -121,7 +149,7 @@ pub trait Backend: Send + Sync + 'static {
         &self,
         key: &Key,
         expected: Option<ResourceVersion>,
-        value: Bytes,
+        value: Value,
         ttl: Option<Duration>,
     ) -> Result<Swap, StorageError> {
         self.put_while(key, expected, value, ttl, None).await
@@ -133,7 +161,7 @@ pub trait Backend: Send + Sync + 'static {
         &self,
         key: &Key,
         expected: Option<ResourceVersion>,
-        value: Bytes,
+        value: Value,
         ttl: Option<Duration>,
         unchanged: Option<&Unchanged>,
     ) -> Result<Swap, StorageError>;

@@ -1,4 +1,4 @@
-//! Why a storage call failed, told by what the caller does next.
+//! Why a storage call failed, by what the caller does next.
 //!
 //! Nothing here is a [`Status`]: `endpoints` turns each variant into one. The text of a variant that has one
 //! Status alone is that Status's; the text of those that Kubernetes numbers is the one its clients have always

@@ -4,12 +4,11 @@
 //!
 //! Kept true by every implementation: an object's revision is that of its last write (for a deleted one,
 //! of the deletion); a list's revision is the one it was read at; a watch's revisions only grow once its
-//! initial state is told, and an error is its last item.
+//! initial state is delivered, and an error is its last item.
 
 use crate::{
-    backend::{Frontier, Unchanged},
-    error::{ExpiredRead, Rejection, StorageError},
-    history::{HistoryReader, PastChanges},
+    backend::Unchanged,
+    error::{Rejection, StorageError},
     key::Key,
     predicate::{Attributes, Predicate},
 };
@@ -40,12 +39,12 @@ pub struct Version {
     pub value: Bytes,
     /// The revision of its last write, or of its deletion.
     pub revision: ResourceVersion,
-    /// What was found in the value.
-    pub attributes: Attributes,
+    /// What was found in the value. A backend that has the value in memory shares them.
+    pub attributes: Arc<Attributes>,
 }
 
 impl Object {
-    /// The same object at another revision: as it is told when it is gone.
+    /// The same object at another revision: as it is delivered when it is gone.
     pub fn at(&self, revision: ResourceVersion) -> Self {
         Self(Arc::new(Version { revision, ..Version::clone(self) }))
     }
@@ -253,7 +252,7 @@ pub enum WatchEvent {
     /// The object went out of view: it was deleted or no longer matches. Its last visible content, with the
     /// revision of the change that removed it.
     Deleted(Object),
-    /// Everything up to this revision has been told.
+    /// Everything up to this revision has been delivered.
     Bookmark {
         /// The revision.
         revision: ResourceVersion,
@@ -326,41 +325,4 @@ pub trait Storage: Send + Sync + 'static {
 
     /// Follows objects.
     async fn watch(&self, key: &str, request: WatchRequest) -> Result<Watch, StorageError>;
-
-    /// Reads the changes of a key, or of what is below it, after one revision, up to and including another one that the
-    /// storage has reached. The object before an update is read only if `with_old` is set. Needs a storage
-    /// that reports progress. One that keeps no history answers `Expired`.
-    async fn past_changes(
-        &self,
-        _key: &str,
-        _recursive: bool,
-        _after: ResourceVersion,
-        _until: ResourceVersion,
-        _with_old: bool,
-    ) -> Result<PastChanges, StorageError> {
-        Err(StorageError::Expired(ExpiredRead::Watch))
-    }
-
-    /// Puts compaction off for what a reader needs, within a limit; see [`crate::Backend::keep_history_for`].
-    fn keep_history_for(&self, _reader: Weak<dyn HistoryReader>) {}
-
-    /// Asks that watches with `progress` soon tell how far they are.
-    async fn request_progress(&self) -> Result<(), StorageError>;
-
-    /// The store's revision: not below that of any write completed before the call.
-    async fn current_revision(&self) -> Result<ResourceVersion, StorageError>;
-
-    /// Up to where the store is compacted, as far as this process knows.
-    fn compacted_revision(&self) -> Option<ResourceVersion>;
-
-    /// Whether requests for progress are answered reliably. If not they are not made, and whoever has to know the newest
-    /// state reads it from storage.
-    fn tells_progress(&self) -> bool {
-        true
-    }
-
-    /// How far one must have followed the resource to know all of it, if that is known without asking anyone.
-    fn frontier(&self) -> Option<Frontier> {
-        None
-    }
 }

@@ -4,7 +4,8 @@
 //! reads at a revision and watches from a revision. Everything Kubernetes expects beyond that (guaranteed
 //! update, preconditions, cached hints, selectors, pages and continue tokens, the enter/leave rule of watch
 //! events, values transformed at rest) is written once, in [`Store`], which turns a backend into the
-//! [`Storage`] of one resource. A watch cache is a `Storage` too, so callers cannot tell which they hold.
+//! [`Storage`] of one resource. A watch cache is a `Storage` too, so callers cannot tell which they hold; what it needs
+//! of the store behind it is the [`CacheSource`].
 //!
 //! Deliberately absent: HTTP, kinds, and any knowledge of what a value means. What must be known of a value
 //! (labels, fields, uid) comes from the [`Inspector`] its owner hands in.
@@ -21,14 +22,16 @@ mod transform;
 mod interface;
 mod history;
 mod backend;
+mod cache_source;
 mod store;
 pub mod metrics;
 #[cfg(feature = "testing")]
 pub mod testing;
 
 pub use backend::{
-    Backend, BackendEvent, BackendWatch, Frontier, KeyValue, Range, RangeRequest, Swap, Unchanged,
+    Backend, BackendEvent, BackendWatch, Frontier, KeyValue, Range, RangeRequest, Swap, Unchanged, Value,
 };
+pub use cache_source::CacheSource;
 pub use error::{ExpiredRead, Rejection, StorageError};
 pub use history::{HistoryExtent, HistoryReader, HistoryReaders, OldObject, PastChange, PastChanges};
 pub use interface::{
@@ -36,6 +39,6 @@ pub use interface::{
     UpdateOptions, Validate, Version, Watch, WatchEvent, WatchRequest, WeakObject,
 };
 pub use key::{InvalidKey, Key, ResourcePrefix, Scope};
-pub use predicate::{Attributes, Inspector, Pairs, Predicate, Undecodable};
+pub use predicate::{Attributes, Inspector, Pairs, Predicate, StoreId, Undecodable};
 pub use store::{Store, StoreOptions};
 pub use transform::{Identity, Plain, Transformer};

@@ -3,8 +3,8 @@
 //! A [`MeteredStorage`] wraps the storage that a watch cache, or a server without caches, reads and writes.
 
 use crate::{
-    DeleteOptions, Frontier, HistoryReader, List, ListRequest, Object, PastChanges, Storage, StorageError,
-    TryUpdate, Unchanged, UpdateOptions, Validate, Watch, WatchEvent, WatchRequest,
+    CacheSource, DeleteOptions, Frontier, HistoryReader, List, ListRequest, Object, PastChanges, Storage,
+    StorageError, TryUpdate, Unchanged, UpdateOptions, Validate, Watch, WatchEvent, WatchRequest,
 };
 use async_trait::async_trait;
 use bytes::Bytes;
@@ -86,7 +86,7 @@ impl StorageMetrics {
 
 /// The storage of one resource that counts and times the requests to it.
 pub struct MeteredStorage {
-    inner: Arc<dyn Storage>,
+    inner: Arc<dyn CacheSource>,
     create: Operation,
     get: Operation,
     update: Operation,
@@ -109,7 +109,7 @@ struct Operation {
 
 impl MeteredStorage {
     /// Counts the requests to `inner` under a resource's name.
-    pub fn new(inner: Arc<dyn Storage>, resource: Qualified<'_>, metrics: &StorageMetrics) -> Self {
+    pub fn new(inner: Arc<dyn CacheSource>, resource: Qualified<'_>, metrics: &StorageMetrics) -> Self {
         let labels = [resource.group, resource.kind];
         let operation = |name| {
             let labels = [name, resource.group, resource.kind];
@@ -220,7 +220,10 @@ impl Storage for MeteredStorage {
         });
         Ok(counted.boxed())
     }
+}
 
+#[async_trait]
+impl CacheSource for MeteredStorage {
     async fn past_changes(
         &self,
         key: &str,

@@ -1,13 +1,17 @@
 //! What a reader wants to see: label and field selectors over what an [`Inspector`] finds in a value.
 //!
-//! Kept true: a value is inspected once per read of it, and its [`Attributes`] travel with the object.
+//! Kept true: the [`Attributes`] of an object are those of its value, found by the inspector of its own store.
 
 use crate::key::Key;
 use keepwatch_apimachinery::selector::{FieldSelector, LabelSelector, Lookup};
-use std::{error::Error, fmt};
+use std::{
+    error::Error,
+    fmt,
+    sync::atomic::{AtomicU32, Ordering},
+};
 
 /// What storage and its readers may know of an object without knowing its kind.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default)]
 pub struct Attributes {
     /// `metadata.uid`.
     pub uid: Option<Box<str>>,
@@ -19,6 +23,32 @@ pub struct Attributes {
     pub version_at: Option<u32>,
     /// Whether the value carries a resourceVersion of its own, which a stored value must not.
     pub has_version: bool,
+    /// Whose inspector found them. The store sets it; an [`Inspector`] leaves the default.
+    pub found_by: StoreId,
+}
+
+/// Equal if the same was found, whoever looked.
+impl PartialEq for Attributes {
+    fn eq(&self, other: &Self) -> bool {
+        let Self { uid, labels, fields, version_at, has_version, found_by: _ } = self;
+        (uid, labels, fields) == (&other.uid, &other.labels, &other.fields)
+            && (version_at, has_version) == (&other.version_at, &other.has_version)
+    }
+}
+
+impl Eq for Attributes {}
+
+/// Tells stores apart, because another one may look for other things in the same value: those of a kind that was defined
+/// anew, for example.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct StoreId(u32);
+
+impl StoreId {
+    /// One that no other store of this process has.
+    pub(crate) fn unique() -> Self {
+        static LAST: AtomicU32 = AtomicU32::new(0);
+        Self(LAST.fetch_add(1, Ordering::Relaxed) + 1)
+    }
 }
 
 impl Attributes {
@@ -145,5 +175,16 @@ impl Predicate {
     /// Whether an object passes. A field that the object lacks has the value "".
     pub fn matches(&self, attributes: &Attributes) -> bool {
         self.labels.matches(&attributes.labels) && self.fields.matches(&attributes.fields)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// There is one for each object in memory. With the two counters of an `Arc` they take a size class of 80 bytes.
+    #[test]
+    fn attributes_take_64_bytes() {
+        assert_eq!(size_of::<Attributes>(), 64);
     }
 }

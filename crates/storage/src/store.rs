@@ -7,12 +7,12 @@
 //! Not here: how anything is stored (`backend`), who may ask (`registry`).
 
 mod history;
-mod inspected;
 mod list;
 mod watch;
 
 use crate::{
-    backend::{Backend, Frontier, KeyValue, Swap, Unchanged},
+    backend::{Backend, Frontier, KeyValue, Swap, Unchanged, Value},
+    cache_source::CacheSource,
     error::StorageError,
     history::{HistoryReader, PastChanges},
     interface::{
@@ -20,13 +20,12 @@ use crate::{
         Version, Watch, WatchRequest,
     },
     key::{Key, ResourcePrefix},
-    predicate::{Attributes, Inspector},
+    predicate::{Attributes, Inspector, StoreId, Undecodable},
     transform::{Identity, Transformer},
 };
 use async_trait::async_trait;
 use bytes::Bytes;
 use futures::StreamExt;
-use inspected::Inspected;
 use keepwatch_apimachinery::{ResourceVersion, list_options::Position};
 use std::{
     future,
@@ -51,21 +50,24 @@ pub struct StoreOptions {
     pub inspector: Arc<dyn Inspector>,
     /// What is done to values at rest.
     pub transformer: Arc<dyn Transformer>,
+    /// Whether the backend is given what was found in a value, so that nobody who reads it from memory looks again. For a
+    /// resource with a watch cache that takes no memory, because the cache has the same [`Attributes`].
+    pub shares_attributes: bool,
 }
 
 impl StoreOptions {
-    /// Values at rest as they are.
+    /// Values at rest as they are, and attributes shared.
     pub fn new(prefix: ResourcePrefix, inspector: Arc<dyn Inspector>) -> Self {
-        Self { prefix, inspector, transformer: Arc::new(Identity) }
+        Self { prefix, inspector, transformer: Arc::new(Identity), shares_attributes: true }
     }
 }
 
 impl Store {
     /// One resource in `backend`.
     pub fn new(backend: Arc<dyn Backend>, options: StoreOptions) -> Self {
-        let StoreOptions { inspector, transformer, .. } = options;
-        let values = Values { inspector, transformer, inspected: Arc::default() };
-        Self { backend, prefix: options.prefix, values }
+        let StoreOptions { prefix, inspector, transformer, shares_attributes } = options;
+        let values = Values { store: StoreId::unique(), inspector, transformer, shares_attributes };
+        Self { backend, prefix, values }
     }
 
     async fn read_live(&self, key: &Key) -> Result<Option<Current>, StorageError> {
@@ -101,54 +103,45 @@ impl Current {
 /// The way of values in and out.
 #[derive(Clone)]
 struct Values {
+    store: StoreId,
     inspector: Arc<dyn Inspector>,
     transformer: Arc<dyn Transformer>,
-    inspected: Arc<Inspected>,
+    shares_attributes: bool,
 }
 
 impl Values {
     /// The object a stored version stands for, and whether its stored form is outdated.
     fn decode(&self, item: KeyValue) -> Result<(Object, bool), StorageError> {
-        self.decode_with(item, None)
-    }
-
-    /// The same for a version that may just have been written.
-    fn decode_new(&self, item: KeyValue) -> Result<(Object, bool), StorageError> {
-        let inspected = self.inspected.take(&item.value);
-        self.decode_with(item, inspected)
-    }
-
-    fn decode_with(
-        &self,
-        item: KeyValue,
-        inspected: Option<Attributes>,
-    ) -> Result<(Object, bool), StorageError> {
-        let corrupt = |source| StorageError::Corrupt { key: item.key.clone(), source };
-        let plain = self.transformer.unseal(&item.key, item.value.clone()).map_err(corrupt)?;
-        let attributes = match inspected {
-            Some(attributes) => attributes,
-            None => self.inspector.inspect(&item.key, &plain.value).map_err(|e| corrupt(e.into()))?,
+        let KeyValue { key, value, modified: revision, .. } = item;
+        let corrupt = |source| StorageError::Corrupt { key: key.clone(), source };
+        let plain = self.transformer.unseal(&key, value.bytes).map_err(corrupt)?;
+        let attributes = match value.attributes.filter(|known| known.found_by == self.store) {
+            Some(known) => known,
+            None => self.inspect(&key, &plain.value).map_err(|error| corrupt(error.into()))?,
         };
-        let version = Version { key: item.key, value: plain.value, revision: item.modified, attributes };
-        Ok((version.into(), plain.stale))
+        Ok((Version { key, value: plain.value, revision, attributes }.into(), plain.stale))
     }
 
     /// What to store for a new value, and what to call it once its revision is known.
-    fn encode(&self, key: &Key, value: Bytes) -> Result<(Bytes, Encoded), StorageError> {
+    fn encode(&self, key: &Key, value: Bytes) -> Result<(Value, Encoded), StorageError> {
         let attributes = self
-            .inspector
             .inspect(key, &value)
             .map_err(|error| StorageError::InvalidObject { key: key.clone(), message: error.to_string() })?;
         if attributes.has_version {
             return Err(StorageError::VersionSet);
         }
-        let stored = self
+        let bytes = self
             .transformer
             .seal(key, value.clone())
             .map_err(|source| StorageError::backend("transforming a value for storage", source))?;
-        self.inspected.put(&stored, &attributes);
+        let stored = Value { bytes, attributes: self.shares_attributes.then(|| attributes.clone()) };
         let written = move |key: Key, revision| Version { key, value, revision, attributes }.into();
         Ok((stored, Box::new(written)))
+    }
+
+    fn inspect(&self, key: &Key, value: &[u8]) -> Result<Arc<Attributes>, Undecodable> {
+        let found = self.inspector.inspect(key, value)?;
+        Ok(Arc::new(Attributes { found_by: self.store, ..found }))
     }
 }
 
@@ -309,7 +302,10 @@ impl Storage for Store {
             None => watch,
         })
     }
+}
 
+#[async_trait]
+impl CacheSource for Store {
     async fn past_changes(
         &self,
         key: &str,

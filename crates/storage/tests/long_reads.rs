@@ -1,7 +1,6 @@
 //! Reads of many objects: what [`Store`] does when compaction overtakes them, and that others get their turn.
 
 use async_trait::async_trait;
-use bytes::Bytes;
 use futures::{FutureExt, StreamExt};
 use keepwatch_apimachinery::{
     ResourceVersion,
@@ -9,7 +8,7 @@ use keepwatch_apimachinery::{
 };
 use keepwatch_storage::{
     Backend, BackendWatch, ExpiredRead, Key, KeyValue, ListRequest, Range, RangeRequest, Scope, StorageError,
-    Swap, Unchanged, WatchEvent, WatchRequest,
+    Swap, Unchanged, Value, WatchEvent, WatchRequest,
     testing::{Fixture, labels, names, pod, reference::Reference},
 };
 use std::{
@@ -43,7 +42,7 @@ impl Backend for Hasty {
         &self,
         key: &Key,
         expected: Option<ResourceVersion>,
-        value: Bytes,
+        value: Value,
         ttl: Option<Duration>,
         unchanged: Option<&Unchanged>,
     ) -> Result<Swap, StorageError> {
@@ -61,7 +60,7 @@ impl Backend for Hasty {
         if self.overtakes.fetch_update(Ordering::Relaxed, Ordering::Relaxed, fewer).is_ok() {
             let key = Key::from_backend("/registry/other/x");
             let expected = self.inner.get(&key).await?.1.map(|item| item.modified);
-            if let Swap::Done(revision) = self.inner.put_if(&key, expected, Bytes::new(), None).await? {
+            if let Swap::Done(revision) = self.inner.put_if(&key, expected, Value::default(), None).await? {
                 self.inner.compact(revision).await?;
             }
         }
@@ -196,8 +195,8 @@ async fn long_reads_let_others_run() {
         let state = watch
             .map(|event| event.expect("an event"))
             .take_while(|event| std::future::ready(is_of_the_state(event)));
-        let (told, turns) = run_counting(state.count());
-        assert_eq!(told, found);
+        let (delivered, turns) = run_counting(state.count());
+        assert_eq!(delivered, found);
         assert!(turns >= TURNS_MIN, "{turns} turns in a watch of {selector:?}");
     }
 }

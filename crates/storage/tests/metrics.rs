@@ -8,7 +8,7 @@ use keepwatch_apimachinery::{
     meta::Qualified,
 };
 use keepwatch_storage::{
-    ListRequest, Storage, Store, StoreOptions, Update, UpdateOptions, WatchRequest,
+    CacheSource, ListRequest, Storage, Store, StoreOptions, Update, UpdateOptions, WatchRequest,
     metrics::{MeteredStorage, StorageMetrics},
     testing::{
         Fixture, PodInspector,

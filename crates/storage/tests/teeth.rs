@@ -1,12 +1,11 @@
 //! The suite bites: for every mistake a backend is likely to make there is a case that fails.
 
 use async_trait::async_trait;
-use bytes::Bytes;
 use futures::StreamExt;
 use keepwatch_apimachinery::ResourceVersion;
 use keepwatch_storage::{
     Backend, BackendEvent, BackendWatch, Key, KeyValue, Range, RangeRequest, Scope, StorageError, Swap,
-    Unchanged,
+    Unchanged, Value,
     testing::{Capabilities, Fixture, conformance::*, model, reference::Reference},
 };
 use std::{sync::Arc, time::Duration};
@@ -64,7 +63,7 @@ impl Backend for Broken {
         &self,
         key: &Key,
         expected: Option<ResourceVersion>,
-        value: Bytes,
+        value: Value,
         ttl: Option<Duration>,
         unchanged: Option<&Unchanged>,
     ) -> Result<Swap, StorageError> {
@@ -87,7 +86,7 @@ impl Backend for Broken {
         }
         let ttl = ttl.filter(|_| self.mistake != NeverExpires);
         let value = match self.mistake {
-            KeepsOnlyText => String::from_utf8_lossy(&value).into_owned().into(),
+            KeepsOnlyText => String::from_utf8_lossy(&value.bytes).into_owned().into(),
             _ => value,
         };
         let unchanged = unchanged.filter(|_| self.mistake != IgnoresTheOtherKey);
@@ -236,7 +235,7 @@ async fn every_mistake_in_writing_fails_a_case() {
 async fn every_mistake_in_reading_fails_a_case() {
     fails!(ReadsThePresentForThePast, list::a_list_at_an_exact_revision_shows_that_state);
     fails!(ReadsThePresentForThePast, list::a_write_between_pages_is_not_seen);
-    fails!(ListsOutOfOrder, keys::objects_are_told_in_byte_order_of_the_key);
+    fails!(ListsOutOfOrder, keys::objects_are_listed_in_byte_order_of_the_key);
     fails!(ListsTheNeighbours, keys::a_recursive_read_never_takes_in_a_neighbour_with_a_longer_name);
     fails!(ListsTheKeyItself, keys::a_recursive_read_takes_in_children_never_the_key_itself);
     fails!(CountsOneTooFew, list::pages_cover_everything_once_at_one_revision);
@@ -246,7 +245,7 @@ async fn every_mistake_in_reading_fails_a_case() {
     fails!(ReadsTheFuture, list::a_list_at_a_future_revision_is_too_large);
     fails!(ReadsWhatIsCompacted, compaction::a_list_at_a_compacted_revision_is_expired);
     fails!(ReadsWhatIsCompacted, compaction::a_page_whose_revision_is_compacted_names_a_token_that_goes_on);
-    fails!(IgnoresCompaction, compaction::the_compacted_revision_is_told);
+    fails!(IgnoresCompaction, compaction::the_compacted_revision_is_known);
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -261,8 +260,8 @@ async fn every_mistake_in_watching_fails_a_case() {
     fails!(DeletesAtTheOldRevision, delete::a_deletion_returns_the_last_content_with_its_own_revision);
     fails!(SkipsWhatIsCompacted, compaction::a_watch_after_a_compacted_revision_is_expired);
     fails!(BookmarksTooEarly, watch::a_bookmark_comes_after_everything_up_to_it);
-    fails!(IgnoresRequestsForProgress, watch::progress_is_told_on_request);
-    fails!(TellsProgressUnasked, watch::progress_is_told_on_request);
+    fails!(IgnoresRequestsForProgress, watch::progress_is_reported_on_request);
+    fails!(TellsProgressUnasked, watch::progress_is_reported_on_request);
 }
 
 #[test]

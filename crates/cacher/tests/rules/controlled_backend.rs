@@ -1,12 +1,11 @@
 //! A backend in memory that a test can make fail, stall and end its watches, and that counts its calls.
 
 use async_trait::async_trait;
-use bytes::Bytes;
 use futures::{StreamExt, stream};
 use keepwatch_apimachinery::ResourceVersion;
 use keepwatch_storage::{
     Backend, BackendWatch, Frontier, HistoryReader, Key, KeyValue, Range, RangeRequest, Scope, StorageError,
-    Swap, Unchanged,
+    Swap, Unchanged, Value,
 };
 use keepwatch_storage_embedded::{Embedded, EmbeddedOptions};
 use std::{
@@ -204,7 +203,7 @@ impl Backend for ControlledBackend {
         &self,
         key: &Key,
         expected: Option<ResourceVersion>,
-        value: Bytes,
+        value: Value,
         ttl: Option<Duration>,
         unchanged: Option<&Unchanged>,
     ) -> Result<Swap, StorageError> {

@@ -41,8 +41,7 @@ impl TestCache {
         let inner: Arc<dyn Backend> = Arc::new(backend.clone());
         let mut fixture = Fixture::new(inner);
         let options = CacherOptions { seed: Some(7), ..options };
-        let cacher =
-            Cacher::new(fixture.storage.clone(), pods_prefix(), Qualified::core("pods"), options, &metrics);
+        let cacher = Cacher::new(fixture.source(), pods_prefix(), Qualified::core("pods"), options, &metrics);
         let cacher = Arc::new(cacher);
         fixture.storage = cacher.clone();
         fixture.capabilities.cached = true;

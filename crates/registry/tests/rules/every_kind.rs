@@ -324,7 +324,7 @@ async fn objects_are_kept_where_kubernetes_keeps_them() {
         let (_, all) = world.everything().await;
         let stored = all.iter().find(|item| *item.key == *key);
         let stored = stored.unwrap_or_else(|| panic!("{} is not at {key}", kind.name));
-        let value: Value = serde_json::from_slice(&stored.value).unwrap();
+        let value: Value = serde_json::from_slice(&stored.value.bytes).unwrap();
         assert!(value["metadata"].get("resourceVersion").is_none(), "{}: no version is stored", kind.name);
         assert!(value["metadata"].get("selfLink").is_none(), "{}", kind.name);
         let expected = match kind.name.as_str() {

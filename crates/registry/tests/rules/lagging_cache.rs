@@ -6,7 +6,6 @@ use super::{
     world::{World, bound_pod, map, pod},
 };
 use async_trait::async_trait;
-use bytes::Bytes;
 use futures::StreamExt;
 use keepwatch_apimachinery::ResourceVersion;
 use keepwatch_storage::{
@@ -41,7 +40,7 @@ impl Backend for Distant {
         &self,
         key: &Key,
         expected: Option<ResourceVersion>,
-        value: Bytes,
+        value: keepwatch_storage::Value,
         ttl: Option<Duration>,
         unchanged: Option<&Unchanged>,
     ) -> Result<Swap, StorageError> {

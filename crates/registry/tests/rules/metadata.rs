@@ -4,7 +4,7 @@
 use super::world::{World, map, pod, text};
 use async_trait::async_trait;
 use bytes::Bytes;
-use keepwatch_apimachinery::{ResourceVersion, list_options::Position};
+use keepwatch_apimachinery::list_options::Position;
 use keepwatch_registry::RegistryOptions;
 use keepwatch_storage::{
     DeleteOptions, Key, List, ListRequest, Object, Storage, StorageError, TryUpdate, Unchanged,
@@ -112,15 +112,6 @@ impl Storage for Crowded {
     }
     async fn watch(&self, key: &str, request: WatchRequest) -> Result<Watch, StorageError> {
         self.inner.watch(key, request).await
-    }
-    async fn request_progress(&self) -> Result<(), StorageError> {
-        self.inner.request_progress().await
-    }
-    async fn current_revision(&self) -> Result<ResourceVersion, StorageError> {
-        self.inner.current_revision().await
-    }
-    fn compacted_revision(&self) -> Option<ResourceVersion> {
-        self.inner.compacted_revision()
     }
 }
 

@@ -2,7 +2,7 @@
 
 use super::world::{World, resource, text};
 use futures::future::join_all;
-use keepwatch_apimachinery::{ResourceVersion, list_options::Position};
+use keepwatch_apimachinery::list_options::Position;
 use keepwatch_registry::RegistryOptions;
 use keepwatch_storage::{
     Backend, DeleteOptions, Key, List, ListRequest, Object, Storage, StorageError, TryUpdate, Unchanged,
@@ -588,15 +588,6 @@ impl Storage for Mute {
     }
     async fn watch(&self, key: &str, request: WatchRequest) -> Result<Watch, StorageError> {
         self.0.watch(key, request).await
-    }
-    async fn request_progress(&self) -> Result<(), StorageError> {
-        self.0.request_progress().await
-    }
-    async fn current_revision(&self) -> Result<ResourceVersion, StorageError> {
-        self.0.current_revision().await
-    }
-    fn compacted_revision(&self) -> Option<ResourceVersion> {
-        self.0.compacted_revision()
     }
 }
 

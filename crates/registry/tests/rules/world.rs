@@ -26,8 +26,8 @@ use keepwatch_registry::{
     strategy::{Part, Requester},
 };
 use keepwatch_storage::{
-    Backend, Key, KeyValue, RangeRequest, ResourcePrefix, Scope, Storage, Store, StoreOptions, Watch,
-    WatchEvent, WatchRequest,
+    Backend, CacheSource, Key, KeyValue, RangeRequest, ResourcePrefix, Scope, Storage, Store, StoreOptions,
+    Watch, WatchEvent, WatchRequest,
 };
 use keepwatch_storage_embedded::{Embedded, EmbeddedOptions};
 use serde_json::{Value, json};
@@ -245,7 +245,7 @@ impl World {
     fn over(
         backend: Arc<Embedded>,
         options: RegistryOptions,
-        wrap: impl Fn(&Kind, Arc<dyn Storage>, ResourcePrefix) -> Arc<dyn Storage> + Send + Sync + 'static,
+        wrap: impl Fn(&Kind, Arc<dyn CacheSource>, ResourcePrefix) -> Arc<dyn Storage> + Send + Sync + 'static,
     ) -> World {
         World::over_through(backend.clone(), backend, options, wrap)
     }
@@ -254,7 +254,7 @@ impl World {
         backend: Arc<Embedded>,
         through: Arc<dyn Backend>,
         options: RegistryOptions,
-        wrap: impl Fn(&Kind, Arc<dyn Storage>, ResourcePrefix) -> Arc<dyn Storage> + Send + Sync + 'static,
+        wrap: impl Fn(&Kind, Arc<dyn CacheSource>, ResourcePrefix) -> Arc<dyn Storage> + Send + Sync + 'static,
     ) -> World {
         let registry = Registry::new(options, move |kind, inspector| {
             let prefix = ResourcePrefix::new("/registry", kind.storage.as_ref().unwrap()).unwrap();

@@ -7,7 +7,7 @@ use crate::{
     record::{FRAME_BYTES, HEADER_BYTES},
     segment::tests::CRASH,
 };
-use keepwatch_storage::{Key, Scope};
+use keepwatch_storage::{Key, Scope, Value};
 use rand::{Rng, SeedableRng, rngs::StdRng};
 use std::{
     cell::RefCell,
@@ -50,7 +50,7 @@ fn open(path: &Path) -> (Log, Recovered) {
     try_open(path).unwrap()
 }
 
-fn put(n: u64, key: &str, value: impl Into<Bytes>) -> Entry {
+fn put(n: u64, key: &str, value: impl Into<Value>) -> Entry {
     let what = What::Put { value: value.into(), created: revision(n), expires_ms: None };
     Entry { revision: revision(n), key: Key::from_backend(key), what }
 }
@@ -520,7 +520,7 @@ fn a_batch_that_is_larger_than_a_segment_is_taken() {
 }
 
 #[test]
-fn lack_of_room_is_told_from_other_failures() {
+fn lack_of_room_is_distinguished_from_other_failures() {
     let room = io::Error::from(io::ErrorKind::StorageFull);
     assert!(matches!(storage_error("x", room), StorageError::Full { .. }));
     let other = fs::File::open("/nowhere").unwrap_err();

@@ -18,7 +18,7 @@ pub enum Network {
     Open,
     /// Connections are closed, new ones as soon as they are made.
     Cut,
-    /// Nothing arrives any more and nobody is told. What was sent arrives when it opens again.
+    /// Nothing arrives any more, and no connection is closed. What was sent arrives when it opens again.
     BlackHole,
 }
 

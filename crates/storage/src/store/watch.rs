@@ -1,7 +1,7 @@
 //! Watches: the initial state, then the backend's changes seen through the selectors.
 //!
-//! Kept true: the state is of one revision, however many pages it has; what it held is not told again as a
-//! change; a change that takes an object into or out of the selectors' view is told as its addition or
+//! Kept true: the state is of one revision, however many pages it has; what it held is not delivered again as a
+//! change; a change that takes an object into or out of the selectors' view is delivered as its addition or
 //! deletion; after an error nothing follows.
 
 use super::{Store, Turns, list::PAGE_KEYS_MAX};
@@ -46,13 +46,13 @@ async fn changes(
 ) -> Result<Watch, StorageError> {
     let events = store.backend.watch(scope, revision, request.progress).await?;
     let view = View { store, predicate: request.predicate };
-    let told = events.filter_map(move |event| {
+    let visible = events.filter_map(move |event| {
         future::ready(match event {
             Ok(event) => view.see(event).transpose(),
             Err(error) => Some(Err(error)),
         })
     });
-    Ok(ending_with_the_first_error(told))
+    Ok(ending_with_the_first_error(visible))
 }
 
 /// The state at the current revision as additions, its end marked if wanted, then the changes after it.
@@ -77,7 +77,7 @@ struct State {
 enum Stage {
     Begin,
     Page { from: String, at: ResourceVersion },
-    StateTold(ResourceVersion),
+    StateDelivered(ResourceVersion),
     Following,
 }
 
@@ -86,7 +86,7 @@ impl State {
         let (from, at) = match stage {
             Stage::Begin => (None, None),
             Stage::Page { from, at } => (Some(from), Some(at)),
-            Stage::StateTold(revision) => {
+            Stage::StateDelivered(revision) => {
                 let (store, scope, request) = (self.store.clone(), self.scope.clone(), self.request.clone());
                 return Ok(Some((changes(store, scope, request, revision).await?, Stage::Following)));
             }
@@ -99,9 +99,9 @@ impl State {
         let at = at.unwrap_or(range.current);
         let next = match range.items.last() {
             Some(last) if range.more => Stage::Page { from: format!("{}\0", last.key), at },
-            _ => Stage::StateTold(at),
+            _ => Stage::StateDelivered(at),
         };
-        let end = (self.end_bookmark && matches!(next, Stage::StateTold(_)))
+        let end = (self.end_bookmark && matches!(next, Stage::StateDelivered(_)))
             .then_some(Ok(WatchEvent::Bookmark { revision: at, initial_state_end: true }));
         Ok(Some((self.additions(range.items).chain(stream::iter(end)).boxed(), next)))
     }
@@ -135,7 +135,7 @@ impl State {
     }
 }
 
-/// Compaction overtook the pages of the state. What is already told cannot be told again at a newer revision.
+/// Compaction overtook the pages of the state. What is already delivered cannot be delivered again at a newer revision.
 fn expired(error: StorageError) -> StorageError {
     if error.is_expired() { StorageError::Expired(ExpiredRead::Watch) } else { error }
 }
@@ -182,7 +182,7 @@ impl View {
     }
 
     fn decode(&self, item: KeyValue) -> Result<Object, StorageError> {
-        Ok(self.store.values.decode_new(item)?.0)
+        Ok(self.store.values.decode(item)?.0)
     }
 }
 

@@ -1,14 +1,13 @@
 //! A backend that fails by a plan, so that what stands on it can be shown to bear that.
 //!
-//! Kept true: with one plan and one order of calls the same faults happen; nothing is made up (what is told is
-//! what the inner backend told) and nothing is torn (a write happens or does not, whatever its caller hears).
+//! Kept true: with one plan and one order of calls the same faults happen; nothing is made up (what is delivered is
+//! what the inner backend delivered) and nothing is torn (a write happens or does not, whatever its caller hears).
 
 use crate::{
     Backend, BackendEvent, BackendWatch, ExpiredRead, Frontier, HistoryExtent, HistoryReader, Key, KeyValue,
-    Range, RangeRequest, Scope, StorageError, Swap, Unchanged,
+    Range, RangeRequest, Scope, StorageError, Swap, Unchanged, Value,
 };
 use async_trait::async_trait;
-use bytes::Bytes;
 use futures::{StreamExt, stream};
 use keepwatch_apimachinery::ResourceVersion;
 use std::{
@@ -286,7 +285,7 @@ impl Backend for Faulty {
         &self,
         key: &Key,
         expected: Option<ResourceVersion>,
-        value: Bytes,
+        value: Value,
         ttl: Option<Duration>,
         unchanged: Option<&Unchanged>,
     ) -> Result<Swap, StorageError> {
@@ -365,7 +364,7 @@ mod tests {
     }
 
     async fn put(backend: &Faulty, expected: Option<ResourceVersion>) -> Result<Swap, StorageError> {
-        backend.put_if(&key(), expected, Bytes::from_static(b"x"), None).await
+        backend.put_if(&key(), expected, "x".into(), None).await
     }
 
     #[tokio::test]
@@ -400,9 +399,9 @@ mod tests {
                 let Swap::Done(revision) = put(&backend, last).await.unwrap() else { panic!("no conflict") };
                 last = Some(revision);
             }
-            let told: Vec<_> = cut.collect().await;
-            assert_eq!(told.iter().filter(|event| event.is_ok()).count(), 2);
-            assert_eq!(told.len(), if with_error { 3 } else { 2 });
+            let events: Vec<_> = cut.collect().await;
+            assert_eq!(events.iter().filter(|event| event.is_ok()).count(), 2);
+            assert_eq!(events.len(), if with_error { 3 } else { 2 });
             assert_eq!(whole.take(3).filter(|event| std::future::ready(event.is_ok())).count().await, 3);
         }
     }
@@ -431,7 +430,7 @@ mod tests {
     }
 
     /// What every user of a faulty backend must bear: acknowledged writes are there, and a watch that is taken
-    /// up again after each cut has told everything.
+    /// up again after each cut has delivered everything.
     #[tokio::test]
     async fn through_faults_nothing_acknowledged_is_lost_and_a_watch_can_be_resumed() {
         use crate::{
@@ -472,15 +471,15 @@ mod tests {
         let written = Pod::data_of(&last.value);
         assert!(acknowledged < written && written < 200, "{acknowledged} acknowledged, {written} written");
 
-        let (mut parts, mut told) = (Vec::new(), created.revision);
-        while told < last.revision {
-            let request = WatchRequest::from(WatchStart::after(told));
+        let (mut parts, mut reached) = (Vec::new(), created.revision);
+        while reached < last.revision {
+            let request = WatchRequest::from(WatchStart::after(reached));
             let Ok(mut watch) = storage.watch("/pods", request).await else { continue };
-            let (start, mut events) = (Start::After(told.get()), Vec::new());
-            while told < last.revision
+            let (start, mut events) = (Start::After(reached.get()), Vec::new());
+            while reached < last.revision
                 && let Some(Ok(event)) = watch.next().await
             {
-                told = event.revision();
+                reached = event.revision();
                 events.push(event);
             }
             parts.push(Recorded::of(start, &events));

@@ -2,19 +2,17 @@
 
 use super::{Pod, PodInspector, Watching, pods_prefix, reference::Reference};
 use crate::{
-    Backend, DeleteOptions, Key, List, ListRequest, Object, Storage, StorageError, Store, StoreOptions, Swap,
-    Transformer, Update, UpdateOptions, WatchRequest,
+    Backend, CacheSource, DeleteOptions, Key, List, ListRequest, Object, Storage, StorageError, Store,
+    StoreOptions, Swap, Transformer, Update, UpdateOptions, Value, WatchRequest,
 };
-use bytes::Bytes;
-use futures::future::BoxFuture;
+use futures::{FutureExt, future::BoxFuture};
 use keepwatch_apimachinery::{
     ResourceVersion,
     list_options::{Position, WatchStart},
 };
 use std::{any::Any, future::Future, sync::Arc, time::Duration};
 
-type Build =
-    Arc<dyn Fn(Arc<dyn Backend>, StoreOptions) -> BoxFuture<'static, Arc<dyn Storage>> + Send + Sync>;
+type Build = Arc<dyn Fn(Arc<dyn Backend>, StoreOptions) -> BoxFuture<'static, Built> + Send + Sync>;
 type Reopen = Arc<dyn Fn() -> BoxFuture<'static, Arc<dyn Backend>> + Send + Sync>;
 
 /// In what implementations may rightly differ.
@@ -35,10 +33,18 @@ impl Default for Capabilities {
     }
 }
 
+/// A storage that is tried, and how it is asked to deliver bookmarks: a store by its trait, a cache by a method of its own.
+pub type Built = (Arc<dyn Storage>, RequestProgress);
+
+/// Asks that watches with `progress` soon deliver a bookmark.
+pub type RequestProgress = Arc<dyn Fn() -> BoxFuture<'static, Result<(), StorageError>> + Send + Sync>;
+
 /// A fresh store of pods, under `/registry/pods/`. What it owns is dropped with it, guards last.
 pub struct Fixture {
     /// The storage that is tried.
     pub storage: Arc<dyn Storage>,
+    /// How it is asked for bookmarks.
+    pub request_progress: RequestProgress,
     /// What it stands on, for what can only be done behind its back.
     pub backend: Arc<dyn Backend>,
     /// In what it may differ from others.
@@ -48,17 +54,28 @@ pub struct Fixture {
     guards: Vec<Box<dyn Any + Send + Sync>>,
 }
 
+fn pods() -> StoreOptions {
+    StoreOptions::new(pods_prefix(), Arc::new(PodInspector))
+}
+
+fn store(backend: Arc<dyn Backend>, options: StoreOptions) -> Built {
+    let store = Arc::new(Store::new(backend, options));
+    let asked = store.clone();
+    let request_progress = move || {
+        let store = asked.clone();
+        async move { store.request_progress().await }.boxed()
+    };
+    (store, Arc::new(request_progress))
+}
+
 impl Fixture {
     /// A [`Store`] over a backend.
     pub fn new(backend: Arc<dyn Backend>) -> Self {
-        let build: Build = Arc::new(|backend, options| {
-            let storage: Arc<dyn Storage> = Arc::new(Store::new(backend, options));
-            Box::pin(std::future::ready(storage))
-        });
-        let storage =
-            Arc::new(Store::new(backend.clone(), StoreOptions::new(pods_prefix(), Arc::new(PodInspector))));
+        let build: Build = Arc::new(|backend, options| Box::pin(std::future::ready(store(backend, options))));
+        let (storage, request_progress) = store(backend.clone(), pods());
         Self {
             storage,
+            request_progress,
             backend,
             capabilities: Capabilities::default(),
             build,
@@ -72,12 +89,11 @@ impl Fixture {
     pub async fn over<F, S>(backend: Arc<dyn Backend>, build: F) -> Self
     where
         F: Fn(Arc<dyn Backend>, StoreOptions) -> S + Send + Sync + 'static,
-        S: Future<Output = Arc<dyn Storage>> + Send + 'static,
+        S: Future<Output = Built> + Send + 'static,
     {
         let build: Build = Arc::new(move |backend, options| Box::pin(build(backend, options)));
-        let options = StoreOptions::new(pods_prefix(), Arc::new(PodInspector));
-        let storage = build(backend.clone(), options).await;
-        Self { storage, build, ..Self::new(backend) }
+        let (storage, request_progress) = build(backend.clone(), pods()).await;
+        Self { storage, request_progress, build, ..Self::new(backend) }
     }
 
     /// With these differences.
@@ -104,21 +120,21 @@ impl Fixture {
     pub async fn reopen(&mut self) {
         let Some(reopen) = self.reopen.clone() else { return };
         // While a store is opened again nobody may hold it; an empty one stands in.
-        let Self { storage, backend, .. } = Self::new(Arc::new(Reference::default()));
-        (self.storage, self.backend) = (storage, backend);
+        self.backend = Arc::new(Reference::default());
+        (self.storage, self.request_progress) = store(self.backend.clone(), pods());
         self.backend = reopen().await;
-        let options = StoreOptions::new(pods_prefix(), Arc::new(PodInspector));
-        self.storage = (self.build)(self.backend.clone(), options).await;
+        (self.storage, self.request_progress) = (self.build)(self.backend.clone(), pods()).await;
     }
 
     /// Another storage over the same backend, with this transformer.
     pub async fn transformed(&self, transformer: impl Transformer + 'static) -> Arc<dyn Storage> {
-        let options = StoreOptions {
-            prefix: pods_prefix(),
-            inspector: Arc::new(PodInspector),
-            transformer: Arc::new(transformer),
-        };
-        (self.build)(self.backend.clone(), options).await
+        let options = StoreOptions { transformer: Arc::new(transformer), ..pods() };
+        (self.build)(self.backend.clone(), options).await.0
+    }
+
+    /// A [`Store`] straight on the backend, whatever is tried: what can be asked of a store only.
+    pub fn source(&self) -> Arc<dyn CacheSource> {
+        Arc::new(Store::new(self.backend.clone(), pods()))
     }
 
     /// Writes a new pod.
@@ -178,7 +194,7 @@ impl Fixture {
 
     /// The store's revision.
     pub async fn revision(&self) -> ResourceVersion {
-        self.storage.current_revision().await.expect("the revision is told")
+        self.backend.current_revision().await.expect("a revision")
     }
 
     /// Forgets what was before `revision`.
@@ -196,7 +212,7 @@ impl Fixture {
     }
 
     /// Writes any bytes under a full key, behind the storage's back.
-    pub async fn put_raw(&self, key: &Key, value: impl Into<Bytes>) -> ResourceVersion {
+    pub async fn put_raw(&self, key: &Key, value: impl Into<Value>) -> ResourceVersion {
         let value = value.into();
         loop {
             let (_, item) = self.backend.get(key).await.expect("the key is read");

@@ -2,9 +2,9 @@
 //!
 //! The same five hold at every hop (storage, watch cache, HTTP stream), so each hop turns what it saw into
 //! [`Seen`] events and asks the same functions. A stream may have been cut anywhere: what lies after the last
-//! revision it told is not judged.
+//! revision it delivered is not judged.
 //!
-//! What must have been told comes from a [`History`]: every change of the store in order, best collected
+//! What must have been delivered comes from a [`History`]: every change of the store in order, best collected
 //! from the answers to the writes and not from a watch.
 
 use crate::{Object, WatchEvent};
@@ -14,7 +14,7 @@ use std::{
     fmt,
 };
 
-/// What happened to an object, or that everything up to a revision was told.
+/// What happened to an object, or that everything up to a revision was delivered.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Kind {
     /// It came into view.
@@ -23,7 +23,7 @@ pub enum Kind {
     Modified,
     /// It went out of view.
     Deleted,
-    /// Everything up to here was told.
+    /// Everything up to here was delivered.
     Bookmark,
     /// The same, and the initial state ends here.
     InitialStateEnd,
@@ -43,7 +43,7 @@ pub struct Seen {
 }
 
 impl Seen {
-    /// Everything up to `revision` was told.
+    /// Everything up to `revision` was delivered.
     pub fn bookmark(revision: u64) -> Self {
         Self { kind: Kind::Bookmark, key: String::new(), revision, content: Bytes::new() }
     }
@@ -96,18 +96,18 @@ pub enum Start {
 pub struct Recorded {
     /// Where it began.
     pub start: Start,
-    /// What it told.
+    /// The events that it delivered.
     pub events: Vec<Seen>,
 }
 
 impl Recorded {
-    /// Records what a storage's watch told.
+    /// Records what a storage's watch delivered.
     pub fn of<'a>(start: Start, events: impl IntoIterator<Item = &'a WatchEvent>) -> Self {
         Self { start, events: events.into_iter().map(Seen::from).collect() }
     }
 
-    /// Up to which revision it has told everything.
-    pub fn told(&self) -> Option<u64> {
+    /// The revision up to which it has delivered everything.
+    pub fn reached(&self) -> Option<u64> {
         let (_, followed, changes) = self.parts();
         changes.last().map(|event| event.revision).or(followed)
     }
@@ -201,9 +201,9 @@ impl History {
         state
     }
 
-    /// What a watch must tell of the changes with revisions above `after` and not above `until`.
-    pub fn told(&self, after: u64, until: u64, visible: Visible<'_>) -> Vec<Seen> {
-        let mut told = Vec::new();
+    /// The events that a watch must deliver for the changes with revisions above `after` and not above `until`.
+    pub fn expected(&self, after: u64, until: u64, visible: Visible<'_>) -> Vec<Seen> {
+        let mut expected = Vec::new();
         let mut state: BTreeMap<&str, &Bytes> = BTreeMap::new();
         for Change { key, revision, content } in self.0.iter().take_while(|change| change.revision <= until) {
             let old = match content {
@@ -220,9 +220,9 @@ impl History {
                 (Some(_), Some(new)) => (Kind::Modified, new),
                 (Some(old), None) => (Kind::Deleted, old),
             };
-            told.push(Seen { kind, key: key.clone(), revision: *revision, content: content.clone() });
+            expected.push(Seen { kind, key: key.clone(), revision: *revision, content: content.clone() });
         }
-        told
+        expected
     }
 }
 
@@ -257,26 +257,26 @@ pub fn ordered(stream: &Recorded) -> Result<(), Violation> {
             return violation(ORDERED, format!("{:?} follows {:?} in the initial state", pair[1], pair[0]));
         }
     }
-    let Some(mut told) = followed else { return Ok(()) };
-    if let Some(event) = state.iter().find(|event| event.revision > told) {
-        return violation(ORDERED, format!("the initial state at {told} holds {event:?}"));
+    let Some(mut reached) = followed else { return Ok(()) };
+    if let Some(event) = state.iter().find(|event| event.revision > reached) {
+        return violation(ORDERED, format!("the initial state at {reached} holds {event:?}"));
     }
     for event in changes {
-        if event.revision < told || (event.revision == told && !event.is_bookmark()) {
-            return violation(ORDERED, format!("{event:?} comes when {told} is told already"));
+        if event.revision < reached || (event.revision == reached && !event.is_bookmark()) {
+            return violation(ORDERED, format!("{event:?} comes when {reached} was reached already"));
         }
-        told = event.revision;
+        reached = event.revision;
     }
     Ok(())
 }
 
-/// No version of an object is told twice, neither as state nor as change; the initial state has an end.
+/// No version of an object is delivered twice, neither as state nor as change; the initial state has an end.
 pub fn unique(stream: &Recorded) -> Result<(), Violation> {
     const UNIQUE: &str = "unique";
     let mut seen = BTreeSet::new();
     for event in stream.events.iter().filter(|event| !event.is_bookmark()) {
         if !seen.insert((&event.key, event.revision)) {
-            return violation(UNIQUE, format!("{event:?} was told before"));
+            return violation(UNIQUE, format!("{event:?} was delivered before"));
         }
     }
     let (state, _, changes) = stream.parts();
@@ -290,8 +290,8 @@ pub fn unique(stream: &Recorded) -> Result<(), Violation> {
     }
 }
 
-/// What was told is what happened: the state at its revision, then every visible change, none left out and
-/// none made up, up to the last revision told.
+/// What was delivered is what happened: the state at its revision, then every visible change, none left out and
+/// none made up, up to the last revision delivered.
 pub fn reliable(stream: &Recorded, history: &History, visible: Visible<'_>) -> Result<(), Violation> {
     const RELIABLE: &str = "reliable";
     let (state, followed, changes) = stream.parts();
@@ -308,9 +308,9 @@ pub fn reliable(stream: &Recorded, history: &History, visible: Visible<'_>) -> R
         );
         same(RELIABLE, &expected.collect::<Vec<_>>(), state)?;
     }
-    let until = stream.told().unwrap_or(followed);
-    let told: Vec<_> = changes.iter().filter(|event| !event.is_bookmark()).cloned().collect();
-    same(RELIABLE, &history.told(followed, until, visible), &told)
+    let until = stream.reached().unwrap_or(followed);
+    let delivered: Vec<_> = changes.iter().filter(|event| !event.is_bookmark()).cloned().collect();
+    same(RELIABLE, &history.expected(followed, until, visible), &delivered)
 }
 
 /// Streams that each began where the one before broke off are together as good as one that never broke.
@@ -319,9 +319,12 @@ pub fn resumable(streams: &[Recorded], history: &History, visible: Visible<'_>) 
     let Some((first, rest)) = streams.split_first() else { return Ok(()) };
     let mut whole = first.clone();
     for stream in rest {
-        let told = whole.told();
-        if Some(stream.start) != told.map(Start::After) {
-            return violation(RESUMABLE, format!("{told:?} was told, but resumed from {:?}", stream.start));
+        let reached = whole.reached();
+        if Some(stream.start) != reached.map(Start::After) {
+            return violation(
+                RESUMABLE,
+                format!("{reached:?} was reached, but resumed from {:?}", stream.start),
+            );
         }
         whole.events.extend(stream.events.iter().cloned());
     }
@@ -331,7 +334,7 @@ pub fn resumable(streams: &[Recorded], history: &History, visible: Visible<'_>) 
     Ok(())
 }
 
-/// Before a bookmark every visible change up to it was told, and after it none.
+/// Before a bookmark every visible change up to it was delivered, and after it none.
 pub fn bookmarkable(stream: &Recorded, history: &History, visible: Visible<'_>) -> Result<(), Violation> {
     const BOOKMARKABLE: &str = "bookmarkable";
     let (_, followed, changes) = stream.parts();
@@ -343,21 +346,24 @@ pub fn bookmarkable(stream: &Recorded, history: &History, visible: Visible<'_>) 
         if let Some(late) = late {
             return violation(BOOKMARKABLE, format!("{late:?} comes after {bookmark:?}"));
         }
-        let told: Vec<_> = changes[..index].iter().filter(|event| !event.is_bookmark()).cloned().collect();
-        same(BOOKMARKABLE, &history.told(followed, bookmark.revision, visible), &told).map_err(|found| {
-            Violation { message: format!("before {bookmark:?} {}", found.message), ..found }
-        })?;
+        let delivered: Vec<_> =
+            changes[..index].iter().filter(|event| !event.is_bookmark()).cloned().collect();
+        same(BOOKMARKABLE, &history.expected(followed, bookmark.revision, visible), &delivered).map_err(
+            |found| Violation { message: format!("before {bookmark:?} {}", found.message), ..found },
+        )?;
     }
     Ok(())
 }
 
-fn same(guarantee: &'static str, expected: &[Seen], told: &[Seen]) -> Result<(), Violation> {
-    let differs = (0..expected.len().max(told.len())).find(|at| expected.get(*at) != told.get(*at));
-    match differs.map(|at| (expected.get(at), told.get(at))) {
+fn same(guarantee: &'static str, expected: &[Seen], delivered: &[Seen]) -> Result<(), Violation> {
+    let differs = (0..expected.len().max(delivered.len())).find(|at| expected.get(*at) != delivered.get(*at));
+    match differs.map(|at| (expected.get(at), delivered.get(at))) {
         None => Ok(()),
-        Some((Some(due), Some(told))) => violation(guarantee, format!("{due:?} was due, {told:?} was told")),
-        Some((Some(due), None)) => violation(guarantee, format!("{due:?} was not told")),
-        Some((None, told)) => violation(guarantee, format!("{told:?} was told and never happened")),
+        Some((Some(due), Some(event))) => {
+            violation(guarantee, format!("{due:?} was due, {event:?} was delivered"))
+        }
+        Some((Some(due), None)) => violation(guarantee, format!("{due:?} was not delivered")),
+        Some((None, event)) => violation(guarantee, format!("{event:?} was delivered and never happened")),
     }
 }
 
@@ -440,7 +446,7 @@ mod tests {
         let mut events = good();
         events.swap(3, 5);
         let found = ordered(&from_state(events)).unwrap_err();
-        assert_eq!(found.to_string(), r#"not ordered: Bookmark@4 comes when 5 is told already"#);
+        assert_eq!(found.to_string(), r#"not ordered: Bookmark@4 comes when 5 was reached already"#);
     }
 
     #[test]
@@ -457,15 +463,15 @@ mod tests {
     #[test]
     fn a_change_at_the_start_revision_is_found() {
         let found = ordered(&after(4, vec![seen(Modified, "a", 4, "a4")])).unwrap_err();
-        assert_eq!(found.to_string(), r#"not ordered: Modified a@4 b"a4" comes when 4 is told already"#);
+        assert_eq!(found.to_string(), r#"not ordered: Modified a@4 b"a4" comes when 4 was reached already"#);
     }
 
     #[test]
-    fn a_change_told_twice_is_found() {
+    fn a_change_delivered_twice_is_found() {
         let mut events = good();
         events.push(events[5].clone());
         let found = unique(&from_state(events)).unwrap_err();
-        assert_eq!(found.to_string(), r#"not unique: Modified b@5 b"b5" was told before"#);
+        assert_eq!(found.to_string(), r#"not unique: Modified b@5 b"b5" was delivered before"#);
     }
 
     #[test]
@@ -482,7 +488,7 @@ mod tests {
         let found = reliable(&from_state(events), &history(), &everything).unwrap_err();
         assert_eq!(
             found.to_string(),
-            r#"not reliable: Modified b@5 b"b5" was due, Deleted a@6 b"a4" was told"#
+            r#"not reliable: Modified b@5 b"b5" was due, Deleted a@6 b"a4" was delivered"#
         );
     }
 
@@ -491,7 +497,7 @@ mod tests {
         let mut events = good();
         events.remove(1);
         let found = reliable(&from_state(events), &history(), &everything).unwrap_err();
-        assert_eq!(found.to_string(), r#"not reliable: Added b@3 b"b3" was not told"#);
+        assert_eq!(found.to_string(), r#"not reliable: Added b@3 b"b3" was not delivered"#);
     }
 
     #[test]
@@ -505,17 +511,18 @@ mod tests {
     fn a_change_that_never_happened_is_found() {
         let stream = after(6, vec![seen(Added, "c", 7, "c7")]);
         let found = reliable(&stream, &history(), &everything).unwrap_err();
-        assert!(found.message.ends_with("was told and never happened"), "{found}");
+        assert!(found.message.ends_with("was delivered and never happened"), "{found}");
     }
 
     #[test]
     fn what_enters_and_leaves_the_view_is_added_and_deleted() {
         let only_a4 = |_: &str, content: &[u8]| content == b"a4";
-        let told = vec![seen(Added, "a", 4, "a4"), seen(Deleted, "a", 6, "a4")];
-        assert_eq!(reliable(&after(2, told), &history(), &only_a4), Ok(()));
+        let delivered = vec![seen(Added, "a", 4, "a4"), seen(Deleted, "a", 6, "a4")];
+        assert_eq!(reliable(&after(2, delivered), &history(), &only_a4), Ok(()));
         let not_a4 = |_: &str, content: &[u8]| content != b"a4";
-        let told = vec![seen(Added, "b", 3, "b3"), seen(Deleted, "a", 4, "a2"), seen(Modified, "b", 5, "b5")];
-        assert_eq!(reliable(&after(2, told), &history(), &not_a4), Ok(()));
+        let delivered =
+            vec![seen(Added, "b", 3, "b3"), seen(Deleted, "a", 4, "a2"), seen(Modified, "b", 5, "b5")];
+        assert_eq!(reliable(&after(2, delivered), &history(), &not_a4), Ok(()));
     }
 
     #[test]
@@ -529,7 +536,7 @@ mod tests {
         assert!(found.to_string().starts_with("not resumable: not reliable: Modified b@5"), "{found}");
 
         let elsewhere = resumable(&[first, after(3, rest)], &history(), &everything).unwrap_err();
-        assert_eq!(elsewhere.to_string(), "not resumable: Some(4) was told, but resumed from After(3)");
+        assert_eq!(elsewhere.to_string(), "not resumable: Some(4) was reached, but resumed from After(3)");
     }
 
     #[test]
@@ -543,7 +550,7 @@ mod tests {
         let found = bookmarkable(&early, &history(), &everything).unwrap_err();
         assert_eq!(
             found.to_string(),
-            r#"not bookmarkable: before Bookmark@5 Modified b@5 b"b5" was not told"#
+            r#"not bookmarkable: before Bookmark@5 Modified b@5 b"b5" was not delivered"#
         );
     }
 }

@@ -21,6 +21,6 @@ pub mod reference;
 mod watching;
 
 pub use crate::conformance_cases as conformance;
-pub use fixture::{Capabilities, Fixture};
+pub use fixture::{Built, Capabilities, Fixture, RequestProgress};
 pub use pods::{Pod, PodInspector, fields, labels, names, pod, pods_prefix};
 pub use watching::{LONG_ENOUGH, QUIET, Watching, meanwhile};

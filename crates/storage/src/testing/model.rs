@@ -230,7 +230,7 @@ impl Model {
         let (key, value) = (self.fixture.full_key(pod), bytes::Bytes::from(value));
         let attributes =
             crate::Inspector::inspect(&super::PodInspector, &key, &value).expect("it was stored");
-        Some(Version { key, value, revision: version(revision), attributes }.into())
+        Some(Version { key, value, revision: version(revision), attributes: attributes.into() }.into())
     }
 
     fn wrote(&mut self, object: &Object, value: &[u8]) -> Result<(), String> {
@@ -376,18 +376,18 @@ impl Model {
         Ok(())
     }
 
-    /// Reads a watch up to a fence and holds what it told against the history.
+    /// Reads a watch up to a fence and compares what it delivered with the history.
     async fn close(&mut self, open: Open) -> Result<(), String> {
         let fence = pod("fence").label("app", "web").data(self.now() as i64);
         self.update(&fence, true, None).await?;
         let Open { start, selected, mut watch } = open;
         let (mut events, mut expired) = (Vec::new(), false);
-        let mut state_told = start != Start::State;
+        let mut is_state_delivered = start != Start::State;
         loop {
             match watch.item().await {
                 Some(Ok(event)) => {
-                    state_told |= matches!(event, WatchEvent::Bookmark { .. });
-                    let done = state_told && event.revision().get() >= self.now();
+                    is_state_delivered |= matches!(event, WatchEvent::Bookmark { .. });
+                    let done = is_state_delivered && event.revision().get() >= self.now();
                     events.push(Seen::from(&event));
                     if done {
                         break;
@@ -398,7 +398,7 @@ impl Model {
                     expired = true;
                     break;
                 }
-                other => return Err(format!("the watch from {start:?} told {other:?}")),
+                other => return Err(format!("the watch from {start:?} delivered {other:?}")),
             }
         }
         let recorded = Recorded { start, events };
@@ -412,8 +412,8 @@ impl Model {
             found.map_err(|violation| format!("the watch from {start:?} is {violation}: {recorded:?}"))?;
         }
         if expired && !self.fixture.capabilities.cached {
-            let told = recorded.told().unwrap_or(self.start);
-            must!(told < self.compacted, "expired at {told}, but only {} is compacted", self.compacted);
+            let reached = recorded.reached().unwrap_or(self.start);
+            must!(reached < self.compacted, "expired at {reached}, but only {} is compacted", self.compacted);
         }
         Ok(())
     }

@@ -9,7 +9,7 @@ use keepwatch_apimachinery::{
 use serde_json::{Map, Value, json};
 use std::collections::BTreeMap;
 
-/// A pod to be written. Its namespace is `ns` and its uid `uid-<name>` unless told otherwise.
+/// A pod to be written. Its namespace is `ns` and its uid `uid-<name>` unless set otherwise.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Pod {
     namespace: String,
@@ -124,6 +124,7 @@ impl Inspector for PodInspector {
             fields: fields.map(|(name, value)| (name, text(value))).into_iter().collect(),
             version_at: Peek::at(value).ok().and_then(|peek| peek.version_at),
             has_version,
+            ..Attributes::default()
         })
     }
 }

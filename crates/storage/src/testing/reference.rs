@@ -5,10 +5,9 @@
 
 use crate::{
     Backend, BackendEvent, BackendWatch, ExpiredRead, Key, KeyValue, Range, RangeRequest, Scope,
-    StorageError, Swap, Unchanged,
+    StorageError, Swap, Unchanged, Value,
 };
 use async_trait::async_trait;
-use bytes::Bytes;
 use futures::{StreamExt, stream};
 use keepwatch_apimachinery::ResourceVersion;
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
@@ -62,7 +61,7 @@ impl State {
     }
 
     /// Puts (or with no value deletes) a key if its last write was at `expected`.
-    fn swap(&mut self, key: &Key, expected: Option<ResourceVersion>, value: Option<Bytes>) -> Swap {
+    fn swap(&mut self, key: &Key, expected: Option<ResourceVersion>, value: Option<Value>) -> Swap {
         let previous = self.get(key);
         if previous.as_ref().map(|item| item.modified) != expected {
             return Swap::Conflict(previous);
@@ -131,7 +130,7 @@ impl Backend for Reference {
         &self,
         key: &Key,
         expected: Option<ResourceVersion>,
-        value: Bytes,
+        value: Value,
         ttl: Option<Duration>,
         unchanged: Option<&Unchanged>,
     ) -> Result<Swap, StorageError> {
@@ -166,7 +165,7 @@ impl Backend for Reference {
     ) -> Result<BackendWatch, StorageError> {
         let state = self.state.subscribe();
         let answered = state.borrow().progress_requests;
-        let position = WatchPosition { scope, told: after, progress, answered };
+        let position = WatchPosition { scope, delivered: after, progress, answered };
         Ok(stream::unfold(Some((state, position)), |watching| async move {
             let (mut state, mut position) = watching?;
             let mut found = None;
@@ -214,8 +213,8 @@ impl Backend for Reference {
 /// How far a watch is.
 struct WatchPosition {
     scope: Scope,
-    /// Every change up to here was told or lies outside the scope.
-    told: ResourceVersion,
+    /// Every change up to here was delivered or lies outside the scope.
+    delivered: ResourceVersion,
     progress: bool,
     answered: u64,
 }
@@ -223,15 +222,15 @@ struct WatchPosition {
 impl WatchPosition {
     /// What the watch tells next, if there is anything.
     fn step(&mut self, state: &State) -> Option<Result<BackendEvent, StorageError>> {
-        if state.compacted.is_some_and(|compacted| self.told < compacted) {
+        if state.compacted.is_some_and(|compacted| self.delivered < compacted) {
             return Some(Err(StorageError::Expired(ExpiredRead::Watch)));
         }
-        let untold = |change: &&Change| change.revision > self.told && self.scope.contains(&change.key);
-        let Some(change) = state.changes.iter().find(untold).cloned() else {
-            self.told = self.told.max(state.current());
+        let pending = |change: &&Change| change.revision > self.delivered && self.scope.contains(&change.key);
+        let Some(change) = state.changes.iter().find(pending).cloned() else {
+            self.delivered = self.delivered.max(state.current());
             return self.progressed(state);
         };
-        self.told = change.revision;
+        self.delivered = change.revision;
         let Change { key, revision, item, previous } = change;
         Some(Ok(match item {
             Some(item) => BackendEvent::Put { item, previous },
@@ -241,10 +240,10 @@ impl WatchPosition {
 
     /// Answers a request for progress. A watch from the future has nothing to say of what is before it.
     fn progressed(&mut self, state: &State) -> Option<Result<BackendEvent, StorageError>> {
-        if !self.progress || self.answered == state.progress_requests || self.told > state.current() {
+        if !self.progress || self.answered == state.progress_requests || self.delivered > state.current() {
             return None;
         }
         self.answered = state.progress_requests;
-        Some(Ok(BackendEvent::Progress(self.told)))
+        Some(Ok(BackendEvent::Progress(self.delivered)))
     }
 }

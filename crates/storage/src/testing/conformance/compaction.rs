@@ -167,13 +167,13 @@ pub async fn compacting_what_is_compacted_changes_nothing(fixture: &Fixture) {
 }
 
 /// Whoever holds the storage learns up to where it is compacted.
-pub async fn the_compacted_revision_is_told(fixture: &Fixture) {
+pub async fn the_compacted_revision_is_known(fixture: &Fixture) {
     let created = five(fixture).await;
-    let known = fixture.storage.compacted_revision();
+    let known = fixture.source().compacted_revision();
     assert!(known < Some(created[1].revision), "{known:?}");
     for object in &created[1..] {
         fixture.compact(object.revision).await;
-        assert_eq!(fixture.storage.compacted_revision(), Some(object.revision));
+        assert_eq!(fixture.source().compacted_revision(), Some(object.revision));
     }
 }
 

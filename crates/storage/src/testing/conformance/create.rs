@@ -74,7 +74,7 @@ pub async fn a_taken_key_is_refused_and_tells_no_watcher(fixture: &Fixture) {
 }
 
 /// A deleted key is free; what is written there is new.
-pub async fn a_deleted_key_can_be_created_again_and_is_told_as_added(fixture: &Fixture) {
+pub async fn a_deleted_key_can_be_created_again_and_is_delivered_as_added(fixture: &Fixture) {
     let a = pod("a");
     let first = fixture.create(&a).await;
     let deleted = fixture.delete(&a).await;
@@ -105,7 +105,7 @@ pub async fn of_many_creates_of_one_key_exactly_one_wins(fixture: &Fixture) {
     assert_eq!(fixture.get(&pod("a")).await.as_ref(), won.first());
 }
 
-/// What a creation depends on may be gone, changed, or made anew; a taken key is told first.
+/// What a creation depends on may be gone, changed, or made anew; a taken key is reported first.
 pub async fn a_creation_that_depends_on_another_object_needs_it_unchanged(fixture: &Fixture) {
     let (a, home) = (pod("a"), pod("home"));
     let create = |unchanged: Unchanged| async move {
@@ -187,13 +187,13 @@ pub async fn readers_see_their_own_writes(fixture: &Fixture) {
 /// The current revision is linearizable, and no two writes share one.
 pub async fn the_current_revision_is_not_below_a_completed_write(fixture: &Fixture) {
     let writers = (0..8).map(|writer| {
-        let storage = fixture.storage.clone();
+        let (storage, source) = (fixture.storage.clone(), fixture.source());
         tokio::spawn(async move {
             let mut written = Vec::new();
             for number in 0..10 {
                 let own = pod(&format!("{writer}-{number}"));
                 let object = storage.create(&own.key(), own.value(), None).await.expect("a new object");
-                let current = storage.current_revision().await.expect("a revision");
+                let current = source.current_revision().await.expect("a revision");
                 assert!(current >= object.revision, "{current} after {}", object.revision);
                 written.push(object.revision);
             }

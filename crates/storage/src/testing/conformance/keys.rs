@@ -110,7 +110,7 @@ pub async fn a_recursive_read_takes_in_children_never_the_key_itself(fixture: &F
 }
 
 /// Lists and initial states are in byte order of the key, however it was written.
-pub async fn objects_are_told_in_byte_order_of_the_key(fixture: &Fixture) {
+pub async fn objects_are_listed_in_byte_order_of_the_key(fixture: &Fixture) {
     let in_order = ["B", "a", "a-a", "a.a", "a0", "b", "é"];
     for name in ["b", "é", "a.a", "a", "B", "a0", "a-a"] {
         fixture.create(&pod(name)).await;

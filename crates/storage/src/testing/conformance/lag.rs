@@ -75,9 +75,9 @@ impl View {
 
     /// A watch delivers every change after a revision that this view sees.
     async fn hears_all(&self, watch: &mut Watching, history: &History, after: ResourceVersion) {
-        let due = history.told(after.get(), u64::MAX, &|key, value| self.sees(key, value));
-        let told: Vec<Seen> = watch.events(due.len()).await.iter().map(Seen::from).collect();
-        assert_eq!(told, due, "after {after} by {} {:?}", self.key, self.predicate);
+        let due = history.expected(after.get(), u64::MAX, &|key, value| self.sees(key, value));
+        let delivered: Vec<Seen> = watch.events(due.len()).await.iter().map(Seen::from).collect();
+        assert_eq!(delivered, due, "after {after} by {} {:?}", self.key, self.predicate);
     }
 }
 
@@ -138,7 +138,7 @@ pub async fn a_state_that_is_read_slowly_is_the_one_it_began_with(fixture: &Fixt
     }
     let view = View { key: "/pods", recursive: true, predicate: labels("app=web") };
     let visible = |key: &str, value: &[u8]| view.sees(key, value);
-    let last = history.told(0, u64::MAX, &visible).last().map_or(0, |last| last.revision);
+    let last = history.expected(0, u64::MAX, &visible).last().map_or(0, |last| last.revision);
     events.extend(watch.events_until(|event| event.revision().get() >= last).await);
     let recorded = Recorded::of(Start::State, &events);
     guarantees::ordered(&recorded).unwrap();
@@ -186,7 +186,7 @@ pub async fn past_changes_are_those_between_two_revisions_with_what_was_before(f
     let now = fixture.revision().await;
     let ranges = [(before, now), (later(before, 7), later(before, 207)), (now, now)];
     for ((after, until), with_old) in ranges.into_iter().flat_map(|range| [(range, true), (range, false)]) {
-        let changes = fixture.storage.past_changes("/pods", true, after, until, with_old).await;
+        let changes = fixture.source().past_changes("/pods", true, after, until, with_old).await;
         let changes: Vec<PastChange> = changes.expect("it is kept").try_collect().await.expect("all is kept");
         let between = |change: &&Change| (after.get() + 1..=until.get()).contains(&change.revision);
         let due: Vec<&Change> = history.changes().iter().filter(between).collect();
@@ -213,7 +213,7 @@ pub async fn past_changes_before_compaction_are_expired(fixture: &Fixture) {
     churn(fixture, 20).await;
     let now = fixture.revision().await;
     fixture.compact(now).await;
-    let error = match fixture.storage.past_changes("/pods", true, before, now, true).await {
+    let error = match fixture.source().past_changes("/pods", true, before, now, true).await {
         Ok(changes) => changes.try_collect::<Vec<_>>().await.expect_err("it is gone"),
         Err(error) => error,
     };

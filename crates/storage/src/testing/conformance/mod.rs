@@ -142,7 +142,7 @@ macro_rules! conformance_cases {
                 dots_inside_a_name_are_fine
                 a_recursive_read_never_takes_in_a_neighbour_with_a_longer_name
                 a_recursive_read_takes_in_children_never_the_key_itself
-                objects_are_told_in_byte_order_of_the_key
+                objects_are_listed_in_byte_order_of_the_key
                 other_resources_raise_the_revision_and_stay_unseen
             }
             create {
@@ -151,7 +151,7 @@ macro_rules! conformance_cases {
                 an_object_that_carries_a_version_is_refused_and_nothing_is_written
                 a_value_that_is_no_object_of_the_kind_is_refused_and_nothing_is_written
                 a_taken_key_is_refused_and_tells_no_watcher
-                a_deleted_key_can_be_created_again_and_is_told_as_added
+                a_deleted_key_can_be_created_again_and_is_delivered_as_added
                 of_many_creates_of_one_key_exactly_one_wins
                 a_creation_that_depends_on_another_object_needs_it_unchanged
                 no_creation_comes_after_a_change_of_what_it_depends_on
@@ -224,13 +224,13 @@ macro_rules! conformance_cases {
             }
             view {
                 a_creation_in_view_is_added
-                a_creation_out_of_view_is_not_told
+                a_creation_out_of_view_is_not_delivered
                 a_change_in_view_is_modified
                 an_object_entering_the_selector_is_sent_as_added
                 an_object_leaving_the_selector_is_sent_as_deleted_with_the_revision_of_that_update
-                a_change_out_of_view_is_not_told
-                a_deletion_in_view_is_told_with_the_last_content_and_its_own_revision
-                a_deletion_out_of_view_is_not_told
+                a_change_out_of_view_is_not_delivered
+                a_deletion_in_view_is_delivered_with_the_last_content_and_its_own_revision
+                a_deletion_out_of_view_is_not_delivered
                 an_object_may_come_and_go_many_times
                 a_selector_of_absence_sees_the_opposite
                 a_pod_is_added_when_it_is_bound_to_the_node_that_is_watched
@@ -246,7 +246,7 @@ macro_rules! conformance_cases {
                 a_watch_of_a_state_that_is_reached_begins_with_the_newest
                 a_watch_of_a_state_that_is_not_reached_ends_with_too_large
                 a_watch_from_the_future_is_silent_until_its_revision_has_passed
-                a_watch_from_the_future_tells_no_progress_of_the_present
+                a_watch_from_the_future_reports_no_progress_of_the_present
                 a_watch_from_the_end_of_time_is_silent_for_ever
                 a_watch_of_one_key_follows_that_object_only
                 a_state_of_many_pages_is_of_one_revision
@@ -256,7 +256,7 @@ macro_rules! conformance_cases {
                 watches_opened_among_many_writers_tell_every_change_once_and_in_order
                 a_watch_with_a_timeout_ends_by_itself_without_an_error
                 a_watch_that_is_not_read_loses_nothing_and_delays_nobody
-                progress_is_told_on_request
+                progress_is_reported_on_request
                 a_bookmark_comes_after_everything_up_to_it
                 nothing_follows_an_error_on_a_watch
                 an_undecodable_value_ends_a_watch_wherever_it_is_met
@@ -277,7 +277,7 @@ macro_rules! conformance_cases {
                 a_watch_overtaken_by_compaction_skips_nothing_silently
                 a_watch_that_is_up_to_date_goes_on_after_compaction
                 compacting_what_is_compacted_changes_nothing
-                the_compacted_revision_is_told
+                the_compacted_revision_is_known
                 compaction_among_readers_never_makes_a_wrong_answer
             }
             lag {

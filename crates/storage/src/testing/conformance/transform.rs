@@ -47,13 +47,13 @@ impl Transformer for Xor {
 }
 
 async fn stored(fixture: &Fixture, key: &Key) -> Bytes {
-    fixture.backend.get(key).await.expect("a read").1.expect("it is stored").value
+    fixture.backend.get(key).await.expect("a read").1.expect("it is stored").value.bytes
 }
 
 /// Callers see the value as it was given; the backend sees something else.
 pub async fn values_at_rest_are_transformed_and_callers_never_notice(fixture: &Fixture) {
     let storage = fixture.transformed(Xor::new("k1", 7)).await;
-    let start = storage.current_revision().await.expect("a revision");
+    let start = fixture.revision().await;
     let watch = storage.watch("/pods", WatchRequest::from(WatchStart::after(start))).await;
     let mut watch = Watching::new(watch.expect("a watch"));
     let a = pod("a").label("app", "web");
@@ -138,10 +138,10 @@ pub async fn any_bytes_at_rest_survive_reopening(fixture: &mut Fixture) {
     for _ in 0..2 {
         let (_, item) = fixture.backend.get(&key).await.expect("a read");
         let item = item.expect("the key is there");
-        assert_eq!((item.value.as_ref(), item.modified), (&every_byte[..], modified));
+        assert_eq!((item.value.bytes.as_ref(), item.modified), (&every_byte[..], modified));
         let below = Scope::Children(Key::from_backend("/registry/other/"));
         let range = fixture.backend.range(RangeRequest::all(below)).await.expect("a read");
-        let values: Vec<&[u8]> = range.items.iter().map(|item| item.value.as_ref()).collect();
+        let values: Vec<&[u8]> = range.items.iter().map(|item| item.value.bytes.as_ref()).collect();
         assert_eq!(values, [&every_byte[..], b""]);
         fixture.reopen().await;
     }

@@ -5,7 +5,7 @@ use crate::{DeleteOptions, Object, StorageError, WatchEvent};
 use keepwatch_apimachinery::list_options::WatchStart;
 use std::time::{Duration, Instant};
 
-/// Its time over, an object is deleted like any other: told with its last content, at a new revision.
+/// Its time over, an object is deleted like any other: delivered with its last content, at a new revision.
 pub async fn expiry_is_an_ordinary_deletion(fixture: &Fixture) {
     let ttl = fixture.capabilities.shortest_ttl;
     let begun = Instant::now();

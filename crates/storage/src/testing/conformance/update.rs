@@ -30,7 +30,7 @@ async fn update(
     (updated, saw)
 }
 
-/// The callback gets what is stored; what it makes of it is stored at a new revision and told with both.
+/// The callback gets what is stored; what it makes of it is stored at a new revision and delivered with both.
 pub async fn an_update_turns_the_stored_object_into_the_next(fixture: &Fixture) {
     let before = fixture.create(&pod("a")).await;
     let mut watch = fixture.watch(WatchStart::now()).await;
@@ -282,7 +282,7 @@ pub async fn a_creation_overtaken_by_another_updates_it(fixture: &Fixture) {
 }
 
 /// Many writers add one each, some of them with hints that are long stale; the sum is right, every writer
-/// got a revision of its own, and the watch told every step.
+/// got a revision of its own, and the watch delivered every step.
 pub async fn no_increment_is_lost_among_many_writers(fixture: &Fixture) {
     const WRITERS: i64 = 10;
     const EACH: i64 = 10;

@@ -6,7 +6,7 @@ use keepwatch_apimachinery::{ResourceVersion, list_options::WatchStart};
 
 /// Runs `steps` while a watch with `selector` is open, and compares what it tells.
 ///
-/// Steps are `put <name> <app>` and `delete <name>`, told as `KIND name app#step @step`: the content is that
+/// Steps are `put <name> <app>` and `delete <name>`, delivered as `KIND name app#step @step`: the content is that
 /// of one step, the revision that of another.
 async fn check(fixture: &Fixture, selector: &str, steps: &str, expected: &str) {
     let watched = WatchRequest { predicate: labels(selector), ..WatchRequest::from(WatchStart::now()) };
@@ -21,9 +21,10 @@ async fn check(fixture: &Fixture, selector: &str, steps: &str, expected: &str) {
         revisions.push(written.revision);
     }
     let fence = *revisions.last().expect("a fence");
-    let told = until_revision(&mut watch, fence).await;
-    let told: Vec<_> = told[..told.len() - 1].iter().map(|event| short(event, &revisions)).collect();
-    assert_eq!(told.join(", "), expected, "{steps}");
+    let delivered = until_revision(&mut watch, fence).await;
+    let delivered: Vec<_> =
+        delivered[..delivered.len() - 1].iter().map(|event| short(event, &revisions)).collect();
+    assert_eq!(delivered.join(", "), expected, "{steps}");
 }
 
 async fn until_revision(watch: &mut Watching, last: ResourceVersion) -> Vec<WatchEvent> {
@@ -51,7 +52,7 @@ pub async fn a_creation_in_view_is_added(fixture: &Fixture) {
 }
 
 /// Old passes: -, new passes: no.
-pub async fn a_creation_out_of_view_is_not_told(fixture: &Fixture) {
+pub async fn a_creation_out_of_view_is_not_delivered(fixture: &Fixture) {
     check(fixture, "app=web", "put a db", "").await;
 }
 
@@ -73,18 +74,18 @@ pub async fn an_object_leaving_the_selector_is_sent_as_deleted_with_the_revision
 }
 
 /// Old passes: no, new passes: no.
-pub async fn a_change_out_of_view_is_not_told(fixture: &Fixture) {
+pub async fn a_change_out_of_view_is_not_delivered(fixture: &Fixture) {
     check(fixture, "app=web", "put a db; put a db; put a cache", "").await;
 }
 
 /// Old passes: yes, then deleted.
-pub async fn a_deletion_in_view_is_told_with_the_last_content_and_its_own_revision(fixture: &Fixture) {
-    let told = "ADDED a web#1 @1, MODIFIED a web#2 @2, DELETED a web#2 @3";
-    check(fixture, "app=web", "put a web; put a web; delete a", told).await;
+pub async fn a_deletion_in_view_is_delivered_with_the_last_content_and_its_own_revision(fixture: &Fixture) {
+    let delivered = "ADDED a web#1 @1, MODIFIED a web#2 @2, DELETED a web#2 @3";
+    check(fixture, "app=web", "put a web; put a web; delete a", delivered).await;
 }
 
 /// Old passes: no, then deleted.
-pub async fn a_deletion_out_of_view_is_not_told(fixture: &Fixture) {
+pub async fn a_deletion_out_of_view_is_not_delivered(fixture: &Fixture) {
     check(fixture, "app=web", "put a web; put a db; delete a", "ADDED a web#1 @1, DELETED a web#1 @2").await;
 }
 
@@ -92,16 +93,16 @@ pub async fn a_deletion_out_of_view_is_not_told(fixture: &Fixture) {
 pub async fn an_object_may_come_and_go_many_times(fixture: &Fixture) {
     let steps =
         "put a db; put a web; put b web; put a web; put a db; put a db; put a web; delete a; put a web";
-    let told = "ADDED a web#2 @2, ADDED b web#3 @3, MODIFIED a web#4 @4, DELETED a web#4 @5, ADDED a web#7 @7, \
+    let delivered = "ADDED a web#2 @2, ADDED b web#3 @3, MODIFIED a web#4 @4, DELETED a web#4 @5, ADDED a web#7 @7, \
                 DELETED a web#7 @8, ADDED a web#9 @9";
-    check(fixture, "app=web", steps, told).await;
+    check(fixture, "app=web", steps, delivered).await;
 }
 
 /// Selectors that speak of what is absent enter and leave likewise.
 pub async fn a_selector_of_absence_sees_the_opposite(fixture: &Fixture) {
     let steps = "put a web; put a db; put a cache; delete a";
-    let told = "ADDED a web#1 @1, DELETED a web#1 @2, ADDED a cache#3 @3, DELETED a cache#3 @4";
-    check(fixture, "app!=db,!missing", steps, told).await;
+    let delivered = "ADDED a web#1 @1, DELETED a web#1 @2, ADDED a cache#3 @3, DELETED a cache#3 @4";
+    check(fixture, "app!=db,!missing", steps, delivered).await;
 }
 
 async fn watch_fields(fixture: &Fixture, selector: &str, start: WatchStart) -> Watching {

@@ -67,9 +67,9 @@ pub async fn a_watch_from_any_point_tells_what_follows(fixture: &Fixture) {
     abc(fixture).await;
     let mut watch = fixture.watch(WatchStart::Changes { position: Position::Any }).await;
     let d = fixture.create(&pod("d")).await;
-    let told = watch.events_until(|event| event.revision() >= d.revision).await;
-    assert!(fixture.capabilities.cached || told.len() == 1, "{told:?}");
-    assert_eq!(told.last(), Some(&WatchEvent::Added(d)));
+    let events = watch.events_until(|event| event.revision() >= d.revision).await;
+    assert!(fixture.capabilities.cached || events.len() == 1, "{events:?}");
+    assert_eq!(events.last(), Some(&WatchEvent::Added(d)));
 }
 
 /// Version N: what comes after it, without N's own change.
@@ -116,7 +116,7 @@ pub async fn a_watch_of_a_state_that_is_not_reached_ends_with_too_large(fixture:
     }
 }
 
-/// A watch may wait for revisions to come; what comes up to its own is not told.
+/// A watch may wait for revisions to come; what comes up to its own is not delivered.
 pub async fn a_watch_from_the_future_is_silent_until_its_revision_has_passed(fixture: &Fixture) {
     let start = later(fixture.revision().await, 2);
     let mut watch = fixture.watch(WatchStart::after(start)).await;
@@ -133,12 +133,12 @@ pub async fn a_watch_from_the_future_is_silent_until_its_revision_has_passed(fix
 }
 
 /// Until then there is no progress to tell either: it would be of a time before the watch began.
-pub async fn a_watch_from_the_future_tells_no_progress_of_the_present(fixture: &Fixture) {
+pub async fn a_watch_from_the_future_reports_no_progress_of_the_present(fixture: &Fixture) {
     let start = WatchStart::after(later(fixture.revision().await, 1000));
     let mut watch =
         fixture.watch_with("/pods", WatchRequest { progress: true, ..WatchRequest::from(start) }).await;
     watch.is_quiet().await;
-    fixture.storage.request_progress().await.expect("a request");
+    (fixture.request_progress)().await.expect("a request");
     watch.is_quiet().await;
 }
 
@@ -190,16 +190,16 @@ pub async fn a_state_of_many_pages_is_of_one_revision(fixture: &Fixture) {
     let first = watch.event().await;
     let last = fixture.put(&pod("10000").data(1)).await;
     let new = fixture.create(&pod("new")).await;
-    let mut told = vec![first];
-    told.extend(watch.events_until(|event| event.revision() == new.revision).await);
-    assert_eq!(told.len(), KEYS + 3);
-    for (number, event) in told[..KEYS].iter().enumerate() {
+    let mut events = vec![first];
+    events.extend(watch.events_until(|event| event.revision() == new.revision).await);
+    assert_eq!(events.len(), KEYS + 3);
+    for (number, event) in events[..KEYS].iter().enumerate() {
         let WatchEvent::Added(object) = event else { panic!("{event:?}") };
         assert_eq!(object.value, pod(&format!("{number:05}")).value());
     }
-    assert_eq!(told[KEYS], state_end(before));
-    assert!(matches!(&told[KEYS + 1], WatchEvent::Modified(object) if *object == last));
-    assert_eq!(told[KEYS + 2], WatchEvent::Added(new));
+    assert_eq!(events[KEYS], state_end(before));
+    assert!(matches!(&events[KEYS + 1], WatchEvent::Modified(object) if *object == last));
+    assert_eq!(events[KEYS + 2], WatchEvent::Added(new));
     let list = fixture.list(super::ListRequest::all()).await;
     assert_eq!((list.items.len(), list.next), (KEYS + 1, None), "a list without a limit is whole");
 }
@@ -225,11 +225,11 @@ pub async fn a_resumed_watch_repeats_nothing_and_skips_nothing(fixture: &Fixture
     for cut in 0..=whole {
         let mut first = fixture.watch(WatchStart::after(before)).await;
         let first = Recorded::of(Start::After(before.get()), &first.events(cut).await);
-        let told = first.told().expect("a revision");
-        let resume = ResourceVersion::new(told).expect("above zero");
+        let reached = first.reached().expect("a revision");
+        let resume = ResourceVersion::new(reached).expect("above zero");
         let mut rest = fixture.watch(WatchStart::after(resume)).await;
-        let rest = Recorded::of(Start::After(told), &rest.events(whole - cut).await);
-        assert_eq!(rest.told().max(Some(told)), Some(history.last()));
+        let rest = Recorded::of(Start::After(reached), &rest.events(whole - cut).await);
+        assert_eq!(rest.reached().max(Some(reached)), Some(history.last()));
         guarantees::resumable(&[first, rest], &history, &everything).unwrap();
     }
 }
@@ -312,11 +312,11 @@ pub async fn watches_opened_among_many_writers_tell_every_change_once_and_in_ord
         guarantees::ordered(&recorded).unwrap();
         guarantees::unique(&recorded).unwrap();
         guarantees::reliable(&recorded, &history, &everything).unwrap();
-        assert_eq!(recorded.told(), Some(history.last()));
+        assert_eq!(recorded.reached(), Some(history.last()));
     }
 }
 
-/// Tells of each event of a stream whether it has told everything up to `fence` with that. An addition that is part of
+/// Says of each event of a stream whether it has delivered everything up to `fence` with that. An addition that is part of
 /// the state is not the last of it.
 fn is_past(fence: ResourceVersion, start: Start) -> impl Fn(&WatchEvent) -> bool {
     let in_state = Cell::new(start == Start::State);
@@ -355,13 +355,15 @@ pub async fn a_watch_that_is_not_read_loses_nothing_and_delays_nobody(fixture: &
 }
 
 /// On request a watch that wants it tells how far it is, although nothing happened that it would show.
-pub async fn progress_is_told_on_request(fixture: &Fixture) {
+pub async fn progress_is_reported_on_request(fixture: &Fixture) {
     let request = WatchRequest { progress: true, ..WatchRequest::from(WatchStart::now()) };
     let mut watch = fixture.watch_with("/pods", request).await;
     let mut without = fixture.watch(WatchStart::now()).await;
     let revision = fixture.write_elsewhere().await;
-    let told = progress_to(fixture, &mut watch, revision).await;
-    assert!(told.iter().all(|event| matches!(event, WatchEvent::Bookmark { initial_state_end: false, .. })));
+    let events = progress_to(fixture, &mut watch, revision).await;
+    assert!(
+        events.iter().all(|event| matches!(event, WatchEvent::Bookmark { initial_state_end: false, .. }))
+    );
     without.is_quiet().await;
     let fence = fixture.create(&pod("fence")).await;
     assert_eq!(without.event().await, WatchEvent::Added(fence), "only who asked for progress hears of it");
@@ -370,55 +372,55 @@ pub async fn progress_is_told_on_request(fixture: &Fixture) {
 /// Requests progress until a bookmark has reached `revision`. A watch that is just being opened may miss one
 /// request.
 async fn progress_to(fixture: &Fixture, watch: &mut Watching, revision: ResourceVersion) -> Vec<WatchEvent> {
-    let mut told = Vec::new();
+    let mut events = Vec::new();
     let begun = std::time::Instant::now();
     while begun.elapsed() < crate::testing::LONG_ENOUGH {
-        fixture.storage.request_progress().await.expect("a request");
+        (fixture.request_progress)().await.expect("a request");
         while let Ok(event) = tokio::time::timeout(super::QUIET, watch.event()).await {
             let done = matches!(event, WatchEvent::Bookmark { .. }) && event.revision() >= revision;
-            told.push(event);
+            events.push(event);
             if done {
-                return told;
+                return events;
             }
         }
     }
-    panic!("no bookmark at {revision} or later, only {told:?}")
+    panic!("no bookmark at {revision} or later, only {events:?}")
 }
 
-/// Before a bookmark everything up to it is told, however busy the store and however narrow the selectors.
+/// Before a bookmark everything up to it is delivered, however busy the store and however narrow the selectors.
 pub async fn a_bookmark_comes_after_everything_up_to_it(fixture: &Fixture) {
     let before = fixture.revision().await;
     let web = |_: &str, content: &[u8]| content.windows(5).any(|window| window == b"\"web\"");
     let start = WatchStart::after(before);
     let request = WatchRequest { progress: true, predicate: labels("app=web"), ..WatchRequest::from(start) };
     let mut watch = fixture.watch_with("/pods", request).await;
-    let storage = fixture.storage.clone();
+    let request_progress = fixture.request_progress.clone();
     let asking = tokio::spawn(async move {
         loop {
-            storage.request_progress().await.expect("a request");
+            request_progress().await.expect("a request");
             tokio::task::yield_now().await;
         }
     });
-    let (mut history, mut told) = (History::default(), Vec::new());
+    let (mut history, mut events) = (History::default(), Vec::new());
     for number in 0..30 {
         let app = if number % 3 == 0 { "db" } else { "web" };
         let name = if number % 2 == 0 { "a" } else { "b" };
         let written = fixture.put(&pod(name).label("app", app).data(number)).await;
         history.push(Change::write(&written));
         if number % 4 == 0 {
-            told.extend(progress_to(fixture, &mut watch, written.revision).await);
+            events.extend(progress_to(fixture, &mut watch, written.revision).await);
         }
     }
     asking.abort();
     let last = ResourceVersion::new(history.last()).expect("above zero");
-    told.extend(progress_to(fixture, &mut watch, last).await);
-    let recorded = Recorded::of(Start::After(before.get()), &told);
+    events.extend(progress_to(fixture, &mut watch, last).await);
+    let recorded = Recorded::of(Start::After(before.get()), &events);
     guarantees::ordered(&recorded).unwrap();
     guarantees::reliable(&recorded, &history, &web).unwrap();
     guarantees::bookmarkable(&recorded, &history, &web).unwrap();
 }
 
-/// An undecodable value ends the watch; the good write after it is not told.
+/// An undecodable value ends the watch; the good write after it is not delivered.
 pub async fn nothing_follows_an_error_on_a_watch(fixture: &Fixture) {
     if fixture.capabilities.cached {
         return;
