@@ -446,9 +446,10 @@ pub(super) fn group_version_kind(group: &str, version: &str, kind: &str) -> Valu
 /// The kinds that objects of a type may say that they are, by the name of the type.
 static KINDS: LazyLock<BTreeMap<String, Value>> = LazyLock::new(|| {
     let said = |group: &str, version: &str, name: &str| json!([group_version_kind(group, version, name)]);
-    let mut kinds: BTreeMap<String, Value> = ["APIGroup", "APIVersions", "Status"]
-        .map(|name| (format!("meta.v1.{name}"), said("", "v1", name)))
-        .into();
+    let mut kinds: BTreeMap<String, Value> =
+        ["APIGroup", "APIGroupList", "APIResourceList", "APIVersions", "Status"]
+            .map(|name| (format!("meta.v1.{name}"), said("", "v1", name)))
+            .into();
     for kind in kinds::built_in() {
         kinds.insert(kind.ty.name.to_owned(), said(&kind.group, &kind.version, &kind.name));
         for own in kind.subresources.iter().filter_map(|sub| sub.kind.as_ref()) {

@@ -78,6 +78,8 @@ pub struct Field {
     pub kind: ValueKind,
     /// When it is written.
     pub presence: Presence,
+    /// Whether OpenAPI requires it.
+    pub required: bool,
     /// What a strategic merge patch does with it.
     pub merge: Merge,
     /// What server-side apply takes the list for.
@@ -357,6 +359,7 @@ fn field(line: &'static str, types: &HashMap<&str, u16>) -> Field {
             "z" => Presence::UnlessEmpty,
             _ => Presence::Always,
         },
+        required: false,
         merge: Merge::default(),
         list: ListType::Atomic,
         atomic: false,
@@ -368,6 +371,7 @@ fn field(line: &'static str, types: &HashMap<&str, u16>) -> Field {
                 field.merge.merged = true;
                 field.merge.key = Some(key).filter(|key| !key.is_empty());
             }
+            ("required", _) => field.required = true,
             ("retain", _) => field.merge.retain_keys = true,
             ("replace", _) => field.merge.replace = true,
             ("list", "set") => field.list = ListType::Set,
@@ -415,7 +419,8 @@ mod tests {
     #[test]
     fn the_table_is_whole_and_its_numbers_are_unique() {
         assert!(all().count() > 400);
-        for ty in all() {
+        // What tells the version has no form in Protobuf.
+        for ty in all().filter(|ty| ty.name != "version.Info") {
             let mut numbers: Vec<u32> = ty.fields.iter().map(|field| field.number).collect();
             numbers.sort_unstable();
             let count = numbers.len();
@@ -445,6 +450,23 @@ mod tests {
         assert_eq!(containers.list, ListType::Map(vec!["name"]));
         assert!(spec.json_field("volumes").unwrap().merge.retain_keys);
         assert!(lookup("core.v1.Pod").unwrap().typed && !spec.typed);
+    }
+
+    #[test]
+    fn the_fields_that_are_required_are_read() {
+        for (ty, required) in [
+            ("core.v1.PodSpec", &["containers"][..]),
+            ("core.v1.Pod", &[]),
+            ("core.v1.LocalObjectReference", &[]),
+            ("core.v1.Event", &["metadata", "involvedObject"]),
+            // Required, although it is left out when empty.
+            ("networking.v1.ParentReference", &["resource", "name"]),
+            // A field whose name is the word itself.
+            ("core.v1.VolumeNodeAffinity", &[]),
+        ] {
+            let fields = lookup(ty).unwrap().get().json_fields().iter().filter(|field| field.required);
+            assert_eq!(fields.map(|field| field.name).collect::<Vec<_>>(), required, "{ty}");
+        }
     }
 
     #[test]
