@@ -1,6 +1,9 @@
 //! From flags to a server that is not started yet.
 
-use crate::flags::{Failure, Serve, StorageKind};
+use crate::{
+    descriptions,
+    flags::{Failure, Serve, StorageKind},
+};
 use keepwatch::{
     AllowedOrigins, Builder, EtcdOptions, EtcdTls, Pem, Retention, Server,
     auth::StaticTokens,
@@ -24,6 +27,7 @@ pub(crate) fn builder(flags: &Serve) -> Result<Builder, Failure> {
             events_min: storage.history_min_events,
             bytes_max: storage.history_max_bytes,
         })
+        .descriptions(descriptions::schemas)
         .watch_cache(storage.watch_cache)
         .watch_cache_history_bytes(storage.watch_cache_history_bytes)
         .request_timeout(requests.request_timeout)

@@ -6,6 +6,7 @@
 mod signals;
 mod flags;
 mod configure;
+mod descriptions;
 mod bench;
 mod kubeconfig;
 mod run;

@@ -17,6 +17,7 @@ use crate::{
     large_documents,
     metrics::{ApiMetrics, Gathered},
     negotiation::Form,
+    openapi::Descriptions,
     origins::{AllowedOrigins, FOREIGN_ORIGIN, allow, is_cross_origin, is_dangerous},
     query::{Query, has_whole_escapes},
     render,
@@ -41,7 +42,7 @@ use std::{
 use tokio::{runtime::Handle, sync::Semaphore};
 use tokio_util::task::AbortOnDropHandle;
 
-/// Limits and addresses of the HTTP API.
+/// Limits, addresses and descriptions of the HTTP API.
 pub struct ApiOptions {
     /// How long a request may take.
     pub request_timeout: Duration,
@@ -55,6 +56,8 @@ pub struct ApiOptions {
     pub allowed_origins: AllowedOrigins,
     /// The address of the server that discovery shows.
     pub address: String,
+    /// Describes types and fields in OpenAPI documents.
+    pub descriptions: Descriptions,
 }
 
 /// The HTTP API.
@@ -122,7 +125,11 @@ pub const URL_BYTES_MAX: usize = 32 << 10;
 impl Api {
     /// An API of these parts.
     pub fn new(parts: Parts) -> Result<Api, prometheus::Error> {
-        let description = LastDescription::new(parts.registry.catalog().snapshot(), &parts.options.address);
+        let description = LastDescription::new(
+            parts.registry.catalog().snapshot(),
+            &parts.options.address,
+            Arc::clone(&parts.options.descriptions),
+        );
         Ok(Api {
             registry: parts.registry,
             encodings: parts.encodings,

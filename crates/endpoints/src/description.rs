@@ -3,7 +3,10 @@
 //! Kept true: all documents of a [`Description`] are about the same kinds. When the catalog has changed, they are made again
 //! for whoever asks next.
 
-use crate::{discovery, openapi::OpenApi};
+use crate::{
+    discovery,
+    openapi::{Descriptions, OpenApi},
+};
 use keepwatch_registry::catalog::Snapshot;
 use parking_lot::Mutex;
 use std::sync::{Arc, OnceLock};
@@ -17,9 +20,9 @@ pub(crate) struct Description {
 }
 
 impl Description {
-    fn new(catalog: Arc<Snapshot>, address: &str) -> Arc<Description> {
+    fn new(catalog: Arc<Snapshot>, address: &str, descriptions: Descriptions) -> Arc<Description> {
         Arc::new(Description {
-            openapi: OpenApi::new(Arc::clone(&catalog)),
+            openapi: OpenApi::new(Arc::clone(&catalog), descriptions),
             catalog,
             address: address.to_owned(),
             discovery: OnceLock::new(),
@@ -40,15 +43,15 @@ pub(crate) struct LastDescription(Mutex<Arc<Description>>);
 
 impl LastDescription {
     /// `address` is that of the server, which discovery says.
-    pub(crate) fn new(catalog: Arc<Snapshot>, address: &str) -> LastDescription {
-        LastDescription(Mutex::new(Description::new(catalog, address)))
+    pub(crate) fn new(catalog: Arc<Snapshot>, address: &str, descriptions: Descriptions) -> LastDescription {
+        LastDescription(Mutex::new(Description::new(catalog, address, descriptions)))
     }
 
     /// The description of these kinds.
     pub(crate) fn of(&self, catalog: &Arc<Snapshot>) -> Arc<Description> {
         let mut last = self.0.lock();
         if !Arc::ptr_eq(&last.catalog, catalog) {
-            *last = Description::new(Arc::clone(catalog), &last.address);
+            *last = Description::new(Arc::clone(catalog), &last.address, last.openapi.descriptions());
         }
         Arc::clone(&last)
     }

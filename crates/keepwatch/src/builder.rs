@@ -17,6 +17,7 @@ use keepwatch_storage_embedded::{EmbeddedOptions, Retention};
 #[cfg(feature = "etcd")]
 use keepwatch_storage_etcd::EtcdOptions;
 use rustls::pki_types::CertificateDer;
+use serde_json::{Map, Value};
 use std::{
     net::{IpAddr, Ipv4Addr, SocketAddr},
     ops::RangeInclusive,
@@ -79,6 +80,7 @@ impl Default for Builder {
                 writes_in_flight_max: 200,
                 allowed_origins: AllowedOrigins::default(),
                 address: String::new(),
+                descriptions: Arc::new(|_| Map::new()),
             },
             limits: Limits::default(),
         }
@@ -189,6 +191,21 @@ impl Builder {
     /// Lets browsers call from pages of these origins.
     pub fn allowed_origins(mut self, origins: AllowedOrigins) -> Builder {
         self.api.allowed_origins = origins;
+        self
+    }
+
+    /// Describes types and fields in the OpenAPI documents, which `kubectl explain` shows. Without it the documents have
+    /// everything but descriptions.
+    ///
+    /// The function is given types, by names such as `io.k8s.api.core.v1.Pod`, and returns the JSON schemas of them and of all
+    /// types that they consist of, by name, as `k8s-openapi` has them with its feature `schemars`. The documents take
+    /// descriptions from them, and nothing else. It is called once for each document that a client asks for, and again when
+    /// the kinds that are served have changed.
+    pub fn descriptions(
+        mut self,
+        schemas: impl Fn(&[&str]) -> Map<String, Value> + Send + Sync + 'static,
+    ) -> Builder {
+        self.api.descriptions = Arc::new(schemas);
         self
     }
 

@@ -379,6 +379,25 @@ fn holds(value: &'static str) -> impl wait::Condition<Secret> {
 }
 
 #[tokio::test]
+async fn openapi_has_the_descriptions_that_the_builder_was_given() -> Result<(), Box<dyn std::error::Error>> {
+    let about = |name: &&str| (name.to_string(), json!({"description": format!("About {name}.")}));
+    let described = Server::builder().memory().descriptions(move |types| types.iter().map(about).collect());
+    for (builder, description) in
+        [(described, Some("About io.k8s.api.apps.v1.Deployment.")), (Server::builder().memory(), None)]
+    {
+        let server = builder.start().await?;
+        let client = server.client().await.map_err(|error| error.to_string())?;
+        let request = http::Request::get("/openapi/v3/apis/apps/v1").body(Vec::new())?;
+        let document: Value = client.request(request).await?;
+        let deployment = &document["components"]["schemas"]["io.k8s.api.apps.v1.Deployment"];
+        assert_eq!(deployment["description"].as_str(), description);
+        let selector = &document["components"]["schemas"]["io.k8s.api.apps.v1.DeploymentSpec"]["required"];
+        assert_eq!(*selector, json!(["selector", "template"]));
+    }
+    Ok(())
+}
+
+#[tokio::test]
 async fn a_deleted_namespace_empties_itself() -> Result<(), Box<dyn std::error::Error>> {
     let (_server, client) = start().await;
     let namespaces: Api<Namespace> = Api::all(client.clone());

@@ -1,5 +1,4 @@
-//! What is declared of a few fields beside their types and only documents say: defaults, unions, and what is required
-//! though it may be left out in Go.
+//! What is declared of a few fields beside their types and only documents say: defaults and unions.
 //!
 //! Each row names a type of the table and its fields; a test looks them all up.
 
@@ -59,13 +58,6 @@ const UNIONS: &[(&str, Option<&str>, &[&str])] = &[
     ("flowcontrol.v1.Subject", Some("kind"), &["group", "serviceAccount", "user"]),
 ];
 
-/// Required fields that the descriptions do not require, or that look as if they might be empty.
-const REQUIRED: &[(&str, &str)] = &[
-    ("core.v1.Event", "metadata"),
-    ("events.v1.Event", "eventTime"),
-    ("networking.v1.ParentReference", "name"),
-];
-
 /// How server-side apply takes a field, where it is said although it is what happens anyway.
 const TOPOLOGIES: &[(&str, &str, &str, &str)] = &[
     ("apiregistration.v1.APIServiceSpec", "caBundle", "x-kubernetes-list-type", "atomic"),
@@ -95,11 +87,6 @@ pub(super) fn unions_of(ty: &str) -> Option<Value> {
     Some(json!([union]))
 }
 
-/// Whether the field is required whatever else speaks against it.
-pub(super) fn is_required(ty: &str, field: &str) -> bool {
-    REQUIRED.contains(&(ty, field))
-}
-
 /// The extension that says how server-side apply takes the field.
 pub(super) fn topology_of(ty: &str, field: &str) -> Option<(String, Value)> {
     let (_, _, extension, value) =
@@ -121,7 +108,7 @@ mod tests {
             discriminator.iter().chain(fields.iter()).map(move |field| (*ty, *field))
         });
         let topologies = TOPOLOGIES.iter().map(|(ty, field, ..)| (*ty, *field));
-        for (ty, field) in defaults.chain(unions).chain(topologies).chain(REQUIRED.iter().copied()) {
+        for (ty, field) in defaults.chain(unions).chain(topologies) {
             let known = schema::lookup(ty).and_then(|ty| ty.json_field(field));
             assert!(known.is_some(), "{ty} {field}");
         }

@@ -1,15 +1,14 @@
 //! The API described for programs: OpenAPI v3 with a document for each group and version, and OpenAPI v2 with one for all.
 //!
 //! kubectl reads them to explain fields, to learn whether the server checks fields itself, and to know which lists merge.
-//! What there is comes from the tables of kinds and types; the words, and which fields are required, from the crate
-//! `k8s-openapi`.
+//! What there is comes from the tables of kinds and types; descriptions of types and fields from whoever starts the server,
+//! since they are large and few need them.
 //!
 //! Nothing is made before somebody asks: the documents are large, and most servers are asked for few of them. A document
 //! that was asked for is kept, compressed; of the others only a hash is, since the index names the hashes of all.
 //! Making a document takes many milliseconds of work, so these functions belong where a thread may block.
 
 mod dialect;
-mod described;
 mod markers;
 mod schemas;
 mod parameters;
@@ -28,6 +27,10 @@ use xxhash_rust::xxh3::xxh3_128;
 
 use self::dialect::Dialect;
 use self::paths::Discovery;
+
+/// A function that is given types, by names such as `io.k8s.api.core.v1.Pod`, and returns the JSON schemas of them and of all
+/// types that they consist of, by name. Documents take descriptions from them, and nothing else.
+pub type Descriptions = Arc<dyn Fn(&[&str]) -> Map<String, Value> + Send + Sync>;
 
 /// One document.
 #[derive(Clone, Debug)]
@@ -69,6 +72,7 @@ fn hash_of(bytes: &[u8]) -> String {
 /// The documents about the kinds of one moment.
 pub struct OpenApi {
     catalog: Arc<Snapshot>,
+    descriptions: Descriptions,
     index: OnceLock<Bytes>,
     v2: OnceLock<Document>,
     v2_protobuf: OnceLock<Document>,
@@ -79,15 +83,21 @@ pub struct OpenApi {
 
 impl OpenApi {
     /// About these kinds. Nothing is made yet.
-    pub fn new(catalog: Arc<Snapshot>) -> OpenApi {
+    pub fn new(catalog: Arc<Snapshot>, descriptions: Descriptions) -> OpenApi {
         OpenApi {
             catalog,
+            descriptions,
             index: OnceLock::new(),
             v2: OnceLock::new(),
             v2_protobuf: OnceLock::new(),
             v3: Mutex::default(),
             v3_protobuf: Mutex::default(),
         }
+    }
+
+    /// Where its descriptions come from.
+    pub fn descriptions(&self) -> Descriptions {
+        Arc::clone(&self.descriptions)
     }
 
     /// The index at `/openapi/v3`: for each group and version, where its document is.
@@ -97,7 +107,7 @@ impl OpenApi {
 
     fn make_index(&self) -> Bytes {
         let entry = |(path, kinds): (String, Vec<&Kind>)| {
-            let url = format!("/openapi/v3/{path}?hash={}", hash_of(&v3(&path, &kinds)));
+            let url = format!("/openapi/v3/{path}?hash={}", hash_of(&self.v3_json(&path, &kinds)));
             (path, json!({ "serverRelativeURL": url }))
         };
         let paths: Map<String, Value> = self.documents().into_iter().map(entry).collect();
@@ -108,7 +118,9 @@ impl OpenApi {
     pub fn v3_document(&self, path: &str) -> Option<Document> {
         let kinds = self.documents().remove(path)?;
         let mut made = self.v3.lock().unwrap_or_else(PoisonError::into_inner);
-        Some(made.entry(path.to_owned()).or_insert_with(|| Document::new(&v3(path, &kinds))).clone())
+        Some(
+            made.entry(path.to_owned()).or_insert_with(|| Document::new(&self.v3_json(path, &kinds))).clone(),
+        )
     }
 
     /// The same document as protobuf. It has the hash of the JSON, since the index names one for both.
@@ -132,7 +144,11 @@ impl OpenApi {
     fn v2_json(&self) -> Vec<u8> {
         let discovery: Vec<Discovery> = self.documents().keys().map(|path| Discovery::at(path)).collect();
         let kinds: Vec<&Kind> = self.catalog.kinds().iter().map(|kind| &**kind).collect();
-        document(Dialect::V2, &kinds, &discovery)
+        document(Dialect::V2, &kinds, &discovery, &self.descriptions)
+    }
+
+    fn v3_json(&self, path: &str, kinds: &[&Kind]) -> Vec<u8> {
+        document(Dialect::V3, kinds, &[Discovery::at(path)], &self.descriptions)
     }
 
     /// The documents of OpenAPI 3 by their paths, with the kinds of those that are of a version of a group. Every path of
@@ -157,14 +173,15 @@ fn encoded(dialect: Dialect, json: &Document) -> Document {
     Document::new(&protobuf::encode(dialect, &whole))
 }
 
-fn v3(path: &str, kinds: &[&Kind]) -> Vec<u8> {
-    document(Dialect::V3, kinds, &[Discovery::at(path)])
-}
-
 /// The document of some kinds and of paths of discovery, as JSON.
-fn document(dialect: Dialect, kinds: &[&Kind], discovery: &[Discovery]) -> Vec<u8> {
+fn document(
+    dialect: Dialect,
+    kinds: &[&Kind],
+    discovery: &[Discovery],
+    descriptions: &Descriptions,
+) -> Vec<u8> {
     let answers: Vec<&str> = discovery.iter().map(|path| path.ty).collect();
-    let schemas = schemas::of(dialect, kinds, &answers);
+    let schemas = schemas::of(dialect, kinds, &answers, descriptions);
     let mut paths = Map::new();
     for path in discovery {
         path.add(&mut paths, dialect);

@@ -1,6 +1,6 @@
 //! The schemas of a document: the kinds of its resources and all that they consist of.
 //!
-//! The table of types says which fields there are and how they merge; `described` adds words and which are required. A
+//! The table of types says which fields there are, which are required and how they merge; descriptions are given. A
 //! reference is only ever made to a schema that is then added, so every reference leads somewhere.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -11,7 +11,7 @@ use keepwatch_registry::kinds;
 use keepwatch_registry::schema::{self, Field, ListType, Presence, Shape, Type, TypeRef, ValueKind};
 use serde_json::{Map, Value, json};
 
-use super::described;
+use super::Descriptions;
 use super::dialect::Dialect;
 use super::markers;
 use super::paths::is_connection;
@@ -45,7 +45,12 @@ pub(super) fn type_name(of: &GroupVersionKind) -> String {
 }
 
 /// The schemas that the operations on some resources speak of, by their published names, and those of other types.
-pub(super) fn of(dialect: Dialect, kinds: &[&Kind], others: &[&'static str]) -> Map<String, Value> {
+pub(super) fn of(
+    dialect: Dialect,
+    kinds: &[&Kind],
+    others: &[&'static str],
+    descriptions: &Descriptions,
+) -> Map<String, Value> {
     let any_allows = |verb: &str| kinds.iter().any(|kind| kind.allows(verb));
     let mut roots: BTreeSet<String> = others.iter().map(|name| (*name).to_owned()).collect();
     if any_allows("delete") {
@@ -64,10 +69,12 @@ pub(super) fn of(dialect: Dialect, kinds: &[&Kind], others: &[&'static str]) -> 
             all.into_iter().collect()
         }
     };
+    let published: Vec<String> = roots.iter().map(|name| published(name)).collect();
+    let published: Vec<&str> = published.iter().map(String::as_str).collect();
     let mut schemas = Schemas {
         dialect,
         versions,
-        described: described::schemas(roots.iter().map(String::as_str)),
+        described: descriptions(&published),
         made: Map::new(),
         waiting: roots.iter().filter_map(|name| schema::lookup(name)).collect(),
     };
@@ -77,9 +84,6 @@ pub(super) fn of(dialect: Dialect, kinds: &[&Kind], others: &[&'static str]) -> 
     }
     if any_allows("watch") {
         schemas.add_watch_event();
-    }
-    for name in others.iter().filter(|name| schema::lookup(name).is_none()) {
-        schemas.add_described(&published(name));
     }
     for kind in kinds.iter().filter(|kind| kind.allows("list")) {
         schemas.add_list(kind);
@@ -91,6 +95,7 @@ struct Schemas<'a> {
     dialect: Dialect,
     /// The versions of groups in which there are kinds that every group has.
     versions: Vec<(&'a str, &'a str)>,
+    /// Schemas whose descriptions are taken, by published names.
     described: Map<String, Value>,
     made: Map<String, Value>,
     /// Types that something refers to and that may not be made yet.
@@ -123,7 +128,8 @@ impl Schemas<'_> {
         if let Some(description) = self.description(name) {
             schema["description"] = description;
         }
-        let required = self.required(ty, name);
+        let required = ty.json_fields().iter().filter(|field| field.required);
+        let required: Vec<Value> = required.map(|field| field.name.into()).collect();
         if !required.is_empty() {
             schema["required"] = required.into();
         }
@@ -229,66 +235,6 @@ impl Schemas<'_> {
         json!({ "type": "array", "items": text })
     }
 
-    /// Adds a type that no object has and that the table does not know, as it is described.
-    fn add_described(&mut self, name: &str) {
-        if self.made.contains_key(name) {
-            return;
-        }
-        let described = self.described.get(name).cloned().unwrap_or_default();
-        let required = described["required"].as_array().cloned().unwrap_or_default();
-        let properties = described["properties"].as_object().cloned().unwrap_or_default();
-        let mut schema = json!({ "type": "object", "required": required });
-        if let Some(description) = self.description(name) {
-            schema["description"] = description;
-        }
-        if properties.contains_key("kind") && properties.contains_key("apiVersion") {
-            let kind_name = name.rsplit('.').next().unwrap_or(name);
-            schema[GROUP_VERSION_KIND] = json!([group_version_kind("", "v1", kind_name)]);
-        }
-        // What it consists of comes later: it refers to nothing that refers back to it.
-        for (field, property) in properties {
-            let is_required = required.iter().any(|name| *name == field);
-            schema["properties"][&field] = self.described_property(&field, &property, is_required);
-        }
-        self.made.insert(name.to_owned(), schema);
-    }
-
-    fn described_property(&mut self, field: &str, property: &Value, is_required: bool) -> Value {
-        let mut more: Map<String, Value> = property
-            .get("description")
-            .map(|words| ("description".to_owned(), words.clone()))
-            .into_iter()
-            .collect();
-        let schema = match (property["type"].as_str(), property["items"]["$ref"].as_str()) {
-            (Some("array"), item) => {
-                // Verbs have a type of their own, of which nobody says how it merges.
-                if field != "verbs" {
-                    more.insert("x-kubernetes-list-type".to_owned(), "atomic".into());
-                }
-                match item {
-                    Some(item) => self.list_of(item),
-                    None => self.texts(),
-                }
-            }
-            (Some("boolean"), _) => {
-                self.dialect.with_default(json!({ "type": "boolean" }), is_required.then(|| false.into()))
-            }
-            _ => self.dialect.with_default(json!({ "type": "string" }), is_required.then(|| "".into())),
-        };
-        self.dialect.with(schema, more)
-    }
-
-    /// A list of objects of another type, which is added.
-    fn list_of(&mut self, reference: &str) -> Value {
-        let item = reference.rsplit('/').next().unwrap_or_default();
-        match item.rsplit_once(".meta.").and_then(|(_, name)| schema::lookup(&format!("meta.{name}"))) {
-            Some(ty) => self.waiting.push(ty),
-            None => self.add_described(item),
-        }
-        let item = self.dialect.with_default(self.dialect.reference(item), Some(json!({})));
-        json!({ "type": "array", "items": item })
-    }
-
     fn in_versions(&self, name: &str) -> Value {
         self.versions.iter().map(|(group, version)| group_version_kind(group, version, name)).collect()
     }
@@ -351,21 +297,6 @@ impl Schemas<'_> {
 
     fn property_description(&self, name: &str, field: &str) -> Option<Value> {
         self.described.get(name)?.get("properties")?.get(field)?.get("description").cloned()
-    }
-
-    /// The required fields, in the order of the table. `k8s-openapi` requires metadata of every object, and names that may
-    /// be empty, which Kubernetes does not.
-    fn required(&self, ty: &Type, name: &str) -> Vec<Value> {
-        let required = self.described.get(name).and_then(|schema| schema.get("required"));
-        let required = required.and_then(Value::as_array).map(Vec::as_slice).unwrap_or_default();
-        let may_be_empty = |field: &Field| field.name == "name" && field.presence == Presence::UnlessZero;
-        let fields = ty.json_fields().iter().filter(|field| {
-            markers::is_required(ty.name, field.name)
-                || (required.iter().any(|name| *name == field.name)
-                    && !(ty.typed && field.name == "metadata")
-                    && !may_be_empty(field))
-        });
-        fields.map(|field| field.name.into()).collect()
     }
 }
 
