@@ -2,22 +2,22 @@
 
 use crate::objects;
 use bytes::Bytes;
-use keepwatch_apimachinery::status::Status;
 use keepwatch_cacher::{CacheMetrics, Cacher, CacherOptions};
 use keepwatch_endpoints::{
     negotiation::Form,
     render::{IncludeObject, Renderer},
 };
 use keepwatch_registry::{
-    Registry, RegistryOptions, Shown,
+    Error, Registry, RegistryOptions, Shown,
     codec::{self, Body, Expected, Media},
+    kind::Kind,
+    kinds,
     options::WriteOptions,
     rest::Target,
     strategy::Requester,
-    {kind::Kind, kinds},
 };
 use keepwatch_storage::{
-    Backend, ResourcePrefix, Storage, Store, StoreOptions,
+    Backend, ResourcePrefix, Store, StoreOptions,
     metrics::{MeteredStorage, StorageMetrics},
 };
 use keepwatch_storage_embedded::{Embedded, EmbeddedOptions};
@@ -81,12 +81,13 @@ pub(crate) async fn create(
     registry: &Registry,
     resource: &'static Arc<Kind>,
     body: &[u8],
-) -> Result<Shown, Status> {
+) -> Result<Shown, Error> {
     let options = WriteOptions::default();
     let body = Body { bytes: body, media: Media::Json };
     let decoded = codec::decode(&body, Expected::of(resource), options.field_validation)?;
     let who = Requester { name: "kubernetes-admin".to_owned(), ..Requester::default() };
-    Ok(registry.create(collection(resource), decoded, &options, &who).await?.shown)
+    let written = registry.create(collection(resource), decoded, &options, &who).await;
+    written.map(|written| written.shown).map_err(|refusal| refusal.error)
 }
 
 /// What is stored of pods with the numbers up to `count`.

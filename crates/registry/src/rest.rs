@@ -458,7 +458,7 @@ impl Registry {
             match store.storage.create_while(&key, value.clone(), ttl, unchanged.as_ref()).await {
                 Err(StorageError::OtherChanged { .. }) => {
                     let taken = self.must_take_new_content(target, target.name, Position::MostRecent).await;
-                    unchanged = taken.map_err(|status| Unwritten::Refused(status))?;
+                    unchanged = taken.map_err(Unwritten::Refused)?;
                 }
                 written => return written.map_err(Unwritten::Failed),
             }

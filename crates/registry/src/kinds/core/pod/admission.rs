@@ -68,7 +68,7 @@ impl Registry {
     pub(super) async fn apply_runtime_class(&self, pod: &mut Value) -> Result<Option<Error>, Error> {
         let wanted = text(pod, &["spec", "runtimeClassName"]).to_owned();
         let refusal = |pod: &Value, why: &str| {
-            Error::forbidden(Qualified::core("pods"), name(pod), &format!("pod rejected: {why}"))
+            Error::forbidden(Qualified::core("pods"), name(pod), format!("pod rejected: {why}"))
         };
         let refused = |pod: &Value, why: &str| Err(refusal(pod, why));
         let mut refused_if_valid = None;
