@@ -20,6 +20,11 @@ COMPARE = os.path.join(ROOT, "benches", "compare")
 # How long anything may take that has to happen.
 SOON = 60
 
+# A shell that runs the tests in the background sets SIGINT to be ignored, nohup does the same with SIGHUP, and the programs
+# started here would inherit that.
+signal.signal(signal.SIGINT, signal.default_int_handler)
+signal.signal(signal.SIGHUP, signal.SIG_DFL)
+
 sys.dont_write_bytecode = True
 loader = importlib.machinery.SourceFileLoader("compare", COMPARE)
 compare = importlib.util.module_from_spec(importlib.util.spec_from_loader("compare", loader))
