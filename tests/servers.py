@@ -1,7 +1,7 @@
 """The server under test, and an etcd for it: started on free ports with fresh folders, and ended again.
 
-Kept true: whoever has a `Server` can send requests to it at once; when its `with` ends, the process and its folder are
-gone. What it wrote to its log is shown if it did not start, panicked, or did not stop when it was told to.
+Kept true: a `Server` can be used at once; when its `with` ends, the process and its folder are gone. Its log is shown if it
+did not start, panicked, or did not stop on a signal.
 """
 
 import contextlib
@@ -18,7 +18,7 @@ import urllib.request
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 TARGET = os.path.join(ROOT, os.environ.get("CARGO_TARGET_DIR") or "target")
 ADMIN_TOKEN = "the-admins-token"
-# Of users who are in no special group.
+# The groups of ordinary users.
 ALICE_TOKEN, MALLORY_TOKEN = "alices-token", "mallorys-token"
 
 START_SECONDS = 30
@@ -81,7 +81,7 @@ class Server:
             print(f"  | {line}", flush=True)
 
     def stop(self) -> str:
-        """Ends it as an administrator would. Returns what was wrong with it, if anything was."""
+        """Ends it as an administrator would. Returns its fault, or an empty text."""
         fault = ""
         if self.process.poll() is not None:
             fault = f"it ended by itself, with code {self.process.returncode}"
@@ -89,9 +89,9 @@ class Server:
             self.process.send_signal(signal.SIGTERM)
             try:
                 if code := self.process.wait(STOP_SECONDS):
-                    fault = f"told to stop, it ended with code {code}"
+                    fault = f"on SIGTERM it ended with code {code}"
             except subprocess.TimeoutExpired:
-                fault = f"told to stop, it still ran after {STOP_SECONDS} s"
+                fault = f"on SIGTERM it still ran after {STOP_SECONDS} s"
         if "panicked at" in self._log_text():
             fault = fault or "something in it panicked"
         if fault:
@@ -144,7 +144,7 @@ def until_healthy(url: str, process: subprocess.Popen) -> None:
 
 
 def free_ports(count: int) -> list:
-    """Ports that nobody listened on a moment ago."""
+    """Ports that were free a moment ago."""
     with contextlib.ExitStack() as sockets:
         chosen = [sockets.enter_context(socket.socket()) for _ in range(count)]
         for one in chosen:

@@ -1,5 +1,8 @@
 //! The stores: what durable writes, watches, opening and holding objects cost.
 //!
+//! It is a program of its own because `keepwatch bench` measures whole servers: what HTTP, TLS and validation cost would hide
+//! how a store behaves with 1, 16 and 256 writers, new and opened again.
+//!
 //! Run: `eval "$(scripts/fetch-tools)" && cargo bench -p keepwatch-benches --bench storage`, with `-- creates` for a
 //! part; the parts are `creates`, `watch`, `open` and `memory`. etcd is a real one on the same disk, with fsync.
 //! Input: values of 2,500 bytes (open: 2,048), keys `/registry/pods/namespace-N/object-N`, fresh directories.
@@ -44,7 +47,7 @@ fn main() {
         runtime.block_on(creates());
     }
     if wanted("watch") {
-        println!("\none writer, every watcher told of every write");
+        println!("\none writer, every watcher receives every write");
         println!("{:<10} {:>8} {:>14} {:>20}", "store", "watchers", "delivered/s", "CPU µs per delivery");
         runtime.block_on(watches());
     }
@@ -112,7 +115,7 @@ fn data_directory() -> tempfile::TempDir {
 }
 
 fn cpu(process: &str) -> Duration {
-    let stat = fs::read_to_string(format!("/proc/{process}/stat")).expect("Linux tells");
+    let stat = fs::read_to_string(format!("/proc/{process}/stat")).expect("it is Linux");
     let after_name = stat.rsplit(')').next().expect("the name ends");
     // User and system time, in hundredths of a second.
     let times = after_name.split_whitespace().skip(11).take(2);
@@ -120,7 +123,7 @@ fn cpu(process: &str) -> Duration {
 }
 
 fn resident_bytes() -> usize {
-    let statm = fs::read_to_string("/proc/self/statm").expect("Linux tells");
+    let statm = fs::read_to_string("/proc/self/statm").expect("it is Linux");
     statm.split(' ').nth(1).and_then(|pages| pages.parse::<usize>().ok()).expect("a number") * 4096
 }
 

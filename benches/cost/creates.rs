@@ -14,7 +14,7 @@ use tokio::runtime::Runtime;
 pub(crate) fn config_maps(runtime: &Runtime, times: usize) -> Ready<'_> {
     let named = |number| {
         let name = format!("settings-{number:06}");
-        let body = objects::config(&name, number, None);
+        let body = objects::config(&name, number);
         (name, body)
     };
     created(runtime, resource("configmaps"), (0..times).map(named).collect())

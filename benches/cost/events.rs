@@ -12,7 +12,7 @@ use futures::{StreamExt, stream};
 use http::Method;
 use keepwatch_endpoints::{
     metrics::ApiMetrics,
-    negotiation::{Form, MetaVersion, ShownAs},
+    negotiation::{Form, MetaVersion, Representation},
     request_info::RequestInfo,
     shutdown_signal::ShutdownSignal,
     watch::{Encodings, Events},
@@ -40,12 +40,12 @@ pub(crate) fn protobuf(runtime: &Runtime, times: usize) -> Ready<'_> {
 }
 
 pub(crate) fn metadata(runtime: &Runtime, times: usize) -> Ready<'_> {
-    let form = Form { shown_as: ShownAs::Metadata(MetaVersion::V1), ..Form::JSON };
+    let form = Form { representation: Representation::Metadata(MetaVersion::V1), ..Form::JSON };
     encode(runtime, form, Pods::prepare(runtime).changes(times))
 }
 
 pub(crate) fn table(runtime: &Runtime, times: usize) -> Ready<'_> {
-    let form = Form { shown_as: ShownAs::Table(MetaVersion::V1), ..Form::JSON };
+    let form = Form { representation: Representation::Table(MetaVersion::V1), ..Form::JSON };
     encode(runtime, form, Pods::prepare(runtime).changes(times))
 }
 

@@ -1,6 +1,6 @@
 //! An informer's update: from a line of a watch's answer to the store and to one who listens.
 //!
-//! The server is a script in place of the client's connection. A line follows when the one before was told.
+//! The server is a script in place of the client's connection. It sends a line when the event before was delivered.
 
 use crate::{Ready, objects};
 use bytes::Bytes;
@@ -73,12 +73,12 @@ fn builder(client: Client) -> Builder<Pod> {
     Informer::builder_with(client, ApiResource::from_gvk(&GroupVersionKind::gvk("", "v1", "Pod")))
 }
 
-/// An informer that has pods and is told of a change of one after the other.
+/// An informer that has pods and receives a change of one after the other.
 fn updated<O: Object>(runtime: &Runtime, times: usize, build: fn(Client) -> Builder<O>) -> Ready<'_> {
     let _inside = runtime.enter();
     let (mut send, client) = client();
     let informer = build(client).on_error(|error| panic!("{error}")).build();
-    let mut told = informer.subscribe();
+    let mut events = informer.subscribe();
     informer.start(CancellationToken::new());
     runtime.block_on(async {
         for number in 0..PODS {
@@ -86,7 +86,7 @@ fn updated<O: Object>(runtime: &Runtime, times: usize, build: fn(Client) -> Buil
         }
         send.send(state_ends(PODS)).await.expect("the informer watches");
         for _ in 0..PODS {
-            told.next().await.expect("the informer goes on");
+            events.next().await.expect("the informer goes on");
         }
     });
     let mut lines =
@@ -95,7 +95,7 @@ fn updated<O: Object>(runtime: &Runtime, times: usize, build: fn(Client) -> Buil
         runtime.block_on(async {
             for line in lines.by_ref().take(times) {
                 send.send(line).await.expect("the informer watches");
-                let event = told.next().await.expect("the informer goes on");
+                let event = events.next().await.expect("the informer goes on");
                 assert!(matches!(black_box(event), Event::Updated { .. }));
             }
         });

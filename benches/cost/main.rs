@@ -7,10 +7,7 @@
 //! waits for a clock. What is left to chance is how hash tables are seeded and where memory lies.
 
 mod server;
-#[path = "../benches/server/objects.rs"]
-#[allow(dead_code, reason = "the benchmark of servers needs more of it")]
 mod objects;
-#[path = "../script.rs"]
 mod script;
 mod events;
 mod dispatch;
@@ -32,7 +29,7 @@ struct Path {
     prepare: fn(&Runtime, usize) -> Ready<'_>,
 }
 
-/// Takes a path as often as it is told.
+/// Takes a path this number of times.
 type Ready<'r> = Box<dyn FnMut(usize) + 'r>;
 
 const PATHS: [Path; 13] = [

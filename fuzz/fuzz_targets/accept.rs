@@ -3,7 +3,7 @@
 #![no_main]
 
 use keepwatch_endpoints::negotiation::{
-    ACCEPTED, Answering, Form, MetaVersion, ShownAs, body_media, negotiate,
+    ACCEPTED, Form, MetaVersion, Representation, ResponseKind, body_media, negotiate,
 };
 use libfuzzer_sys::fuzz_target;
 
@@ -32,11 +32,11 @@ const PARTS: [&str; 20] = [
 
 /// A header that asks for just this form.
 fn asking_for(form: Form) -> String {
-    let (kind, version) = match form.shown_as {
-        ShownAs::Itself => return form.content_type().to_owned(),
-        ShownAs::Table(version) => ("Table", version),
-        ShownAs::Metadata(version) => ("PartialObjectMetadata", version),
-        ShownAs::MetadataList(version) => ("PartialObjectMetadataList", version),
+    let (kind, version) = match form.representation {
+        Representation::Itself => return form.content_type().to_owned(),
+        Representation::Table(version) => ("Table", version),
+        Representation::Metadata(version) => ("PartialObjectMetadata", version),
+        Representation::MetadataList(version) => ("PartialObjectMetadataList", version),
     };
     let version = if version == MetaVersion::V1 { "v1" } else { "v1beta1" };
     format!("{};as={kind};g=meta.k8s.io;v={version}", form.content_type())
@@ -44,7 +44,7 @@ fn asking_for(form: Form) -> String {
 
 fn check(accept: &str) {
     for (answering, is_collection) in
-        [(Answering::One, false), (Answering::List, true), (Answering::Watch, true)]
+        [(ResponseKind::One, false), (ResponseKind::List, true), (ResponseKind::Watch, true)]
     {
         match negotiate(Some(accept), answering, is_collection) {
             Ok(form) => {
@@ -54,7 +54,7 @@ fn check(accept: &str) {
             Err(status) => assert_eq!(status.code, 406),
         }
         let fallback = format!("{accept},application/json");
-        if answering != Answering::Watch {
+        if answering != ResponseKind::Watch {
             assert!(negotiate(Some(&fallback), answering, is_collection).is_ok(), "{fallback}");
         }
     }

@@ -1,4 +1,4 @@
-//! Whatever a path is, everybody reads it alike: what is found in it says the same path again, however it is escaped, and
+//! Every path is read alike everywhere: its parts give the same path again, however it is escaped, and
 //! no part of it leads out of the keys of its resource.
 
 #![no_main]
@@ -84,8 +84,8 @@ fuzz_target!(|input: (u8, Option<&str>, &str)| {
             );
         }
         let Some(resource) = kinds::find(&info.group, &info.version, &info.resource) else { continue };
-        let prefix =
-            ResourcePrefix::new("/registry", resource.storage.as_ref().unwrap_or(&resource.plural)).expect("a prefix");
+        let prefix = ResourcePrefix::new("/registry", resource.storage.as_ref().unwrap_or(&resource.plural))
+            .expect("a prefix");
         let all = prefix.all();
         let key = Target { kind: resource, namespace: &info.namespace, name: &info.name }.key();
         if let Ok(key) = prefix.object(&key)

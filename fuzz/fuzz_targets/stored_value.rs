@@ -1,4 +1,4 @@
-//! Whatever lies in storage, a row and its fields can be told of it or it is called undecodable; what can be told of it can
+//! For every stored value, a table row and its fields can be computed or it is called undecodable; if they can be, the value can
 //! also be shown with its version.
 
 #![no_main]

@@ -42,7 +42,7 @@ pub fn object(resource: &'static Kind, document: &Value) {
     validation::warnings(resource, document, None);
 }
 
-/// An object says in Protobuf what it says in JSON, but for what is empty.
+/// An object is the same in Protobuf and in JSON, except for empty values.
 fn by_protobuf(resource: &'static Kind, document: &Value) {
     let expected = Expected::of(resource);
     let send = |document: &Value| {

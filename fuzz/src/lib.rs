@@ -8,12 +8,12 @@ pub mod checks;
 use keepwatch_registry::{
     kind::Kind,
     kinds::built_in,
-    schema::{Field, ValueKind, Shape, TypeRef, lookup},
+    schema::{Field, Shape, TypeRef, ValueKind, lookup},
 };
 use libfuzzer_sys::arbitrary::{Result, Unstructured};
 use serde_json::{Map, Value, json};
 
-/// How deep a document goes; what is deeper is a matter of reading, which has raw bytes of its own.
+/// The depth of a document; deeper ones are a matter of reading, which has raw bytes of its own.
 const DEPTH_MAX: u32 = 9;
 /// How many items or fields there are in one place.
 const WIDTH_MAX: usize = 5;
@@ -144,7 +144,9 @@ fn value(bytes: &mut Unstructured<'_>, kind: ValueKind, depth: u32) -> Result<Va
         ValueKind::SchemaOrArray if bytes.arbitrary()? => Value::Array(vec![message(bytes, schema, depth)?]),
         ValueKind::SchemaOrBool if bytes.arbitrary()? => bytes.arbitrary::<bool>()?.into(),
         ValueKind::SchemaOrStrings if bytes.arbitrary()? => Value::Array(vec![text(bytes)?.into()]),
-        ValueKind::SchemaOrArray | ValueKind::SchemaOrBool | ValueKind::SchemaOrStrings => message(bytes, schema, depth)?,
+        ValueKind::SchemaOrArray | ValueKind::SchemaOrBool | ValueKind::SchemaOrStrings => {
+            message(bytes, schema, depth)?
+        }
         ValueKind::Message(ty) => message(bytes, ty, depth)?,
     })
 }
@@ -191,7 +193,7 @@ fn time(bytes: &mut Unstructured<'_>) -> Result<String> {
     })
 }
 
-/// A value without the fields in it that are null or empty, between which Protobuf does not always tell.
+/// A value without the fields in it that are null or empty, which Protobuf does not always distinguish.
 pub fn without_empty(value: Value) -> Value {
     let is_empty = |value: &Value| match value {
         Value::Null => true,

@@ -249,7 +249,7 @@ def documents(options) -> None:
 
 
 def lists(options) -> None:
-    """Long lists in costly forms, compressed, and lists that nobody reads, over HTTP/1.1 and HTTP/2."""
+    """Long lists in costly forms, compressed, and lists that are not read, over HTTP/1.1 and HTTP/2."""
 
     def prepare(target, parts):
         for n in range(1000):
@@ -464,7 +464,7 @@ def namespaces(options) -> None:
             for name in names:
                 until_gone(one, name)
             for name in names:
-                # A list of a namespace that is not there shows what is left in it.
+                # A list of a namespace that was deleted shows the objects that are left in it.
                 left = json.loads(one.ask("GET", f"/api/v1/namespaces/{name}/configmaps")[1])["items"]
                 assert not left, f"round {done}: {len(left)} of {made} objects are left in {name}"
         print(f"  namespaces: {done} rounds", flush=True)
@@ -518,7 +518,7 @@ def main() -> int:
         try:
             ATTACKS[name](options)
             passed += 1
-        except Exception as error:  # noqa: BLE001: told, and the others go on
+        except Exception as error:  # noqa: BLE001: reported, and the others go on
             failed += 1
             print(f"FAIL {name}: {error!r}", flush=True)
     print(f"{passed} passed, {failed} failed")

@@ -30,7 +30,7 @@ loader = importlib.machinery.SourceFileLoader("compare", COMPARE)
 compare = importlib.util.module_from_spec(importlib.util.spec_from_loader("compare", loader))
 loader.exec_module(compare)
 
-# Writes down what it was asked to do, and what it was told meanwhile. MODE says how it behaves.
+# Writes down its arguments, and the signals that it receives. MODE says how it behaves.
 PROGRAM = f"""#!{sys.executable}
 import json, os, signal, sys, time
 
@@ -41,8 +41,8 @@ def note(text):
     with open(os.environ["NOTES"], "a") as notes:
         notes.write(text + "\\n")
 
-def told(number, _):
-    note(f"{{sys.argv[1]}} told {{signal.Signals(number).name}}")
+def received(number, _):
+    note(f"{{sys.argv[1]}} received {{signal.Signals(number).name}}")
     if sys.argv[1] == "bench":
         time.sleep(1)  # it deletes what it created
         note("bench cleaned up")
@@ -53,8 +53,8 @@ def wait():
     while True:
         time.sleep(0.05)
 
-signal.signal(signal.SIGINT, told)
-signal.signal(signal.SIGTERM, told)
+signal.signal(signal.SIGINT, received)
+signal.signal(signal.SIGTERM, received)
 mode = os.environ.get("MODE")
 if sys.argv[1] == "serve":
     note(f"serve {{os.getpid()}}")
@@ -89,7 +89,7 @@ class Session:
         os.chmod(self.path("program"), 0o755)
 
     def start(self, *arguments: str) -> subprocess.Popen:
-        # As from a terminal: what is started belongs to the same group, unless it is given one of its own.
+        # As from a terminal: child processes belong to the same group, unless they are given one of their own.
         return subprocess.Popen([COMPARE, *arguments], env=self.env, text=True, start_new_session=True,
                                 stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
 
@@ -180,8 +180,8 @@ class Endings(unittest.TestCase):
             time.sleep(0.05)
         interrupt(started.pid)
         said, _ = started.communicate(timeout=SOON)
-        # Only when the bench is done with it, the server is told.
-        self.assertEqual(session.notes()[2:], ["bench told SIGINT", "bench cleaned up", "serve told SIGTERM"], said)
+        # The server receives its signal only when the bench is done with it.
+        self.assertEqual(session.notes()[2:], ["bench received SIGINT", "bench cleaned up", "serve received SIGTERM"], said)
         self.assertFalse(any(map(is_running, session.pids())))
         self.assertEqual(os.listdir(session.path("target")), ["compare"])
         self.assertNotIn("Traceback", said)
@@ -219,7 +219,7 @@ class Medians(unittest.TestCase):
         row = combined_row({"count": 1, "seconds": 1.0}, {"count": 9, "seconds": 3.0}, {"count": 4, "seconds": 8.0})
         self.assertEqual((row["count"], row["seconds"]), (4, 3.0))
 
-    def test_what_a_round_did_not_measure_the_others_tell(self):
+    def test_values_that_a_round_lacks_come_from_the_others(self):
         row = combined_row({"cpu_micros_each": None}, {"cpu_micros_each": 2.0}, {"cpu_micros_each": 6.0})
         self.assertEqual(row["cpu_micros_each"], 4.0)
         row = combined_row({"memory": None}, {"memory": {"after_bytes": 7}}, {"memory": None})

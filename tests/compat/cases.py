@@ -6,7 +6,7 @@
     def a_label_can_be_changed(kubectl): ...
 
 prints `ok   kubectl: a label can be changed`, or `FAIL kubectl: a label can be changed` and why. Standard library only,
-because the programs that use this run with whatever Python there is.
+because the programs that use this run with any Python.
 """
 
 import concurrent.futures
@@ -20,7 +20,7 @@ import traceback
 import urllib.error
 import urllib.request
 
-# The server under test, as run.py tells the programs that it starts.
+# The server under test, which run.py passes to the programs that it starts.
 URL = os.environ.get("KEEPWATCH_URL", "")
 TOKEN = os.environ.get("KEEPWATCH_TOKEN", "")
 ONLY = os.environ.get("KEEPWATCH_ONLY", "")

@@ -355,7 +355,7 @@ def get_watch_prints_each_change_as_a_row(kubectl):
 def get_watch_prints_objects_and_only_those_selected(kubectl):
     kubectl("create cm old")
     with kubectl.started("get cm --watch-only -l app=web -o name") as watch:
-        # The watch begins with the first list: what is made before that would not be shown.
+        # The watch begins with the first list: objects that are created before that would not be shown.
         until("the watch has begun", lambda: watches(kubectl) > 0)
         kubectl("create cm other")
         kubectl("create -f -", CONFIG)

@@ -128,7 +128,7 @@ def main(args: list) -> int:
     with servers.Server(*FLAGS) as server:
         results = [run(name, server, only) for name in names]
         fault = server.stop()
-        report("FAIL" if fault else "ok", "server: it bears all this and stops when it is told to", why=fault)
+        report("FAIL" if fault else "ok", "server: it survives all this and stops on a signal", why=fault)
     passed, failed = (sum(numbers) for numbers in zip(*results, (0, 1) if fault else (1, 0)))
     print(f"{passed} passed, {failed} failed", flush=True)
     return 1 if failed else 0

@@ -39,7 +39,7 @@ VERBS = ["create", "update", "status", "merge", "strategic", "json", "delete"]
 TEMPLATE_SHARE = 0.04
 # Fields of metadata that all kinds treat alike: this share is tried in kinds other than configmaps.
 METADATA_SHARE = 0.06
-# How deep a sample holds what is required.
+# The depth up to which a sample has required fields.
 DEPTH = 14
 # How long controllers that are part of the reference may take.
 CONTROLLERS_SECONDS = 1.0
@@ -105,7 +105,7 @@ class Schemas:
 
 
 # ---------------------------------------------------------------------------------------------
-# What is done to a value.
+# Mutations of a value.
 
 STRINGS = ["", "Bad_Value!", "a", "a.example.com", "x" * 260, 7, {}, []]
 BYTES = ["", "YQ==", "!", 7]
@@ -117,7 +117,7 @@ BOOLEANS = [True, False, "true", 1]
 
 
 def mutations(schemas, schema, value, path=(), within=(), chosen=lambda path: True):
-    """Pairs of a path with a word for what is done there, and the whole value with that done to it."""
+    """Pairs of a path with a word for the mutation, and the whole value with the mutation."""
     given = schema
     schema, name = schemas.resolve(schema)
     field, depth = path[-1] if path else "", len(path)
@@ -252,7 +252,7 @@ class Case(NamedTuple):
     verb: str
     start: str              # the object it starts from
     field: str
-    word: str               # what is done to the field
+    word: str               # the mutation of the field
     do: str                 # method and target
     headers: dict
     text: str               # the body
@@ -288,7 +288,7 @@ def another(document):
 
 
 class Generator:
-    """Makes the cases of a kind. What is random in them follows the seed."""
+    """Makes the cases of a kind. Random values follow the seed."""
 
     def __init__(self, schemas, seed, share):
         self.schemas, self.seed, self.share = schemas, seed, share
@@ -360,7 +360,7 @@ class Generator:
         share = 1 if kind.key in ("pods", "configmaps", "deployments.apps", "namespaces") else 0.3
         choose = self.chosen(kind, start + " deletion", share)
         for (field, word), new in self.mutate(kind, options, whole, choose):
-            # What is not a dry run would delete the object under the cases that follow.
+            # Without a dry run the object of the following cases would be deleted.
             yield self.case(kind, "delete", start, field, word, target, new)
 
     def case(self, kind, verb, start, field, word, do, body, headers=None):
@@ -462,7 +462,7 @@ def stored(server, kind, start):
     if answer.status >= 300:
         return None, f"{answer.status} {at_message(answer)}"
     metadata = answer.body["metadata"]
-    # A signing request holds the uid of the user who sent it.
+    # A signing request contains the uid of its user.
     user = (answer.body.get("spec") or {}).get("uid", "")
     address = (answer.body.get("spec") or {}).get("clusterIP", "")
     return answer.body, {"rv": metadata.get("resourceVersion", ""), "uid": metadata["uid"], "created": metadata["creationTimestamp"],
@@ -573,7 +573,7 @@ class Matrix:
 
 
 # ---------------------------------------------------------------------------------------------
-# What is printed and written.
+# Output.
 
 def group(found):
     """Differences by kind, verb and cause, the field's list positions left out."""

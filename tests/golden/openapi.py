@@ -7,7 +7,7 @@
   openapi.py ... --words                        descriptions, too
 
 A class is the keyword that differs and how: `schema default: missing`. The documents are those that the index at
-/openapi/v3 names, and /openapi/v2, each as JSON and as protobuf. Parameters are told apart by their names, and every
+/openapi/v3 names, and /openapi/v2, each as JSON and as protobuf. Parameters are distinguished by their names, and every
 reference to a parameter is followed first. TLS is not verified.
 """
 
@@ -197,7 +197,7 @@ def read_yaml(text):
     except ValueError:
         pass
     lines = [line for line in text.splitlines() if line.strip()]
-    # What is indented belongs to the line before it.
+    # Indented lines belong to the line before them.
     parts = []
     for line in lines:
         if line.startswith(" ") and parts:
@@ -229,7 +229,7 @@ def followed(document):
 
 
 def differences(expected, found, at=()):
-    """Pairs of a place and what is different there: (`missing`, `extra` or `different`, expected, found)."""
+    """Pairs of a place and the difference there: (`missing`, `extra` or `different`, expected, found)."""
     if isinstance(expected, dict) and isinstance(found, dict):
         for key in sorted(set(expected) | set(found)):
             if key not in found:

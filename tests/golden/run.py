@@ -52,7 +52,7 @@ FORGET_SECONDS = 20
 
 
 def replay(name: str, options: list) -> bool:
-    """Tells the stories to one server. Returns whether all went as recorded."""
+    """Replays the scenarios on one server. Returns whether all responses were as recorded."""
     way = WAYS[name]
     print(f"-- {name}: {way.about}", flush=True)
     flags = list(way.flags)

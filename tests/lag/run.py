@@ -37,7 +37,7 @@ NUMBER = re.compile(rb"s(\d{9})e")
 # How long a watcher may take to receive the rest when nothing is written any more, and a request to be answered.
 PATIENCE_SECONDS = 120
 REQUEST_SECONDS = 30
-# So long a change is kept on every store with its default flags, and twice as long for who is being served.
+# How long every store keeps a change with its default flags; twice as long for a connected watcher.
 PROMISED_SECONDS = 300
 # More than this is not kept in any case: when the limit is reached, a sixteenth of it is let go of, and sizes are estimates.
 KEPT_BYTES_MAX = {"memory": (256 << 20) * 7 / 8, "embedded": (1 << 30) * 7 / 8, "etcd": float("inf")}
@@ -91,7 +91,7 @@ class Cluster:
 
 
 class Changes:
-    """What was written, in order. A change's number is its place."""
+    """The writes, in order. A change's number is its place."""
 
     def __init__(self, version: int):
         self.first_version = version
@@ -128,7 +128,7 @@ class Changes:
 class Writer(threading.Thread):
     """Changes one object after another, so often a second, until the time is over and a watcher was late enough.
 
-    What was written when a server was killed is looked up.
+    Writes that were in flight when a server was killed are looked up.
     """
 
     def __init__(self, cluster: Cluster, changes: Changes, rate: float, seconds: float):
@@ -427,7 +427,7 @@ def lag(store: str, options) -> list:
             if fault:
                 faults.append(f"{watcher.manner}: {fault}")
         if reads == 0:
-            faults.append("nobody was so late that the watch cache could not serve it: the run shows nothing")
+            faults.append("no watcher was so late that the watch cache could not serve it: the run shows nothing")
         if fault := cluster.server.stop():
             faults.append(f"the server: {fault}")
         for fault in faults:
@@ -442,7 +442,7 @@ def main() -> int:
     parser.add_argument("--stall", type=float, default=8, help="for how long watchers stall or are away")
     parser.add_argument("--rate", type=float, default=300, help="how many changes there are in a second")
     parser.add_argument("--kill", type=float, default=8, help="how often the server is killed; 0 for never")
-    parser.add_argument("--flag", action="append", help="what is said to the server; a small window without it")
+    parser.add_argument("--flag", action="append", help="a flag of the server; a small watch cache without it")
     options = parser.parse_args()
     options.flag = ["--watch-cache-history-bytes=1Mi"] if options.flag is None else options.flag
     stores = options.store or ["memory", "embedded", "etcd"]

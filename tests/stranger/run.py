@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Builds and runs a crate of somebody else that depends on keepwatch and keepwatch-informer.
+"""Builds and runs a crate outside of this workspace that depends on keepwatch and keepwatch-informer.
 
 The crate lies outside of this repository and chooses a version of Kubernetes that no crate here chooses. Its environment
 is empty: no flags for the compiler, no settings of cargo. Its dependencies have the versions of Cargo.lock, so that a
@@ -83,7 +83,7 @@ def main() -> int:
             file.write("#![cfg(test)]\n" + TEST)
         shutil.copy(os.path.join(ROOT, "Cargo.lock"), crate)
         code = subprocess.run(["cargo", "test", "--lib"], cwd=crate, env=environment).returncode
-        # The folder has another name each time, and so would what is built from it.
+        # The folder has another name each time, and so would its build.
         subprocess.run(["cargo", "clean", "--quiet", "--package", "stranger"], cwd=crate, env=environment)
         return code
 

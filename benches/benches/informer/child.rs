@@ -1,4 +1,4 @@
-//! The clients that are measured, seen from outside: each a process of its own, so that its time and memory are its own.
+//! The clients that are measured: each is a process of its own, so that its time and memory are its own.
 //!
 //! Kept true: a client ends when it is dropped.
 
@@ -16,11 +16,11 @@ pub(crate) struct Measured {
     child: Child,
     orders: ChildStdin,
     answers: BufReader<ChildStdout>,
-    /// What it has in memory before it does anything.
+    /// Its resident memory before it does anything.
     idle: u64,
 }
 
-/// What it took to hold everything for the first time.
+/// The costs of the first sync.
 pub(crate) struct Synced {
     pub(crate) cpu_seconds: f64,
     pub(crate) wall_seconds: f64,
@@ -53,8 +53,8 @@ impl Measured {
         assert_eq!(self.answer(), "marked");
     }
 
-    /// Waits until all who listen have seen a version. CPU time since the mark in microseconds, and how many events
-    /// they were told of.
+    /// Waits until all listeners have received a version. CPU time since the mark in microseconds, and how many events they
+    /// received.
     pub(crate) fn until(&mut self, version: u64) -> (f64, usize) {
         let [cpu, events] = self.ask(&format!("until {version}"));
         (cpu, events as usize)
@@ -65,22 +65,23 @@ impl Measured {
         self.ask("lookups")
     }
 
-    /// What it has in memory, more than before it did anything.
+    /// Its resident memory, minus that before it did anything.
     pub(crate) fn held(&self) -> u64 {
         self.resident().saturating_sub(self.idle)
     }
 
-    /// The most of that there ever was.
+    /// The maximum of that.
     pub(crate) fn peak(&self) -> u64 {
-        kilobytes(&self.told("status"), "VmHWM:").saturating_sub(self.idle)
+        kilobytes(&self.proc_file("status"), "VmHWM:").saturating_sub(self.idle)
     }
 
     fn resident(&self) -> u64 {
-        kilobytes(&self.told("smaps_rollup"), "Rss:")
+        kilobytes(&self.proc_file("smaps_rollup"), "Rss:")
     }
 
-    fn told(&self, file: &str) -> String {
-        fs::read_to_string(format!("/proc/{}/{file}", self.child.id())).expect("Linux tells, and it runs")
+    fn proc_file(&self, file: &str) -> String {
+        fs::read_to_string(format!("/proc/{}/{file}", self.child.id()))
+            .expect("it is Linux, and the child runs")
     }
 
     fn ask<const N: usize>(&mut self, order: &str) -> [f64; N] {

@@ -1,10 +1,9 @@
-//! What is measured: one client, in a process that has nothing else to do.
+//! One client, in a process that does nothing else.
 //!
-//! It is this program once more. What it is to do it reads from its input, line by line, and answers every line with
-//! one of its own: `sync` once, then `mark`, `until <version>` and `lookups` as often as one likes.
+//! It is this program once more. It reads commands from its input, line by line, and answers every line with one line: `sync`
+//! once, then `mark`, `until <version>` and `lookups`, each any number of times.
 //!
-//! Kept true: both libraries are given the same client, runtime and allocator, and whoever is told of an event does the
-//! same with it.
+//! Kept true: both libraries have the same client, runtime and allocator, and their handlers do the same with an event.
 
 use crate::objects;
 use futures::{Stream, StreamExt, TryStreamExt, future::ready};
@@ -111,7 +110,7 @@ impl Kind {
     }
 }
 
-/// Who is told of what happens.
+/// The listeners of an informer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Audience {
     Nobody,
@@ -135,28 +134,28 @@ impl Audience {
     }
 }
 
-/// How far one of those has come who are told.
+/// The progress of a listener.
 #[derive(Default)]
-struct Listening {
+struct Acceptor {
     version: AtomicU64,
     events: AtomicU64,
 }
 
-impl Listening {
+impl Acceptor {
     fn heard(&self, version: &str) {
         self.version.store(version.parse().expect("this server counts"), Relaxed);
         self.events.fetch_add(1, Relaxed);
     }
 }
 
-/// What a library has come to hold, for those who want to look at it.
+/// The store of a library, and its listeners.
 struct Held {
-    listening: Vec<Arc<Listening>>,
+    listening: Vec<Arc<Acceptor>>,
     len: Box<dyn Fn() -> usize>,
     lookups: Box<dyn Fn() -> Lookups>,
 }
 
-/// How long they take, in nanoseconds.
+/// How long lookups take, in nanoseconds.
 #[derive(Clone, Copy)]
 struct Lookups {
     by_key: f64,
@@ -172,18 +171,18 @@ fn cpu() -> Duration {
     )
 }
 
-/// Does what it is told until there is nobody to tell it anything.
+/// Executes commands until the input ends.
 pub(crate) async fn run(kind: &str, audience: &str, directory: &str, pods: &str) {
     let kind = named(Kind::ALL, kind);
     let audience = named(Audience::ALL, audience);
     let pods: usize = pods.parse().expect("a number");
     let client = client(&Path::new(directory).join("admin.kubeconfig")).await;
     let mut orders = BufReader::new(tokio::io::stdin()).lines();
-    tell("ready");
+    respond("ready");
     assert_eq!(next(&mut orders).await.as_deref(), Some("sync"));
     let (began, before) = (Instant::now(), cpu());
     let held = hold(kind, audience, client).await;
-    tell(format_args!("{} {}", (cpu() - before).as_micros(), began.elapsed().as_micros()));
+    respond(format_args!("{} {}", (cpu() - before).as_micros(), began.elapsed().as_micros()));
     assert_eq!((held.len)(), pods);
     let mut marked = (Duration::ZERO, 0);
     let events = || held.listening.iter().map(|listening| listening.events.load(Relaxed)).sum::<u64>();
@@ -191,20 +190,20 @@ pub(crate) async fn run(kind: &str, audience: &str, directory: &str, pods: &str)
         match order.split_once(' ') {
             Some(("until", version)) => {
                 let version: u64 = version.parse().expect("a version");
-                let is_behind = |listening: &Arc<Listening>| listening.version.load(Relaxed) < version;
+                let is_behind = |listening: &Arc<Acceptor>| listening.version.load(Relaxed) < version;
                 while held.listening.iter().any(is_behind) {
                     tokio::time::sleep(Duration::from_millis(1)).await;
                 }
-                tell(format_args!("{} {}", (cpu() - marked.0).as_micros(), events() - marked.1));
+                respond(format_args!("{} {}", (cpu() - marked.0).as_micros(), events() - marked.1));
             }
             _ if order == "lookups" => {
                 let Lookups { by_key, by_node } = (held.lookups)();
-                tell(format_args!("{by_key} {by_node}"));
+                respond(format_args!("{by_key} {by_node}"));
             }
             _ => {
                 assert_eq!(order, "mark");
                 marked = (cpu(), events());
-                tell("marked");
+                respond("marked");
             }
         }
     }
@@ -216,7 +215,7 @@ fn named<T: fmt::Debug>(all: impl IntoIterator<Item = T>, name: &str) -> T {
     all.into_iter().find(|one| format!("{one:?}") == name).expect("there is one of that name")
 }
 
-fn tell(answer: impl fmt::Display) {
+fn respond(answer: impl fmt::Display) {
     println!("{answer}");
 }
 
@@ -268,7 +267,7 @@ async fn hold(kind: Kind, audience: Audience, client: Client) -> Held {
     }
 }
 
-/// Of a pod nothing but its version.
+/// A pod of which only the version is decoded.
 struct Version(String);
 
 impl Object for Version {
@@ -313,7 +312,7 @@ async fn bytes(client: Client) -> Held {
             _ => state += 1,
         }
     }
-    let own = Arc::new(Listening::default());
+    let own = Arc::new(Acceptor::default());
     let listening = vec![Arc::clone(&own)];
     tokio::spawn(events.for_each(move |event| {
         if let WatchEvent::Modified(version) = event.expect("it can be read") {
@@ -341,7 +340,7 @@ async fn keepwatch<O: Object>(
     let informer = builder.on_error(|error| panic!("{error}")).build();
     let mut listening = Vec::new();
     for _ in 0..audience.len() {
-        let own = Arc::new(Listening::default());
+        let own = Arc::new(Acceptor::default());
         listening.push(Arc::clone(&own));
         let hear = move |event: Event<O>| own.heard(event.object().revision());
         if audience == Audience::Streams {
@@ -390,7 +389,7 @@ where
 {
     let mut listening = Vec::new();
     let mut listen = || {
-        let own = Arc::new(Listening::default());
+        let own = Arc::new(Acceptor::default());
         listening.push(Arc::clone(&own));
         move |pod: &K| own.heard(&pod.resource_version().expect("it has one"))
     };

@@ -1,38 +1,33 @@
 //! Informers: what it costs a client to hold the objects of a server and to follow them, beside kube-runtime.
 //!
+//! It is a program of its own because `keepwatch bench` measures servers, and `./test cost` counts instructions of our code
+//! only: neither measures the memory of a client, nor another library that does the same work.
+//!
 //! Run: `cargo build --release && cargo bench -p keepwatch-benches --bench informer`, with `-- sync update` for some
 //! rows; the rows are `sync`, `update`, `listeners`, `lookups`, and `big`, which runs only if it is asked for.
 //! `KEEPWATCH_BIN` names another server than the one that was built beside this program.
 //! Input: 10,000 pods, or 100,000 in `big`, that are 4,400 bytes when they are stored, in memory, in a server that is a
 //! process of its own, over TLS. Every client is a process of its own too, with a runtime of as many threads as there are
 //! cores and the allocator of the system.
-//! CPU is the client's, user and system; memory is what is resident, less what was resident before it did anything. What
-//! is told is the median of several runs, in which the clients take turns; in brackets, where there is room, as a
-//! multiple of what kube-runtime takes for the same. Every client must come to hold all pods and see every event that is
-//! counted, else the program ends.
+//! CPU is the client's, user and system; memory is the resident memory minus that before it did anything. The figures are medians
+//! of several runs, in which the clients take turns; in brackets is the multiple of kube-runtime's figure. Every
+//! client must hold all pods and receive every event that is counted, else the program ends.
 
-#[path = "../server/client.rs"]
-#[allow(dead_code, reason = "the other benchmark needs more of it")]
-mod client;
-#[path = "../server/objects.rs"]
-#[allow(dead_code, reason = "the other benchmark needs more of it")]
-mod objects;
-#[path = "../server/process.rs"]
-#[allow(dead_code, reason = "the other benchmark needs more of it")]
-mod process;
-#[path = "../server/bare.rs"]
-#[allow(dead_code, reason = "only the other benchmark needs it")]
-mod bare;
-mod clients;
 mod child;
+mod client;
+mod clients;
+#[path = "../../cost/objects.rs"]
+#[allow(dead_code, reason = "the program whose instructions are counted needs more of it")]
+mod objects;
+mod process;
 
 use child::Measured;
-use client::{Admin, Client, Protocol, version_in};
+use client::{Admin, Client, version_in};
 use clients::{Audience, Kind, LISTENERS};
 use futures::future::join_all;
 use http::Method;
 use objects::POD_BYTES;
-use process::{Server, Store};
+use process::Server;
 use std::time::Duration;
 use tokio::time::{interval, sleep};
 
@@ -59,9 +54,9 @@ async fn main() {
     let wanted: Vec<String> =
         std::env::args().skip(1).filter(|argument| !argument.starts_with("--")).collect();
     // A task that fails must not leave the others waiting for it.
-    let tell_panic = std::panic::take_hook();
+    let default_hook = std::panic::take_hook();
     std::panic::set_hook(Box::new(move |panic| {
-        tell_panic(panic);
+        default_hook(panic);
         std::process::exit(1);
     }));
     if let [mode, kind, audience, directory, pods] = &wanted[..]
@@ -98,8 +93,8 @@ async fn main() {
 
 /// A server with so many pods, and clients that write to it.
 async fn filled(pods: usize) -> (Server, Vec<Client>) {
-    let server = Server::start(Store::Memory);
-    let mut writers = Admin::of(&server, Protocol::Http1).connect_many(WRITERS).await;
+    let server = Server::start();
+    let mut writers = Admin::of(&server).connect_many(WRITERS).await;
     let each = writers.iter_mut().enumerate().map(|(own, writer)| async move {
         for number in (own..pods).step_by(WRITERS) {
             let stored = writer.ask(Method::POST, PODS_PATH, objects::pod(number)).await;
@@ -115,10 +110,15 @@ async fn filled(pods: usize) -> (Server, Vec<Client>) {
     (server, writers)
 }
 
+/// A merge patch that changes no lengths.
+fn patch(turn: usize) -> String {
+    format!(r#"{{"metadata":{{"annotations":{{"turn":"{:06}"}}}}}}"#, turn % 1_000_000)
+}
+
 /// Changes a pod to something that it was not, and returns the new version.
 async fn change(writer: &mut Client, turn: usize) -> u64 {
     let path = format!("{PODS_PATH}/{}", objects::pod_name(turn * 7919 % PODS));
-    version_in(&writer.ask(Method::PATCH, &path, objects::turn(turn)).await)
+    version_in(&writer.ask(Method::PATCH, &path, patch(turn)).await)
 }
 
 /// Changes so many pods one after another at this pace, and returns the last version.
@@ -169,7 +169,7 @@ impl<const N: usize> Results<N> {
     }
 
     /// Prints a table: one line for each client, one column for each of what is measured, with its unit.
-    fn tell(&self, title: &str, columns: [(&str, &str); N], goal: impl Fn(Kind) -> &'static str) {
+    fn print(&self, title: &str, columns: [(&str, &str); N], goal: impl Fn(Kind) -> &'static str) {
         let names: String = columns.iter().map(|(name, _)| format!(" {name} |")).collect();
         println!("\n| {title} |{names} goal |");
         println!("|---|{}---|", "---:|".repeat(N));
@@ -218,7 +218,7 @@ async fn sync(server: &Server, pods: usize, runs: usize) {
         _ => "",
     };
     let columns = [("CPU", "s"), ("wall", "s"), ("held", "MB"), ("peak", "MB")];
-    results.tell(&format!("sync and hold {pods} pods of 4.4 KB"), columns, goal);
+    results.print(&format!("sync and hold {pods} pods of 4.4 KB"), columns, goal);
 }
 
 async fn update(server: &Server, writers: &mut [Client]) {
@@ -258,7 +258,7 @@ async fn update(server: &Server, writers: &mut [Client]) {
     }
     let pace = 1000 / STEADY_PAUSE.as_millis();
     let columns = [(&*format!("CPU, {pace}/s"), "µs"), ("CPU, in a burst", "µs"), ("held afterwards", "MB")];
-    results.tell("one update of a pod of 4.4 KB, one listener", columns, |kind| match kind {
+    results.print("one update of a pod of 4.4 KB, one listener", columns, |kind| match kind {
         Kind::Typed => "60 µs",
         Kind::Lean => "20 µs",
         _ => "",
@@ -283,8 +283,8 @@ async fn listeners(server: &Server, writers: &mut [Client]) {
                 results.add(kind, [cpu / LISTENED_EVENTS as f64, cpu / events as f64]);
             }
         }
-        let columns = [("CPU an event", "µs"), ("CPU for each told", "µs")];
-        results.tell(&format!("one update of a pod, {LISTENERS} {what}"), columns, |_| "");
+        let columns = [("CPU an event", "µs"), ("CPU a delivery", "µs")];
+        results.print(&format!("one update of a pod, {LISTENERS} {what}"), columns, |_| "");
     }
 }
 
@@ -299,5 +299,5 @@ fn lookups(server: &Server) {
         }
     }
     let title = format!("look up, {PODS} pods");
-    results.tell(&title, [("a pod by its name", "ns"), ("2 pods by their node", "ns")], |_| "");
+    results.print(&title, [("a pod by its name", "ns"), ("2 pods by their node", "ns")], |_| "");
 }

@@ -100,10 +100,10 @@ pub struct ObjectMeta {
     /// Without these the object is collected.
     #[serde(deserialize_with = "null_is_default", skip_serializing_if = "Vec::is_empty")]
     pub owner_references: Vec<OwnerReference>,
-    /// Who has to agree before the object is removed.
+    /// The finalizers: the object is removed when none is left.
     #[serde(deserialize_with = "null_is_default", skip_serializing_if = "Vec::is_empty")]
     pub finalizers: Vec<String>,
-    /// Who manages which fields.
+    /// Which manager set which fields.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub managed_fields: Option<RawJson>,
 }

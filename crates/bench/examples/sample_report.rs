@@ -1,4 +1,4 @@
-//! Shows what reports look like, with numbers that nobody measured. For those who change how reports look.
+//! Shows what reports look like, with invented numbers, for work on the reports.
 //!
 //! Run: cargo run -p keepwatch-bench --example sample_report -- <folder>
 //! Writes one.html and three.html there, besides the results they were made of, and prints the same as text.
@@ -119,6 +119,7 @@ fn results(nature: &Nature, noise: &mut Noise) -> Results {
             system: "Linux 6.1.0-28-amd64".to_owned(),
         },
         load: Load {
+            kind: Some("pods".to_owned()),
             objects: 10_000,
             object_bytes: 2048,
             namespaces: 20,

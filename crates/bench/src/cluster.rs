@@ -29,7 +29,7 @@ use tokio_rustls::TlsConnector;
 use tokio_tungstenite::tungstenite::client::IntoClientRequest;
 use tower::{BoxError, Layer, ServiceExt, service_fn};
 
-/// What is spoken.
+/// The protocol of requests and watches.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Protocol {
     /// Every watch has a connection of its own.
@@ -57,7 +57,7 @@ const STREAMS_MAX: usize = 100;
 const STREAM_WINDOW_BYTES: u32 = 4 << 20;
 const CONNECTION_WINDOW_BYTES: u32 = 1 << 30;
 
-/// A server, and as whom one connects to it.
+/// A server, and the credentials of its clients.
 #[derive(Clone)]
 pub(crate) struct Cluster {
     shared: Arc<Shared>,
@@ -70,7 +70,7 @@ struct Shared {
     address: String,
     name: Option<ServerName<'static>>,
     tls: Option<Arc<ClientConfig>>,
-    /// What says who asks.
+    /// The headers that authenticate requests.
     headers: HeaderMap,
     protocol: Protocol,
     /// The connection that watches share now, and how many do.
@@ -136,7 +136,7 @@ impl Cluster {
     }
 
     /// Begins a watch.
-    pub(crate) async fn watch(&self, path: &str) -> Result<Events, Refused> {
+    pub(crate) async fn watch(&self, path: &str) -> Result<Events, RequestError> {
         in_time(path, async {
             match self.shared.protocol {
                 Protocol::WebSocket => self.socket(path).await,
@@ -150,8 +150,8 @@ impl Cluster {
         .await
     }
 
-    /// Watches from here on share no connection with those before.
-    pub(crate) async fn part(&self) {
+    /// Watches that are opened after this share no connection with watches that were opened before.
+    pub(crate) async fn stop_sharing(&self) {
         *self.shared.watches.lock().await = None;
     }
 
@@ -197,7 +197,7 @@ impl Cluster {
         }
     }
 
-    async fn socket(&self, path: &str) -> Result<Events, Refused> {
+    async fn socket(&self, path: &str) -> Result<Events, RequestError> {
         let scheme = if self.is_tls() { "wss" } else { "ws" };
         let request = format!("{scheme}://{}{}", self.shared.address, self.full(path));
         let mut request = request.into_client_request().map_err(Failure::at("no WebSocket"))?;
@@ -218,17 +218,20 @@ impl Cluster {
 /// How long a server may take to answer before it counts as gone.
 const ANSWER_MAX: Duration = Duration::from_secs(60);
 
-async fn in_time<T>(what: &str, answer: impl Future<Output = Result<T, Refused>>) -> Result<T, Refused> {
+async fn in_time<T>(
+    what: &str,
+    answer: impl Future<Output = Result<T, RequestError>>,
+) -> Result<T, RequestError> {
     let late = |_| Failure::new(format!("{what}: no answer within {} s", ANSWER_MAX.as_secs()));
     timeout(ANSWER_MAX, answer).await.map_err(late)?
 }
 
-/// What a connection goes over.
+/// The byte stream of a connection: TCP or TLS.
 pub(crate) trait Stream: AsyncRead + AsyncWrite + Send + Unpin {}
 
 impl<S: AsyncRead + AsyncWrite + Send + Unpin> Stream for S {}
 
-/// The headers that say who asks; tokens are fetched once.
+/// The headers that authenticate requests; tokens are fetched once.
 async fn headers(config: &Config) -> Result<HeaderMap, Failure> {
     let unknown =
         |error: &dyn fmt::Display| Failure::new(format!("the kubeconfig does not say who asks: {error}"));
@@ -249,40 +252,40 @@ async fn headers(config: &Config) -> Result<HeaderMap, Failure> {
 
 /// A request was not answered as it should be.
 #[derive(Debug)]
-pub(crate) enum Refused {
+pub(crate) enum RequestError {
     /// The server says why: the code, and what it says about which path.
     Answer(StatusCode, String),
     /// There is no answer.
     Broken(Failure),
 }
 
-impl Refused {
+impl RequestError {
     /// Whether what was asked for may have been done all the same.
     pub(crate) fn is_uncertain(&self) -> bool {
         match self {
-            Refused::Answer(code, _) => code.is_server_error(),
-            Refused::Broken(_) => true,
+            RequestError::Answer(code, _) => code.is_server_error(),
+            RequestError::Broken(_) => true,
         }
     }
 }
 
-impl From<Failure> for Refused {
+impl From<Failure> for RequestError {
     fn from(failure: Failure) -> Self {
-        Refused::Broken(failure)
+        RequestError::Broken(failure)
     }
 }
 
-impl fmt::Display for Refused {
+impl fmt::Display for RequestError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Refused::Answer(code, text) => write!(f, "{code}: {text}"),
-            Refused::Broken(failure) => failure.fmt(f),
+            RequestError::Answer(code, text) => write!(f, "{code}: {text}"),
+            RequestError::Broken(failure) => failure.fmt(f),
         }
     }
 }
 
-impl From<Refused> for Failure {
-    fn from(refused: Refused) -> Self {
+impl From<RequestError> for Failure {
+    fn from(refused: RequestError) -> Self {
         Failure::new(refused.to_string())
     }
 }
@@ -300,7 +303,7 @@ pub(crate) struct Connection {
 
 /// How often a connection is made anew for one request that was not sent.
 const RECONNECTIONS_MAX: usize = 3;
-/// How much of an answer that is no success is told.
+/// How much of an error response is quoted.
 const ERROR_MAX_BYTES: usize = 300;
 
 impl Connection {
@@ -310,7 +313,7 @@ impl Connection {
         method: Method,
         path: &str,
         body: impl Into<Bytes>,
-    ) -> Result<Bytes, Refused> {
+    ) -> Result<Bytes, RequestError> {
         let body = body.into();
         in_time(path, async {
             let answer = self.send(method, path, body).await?;
@@ -319,12 +322,16 @@ impl Connection {
         .await
     }
 
-    pub(crate) async fn get(&mut self, path: &str) -> Result<Bytes, Refused> {
+    pub(crate) async fn get(&mut self, path: &str) -> Result<Bytes, RequestError> {
         self.ask(Method::GET, path, Bytes::new()).await
     }
 
     /// Reads a long answer without keeping it: how often `needle` stands in it, and how it begins.
-    pub(crate) async fn read_through(&mut self, path: &str, needle: &[u8]) -> Result<ReadThrough, Refused> {
+    pub(crate) async fn read_through(
+        &mut self,
+        path: &str,
+        needle: &[u8],
+    ) -> Result<ReadThrough, RequestError> {
         let mut body = in_time(path, self.send(Method::GET, path, Bytes::new())).await?.into_body();
         let (mut read, mut window) = (ReadThrough::default(), Vec::new());
         while let Some(frame) = in_time(path, async { Ok(body.frame().await) }).await? {
@@ -339,14 +346,19 @@ impl Connection {
         Ok(read)
     }
 
-    async fn stream(&mut self, path: &str) -> Result<Events, Refused> {
+    async fn stream(&mut self, path: &str) -> Result<Events, RequestError> {
         let answer = self.send(Method::GET, path, Bytes::new()).await?;
         Ok(Events::of_body(answer.into_body()))
     }
 
     /// A server may close a connection that was idle. Where nothing was sent over it, another one is made, as every
     /// client does.
-    async fn send(&mut self, method: Method, path: &str, body: Bytes) -> Result<Response<Incoming>, Refused> {
+    async fn send(
+        &mut self,
+        method: Method,
+        path: &str,
+        body: Bytes,
+    ) -> Result<Response<Incoming>, RequestError> {
         let mut request = self.request(method, path, body)?;
         let mut reconnections = 0;
         let answer = loop {
@@ -365,7 +377,7 @@ impl Connection {
         }
         let code = answer.status();
         let body = answer.into_body().collect().await.map_err(Failure::at(path))?.to_bytes();
-        Err(Refused::Answer(code, format!("{path}: {}", why(&body))))
+        Err(RequestError::Answer(code, format!("{path}: {}", why(&body))))
     }
 
     fn request(&self, method: Method, path: &str, body: Bytes) -> Result<Request<Full<Bytes>>, Failure> {
@@ -395,7 +407,7 @@ impl Connection {
 }
 
 impl Sender {
-    /// Sends a request. What could not even be begun to be sent comes back with the error.
+    /// Sends a request. If sending did not begin, the error contains the request.
     async fn send(
         &mut self,
         request: Request<Full<Bytes>>,
@@ -415,7 +427,7 @@ impl Sender {
     }
 }
 
-/// What a server says, if it says it as API servers do.
+/// The message of an error response: that of its `Status`, or its beginning.
 fn why(body: &[u8]) -> String {
     let status: Option<serde_json::Value> = serde_json::from_slice(body).ok();
     let message = status.and_then(|status| Some(status.get("message")?.as_str()?.to_owned()));
@@ -426,7 +438,7 @@ fn why(body: &[u8]) -> String {
 /// How much of a long answer is kept: enough for what stands before the items.
 const START_BYTES: usize = 4096;
 
-/// What was seen of a long answer.
+/// The result of reading a long response.
 #[derive(Default)]
 pub(crate) struct ReadThrough {
     pub(crate) found: usize,
@@ -477,7 +489,7 @@ mod tests {
         assert_eq!(asked_twice([ANSWER, ANSWER]).await, [true, true]);
     }
 
-    /// Who knows what the server has done with it.
+    /// The server may have carried it out.
     #[tokio::test]
     async fn a_request_that_was_sent_is_not_sent_again() {
         assert_eq!(asked_twice(["", ANSWER]).await, [false, true]);

@@ -6,11 +6,11 @@
 
 use crate::{
     Failure,
-    cluster::{Connection, Refused},
+    cluster::{Connection, RequestError},
+    delivery::Writes,
     events::version_in,
     latency::Latencies,
     run::Run,
-    tally::Ledger,
 };
 use bytes::Bytes;
 use futures::{StreamExt, TryStreamExt, future::try_join_all, stream};
@@ -25,7 +25,7 @@ use std::{
 use tokio::time::Instant;
 use tokio_util::task::AbortOnDropHandle;
 
-/// What is asked for, again and again.
+/// A request that is repeated.
 #[derive(Clone, Debug)]
 pub(crate) enum Request {
     /// Creates objects from this number on.
@@ -60,7 +60,7 @@ pub(crate) struct Pace {
 
 impl Pace {
     /// As fast as they are answered.
-    pub(crate) fn flat_out(duration: Duration) -> Self {
+    pub(crate) fn unlimited(duration: Duration) -> Self {
         Pace { duration, count: None, rate: None }
     }
 
@@ -100,14 +100,14 @@ impl Pace {
 /// How much longer than agreed a server is asked that is behind.
 const OVERTIME: Duration = Duration::from_secs(1);
 
-/// What came of it.
+/// The results of requests.
 #[derive(Debug, Default)]
-pub(crate) struct Driven {
+pub(crate) struct DriveResult {
     pub(crate) count: u64,
     pub(crate) failed: u64,
     /// How many there was no time for.
     pub(crate) unsent: u64,
-    /// What was wrong the first time.
+    /// The first error.
     pub(crate) first_failure: Option<String>,
 }
 
@@ -119,7 +119,7 @@ struct Drive {
     next: AtomicU64,
     failed: AtomicU64,
     done: AtomicU64,
-    ledger: Arc<Ledger>,
+    written: Arc<Writes>,
     latencies: Arc<Latencies>,
 }
 
@@ -138,9 +138,9 @@ pub(crate) async fn drive(
     clients: Vec<Connection>,
     request: Request,
     pace: Pace,
-    ledger: &Arc<Ledger>,
+    written: &Arc<Writes>,
     latencies: &Arc<Latencies>,
-) -> Result<Driven, Failure> {
+) -> Result<DriveResult, Failure> {
     let drive = Arc::new(Drive {
         run: Arc::clone(run),
         request,
@@ -149,7 +149,7 @@ pub(crate) async fn drive(
         next: AtomicU64::new(0),
         failed: AtomicU64::new(0),
         done: AtomicU64::new(0),
-        ledger: Arc::clone(ledger),
+        written: Arc::clone(written),
         latencies: Arc::clone(latencies),
     });
     // None of them goes on if this is dropped.
@@ -160,14 +160,14 @@ pub(crate) async fn drive(
     let (count, failed) = (drive.done.load(Relaxed), drive.failed.load(Relaxed));
     let planned = drive.pace.planned().filter(|_| !run.stop.is_cancelled());
     let unsent = planned.map_or(0, |planned| planned.saturating_sub(count + failed));
-    Ok(Driven { count, failed, unsent, first_failure: faults?.into_iter().flatten().next() })
+    Ok(DriveResult { count, failed, unsent, first_failure: faults?.into_iter().flatten().next() })
 }
 
 impl Drive {
     /// Returns what was wrong the first time, if anything was.
     async fn work(self: Arc<Self>, worker: usize, connection: Connection) -> Result<Option<String>, Failure> {
         let (mut connected, mut first) = (Some(connection), None);
-        // The time first: a number that is taken is sent, so that those that were sent have no gaps.
+        // The time first: a number that is taken is sent, so that the numbers of sent requests have no gaps.
         while !self.run.stop.is_cancelled() && !self.pace.is_over(self.began) {
             let number = self.next.fetch_add(1, Relaxed);
             let Some(due) = self.pace.due(self.began, number) else { break };
@@ -178,7 +178,7 @@ impl Drive {
             };
             let sent = self.send(&mut connection, number as usize, since).await;
             // One that broke is of no use any more.
-            if !matches!(sent, Err(Refused::Broken(_))) {
+            if !matches!(sent, Err(RequestError::Broken(_))) {
                 connected = Some(connection);
             }
             match sent {
@@ -196,8 +196,13 @@ impl Drive {
         Ok(first)
     }
 
-    /// What it writes says since when it counts, so that whoever is told of it knows how late that is.
-    async fn send(&self, connection: &mut Connection, number: usize, since: Instant) -> Result<(), Refused> {
+    /// The object contains the time from which the write counts, so that watchers know how late its event is.
+    async fn send(
+        &self,
+        connection: &mut Connection,
+        number: usize,
+        since: Instant,
+    ) -> Result<(), RequestError> {
         let objects = &self.run.objects;
         let sent = objects.at(since.into_std());
         let some = any(number, self.run.options.objects);
@@ -219,7 +224,7 @@ impl Drive {
                 let node = number % nodes;
                 match connection.ask(Method::POST, &objects.leases(), objects.lease(node)).await {
                     // It joined before, when this was run already.
-                    Err(Refused::Answer(StatusCode::CONFLICT, _)) => Ok(()),
+                    Err(RequestError::Answer(StatusCode::CONFLICT, _)) => Ok(()),
                     answer => answer.map(drop),
                 }
             }
@@ -247,40 +252,47 @@ impl Drive {
         object: usize,
         path: &str,
         json: String,
-    ) -> Result<(), Refused> {
+    ) -> Result<(), RequestError> {
         let is_new = method == Method::POST;
         let answer = connection.ask(method, path, json).await.inspect_err(|refused| {
             if refused.is_uncertain() {
-                self.ledger.unanswered(object);
+                self.written.unanswered(object);
             }
             if is_new {
-                self.ledger.not_created(object);
+                self.written.not_created(object);
             }
         })?;
         let version = version_in(&answer).ok_or_else(|| Failure::new(format!("{path} has no version")))?;
-        self.ledger.changed(object, version);
+        self.written.changed(object, version);
         Ok(())
     }
 
-    /// What could not be created, as far as is known, need not be there.
-    async fn delete(&self, connection: &mut Connection, object: usize) -> Result<(), Refused> {
+    /// An object whose creation failed may be missing.
+    async fn delete(&self, connection: &mut Connection, object: usize) -> Result<(), RequestError> {
         match connection.ask(Method::DELETE, &self.run.objects.path(object), Bytes::new()).await {
             Ok(_) => {
-                self.ledger.deleted(object);
+                self.written.deleted(object);
                 Ok(())
             }
-            Err(Refused::Answer(StatusCode::NOT_FOUND, _)) if self.ledger.may_be_missing(object) => Ok(()),
+            Err(RequestError::Answer(StatusCode::NOT_FOUND, _)) if self.written.may_be_missing(object) => {
+                Ok(())
+            }
             Err(refused) => {
                 if refused.is_uncertain() {
-                    self.ledger.unanswered(object);
+                    self.written.unanswered(object);
                 }
                 Err(refused)
             }
         }
     }
 
-    async fn pages(&self, connection: &mut Connection, size: usize, expected: usize) -> Result<(), Refused> {
-        let base = format!("/api/v1/configmaps?limit={size}");
+    async fn pages(
+        &self,
+        connection: &mut Connection,
+        size: usize,
+        expected: usize,
+    ) -> Result<(), RequestError> {
+        let base = format!("{}?limit={size}", self.run.objects.all());
         let (mut found, mut path) = (0, base.clone());
         loop {
             let read = connection.read_through(&path, &self.run.objects.needle()).await?;
@@ -300,8 +312,8 @@ fn any(number: usize, count: usize) -> usize {
     number.wrapping_mul(stride) % count
 }
 
-/// Waits until something is due, and says from when on it counts. Who waited is woken up to a millisecond late, which is not
-/// the server's fault; who comes late was kept from coming by what it asked before.
+/// Waits until a request is due, and returns the time from which it counts. A timer fires up to a millisecond late, which is
+/// not the server's fault; but if the request is due already, the client waited for the response to an earlier one.
 async fn wait(due: Instant) -> Instant {
     if due <= Instant::now() {
         return due;
@@ -311,12 +323,12 @@ async fn wait(due: Instant) -> Instant {
 }
 
 /// A list that has not everything is no answer.
-fn whole(found: usize, expected: usize) -> Result<(), Refused> {
+fn whole(found: usize, expected: usize) -> Result<(), RequestError> {
     if found == expected {
         return Ok(());
     }
     let text = format!("a list has {found} objects where there are {expected}");
-    Err(Refused::Answer(StatusCode::OK, text))
+    Err(RequestError::Answer(StatusCode::OK, text))
 }
 
 #[cfg(test)]
@@ -335,7 +347,7 @@ mod tests {
         assert!(pace.is_over(began));
         let pace = Pace::exactly(3);
         assert_eq!((0..5).filter(|number| pace.due(began, *number).is_some()).count(), 3);
-        let (pace, began) = (Pace::flat_out(Duration::from_secs(1)), Instant::now());
+        let (pace, began) = (Pace::unlimited(Duration::from_secs(1)), Instant::now());
         assert!(pace.due(began, 1_000_000).is_some() && !pace.is_over(began));
         tokio::time::sleep(Duration::from_secs(1)).await;
         assert!(pace.is_over(began));
@@ -351,7 +363,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn who_comes_late_is_late_from_when_it_was_due() {
+    async fn a_late_request_counts_from_when_it_was_due() {
         let began = Instant::now();
         tokio::time::sleep(Duration::from_secs(3)).await;
         assert_eq!(wait(began + Duration::from_secs(1)).await, began + Duration::from_secs(1));
@@ -360,7 +372,7 @@ mod tests {
     }
 
     #[test]
-    fn a_list_that_has_not_everything_is_told() {
+    fn an_incomplete_list_is_an_error() {
         assert!(whole(5, 5).is_ok());
         assert_eq!(whole(4, 5).unwrap_err().to_string(), "200 OK: a list has 4 objects where there are 5");
     }

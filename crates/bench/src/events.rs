@@ -1,4 +1,4 @@
-//! What a watch says, read as cheaply as it can be: clients share their machine with the server, and only the server is
+//! Reads the events of a watch as cheaply as possible: clients share their machine with the server, and only the server is
 //! measured.
 //!
 //! Kept true: every whole line is looked at once, in order, however it was cut into pieces on the way.
@@ -13,8 +13,8 @@ use tokio_tungstenite::{WebSocketStream, tungstenite::Message};
 /// The events of an open watch.
 pub(crate) struct Events {
     body: Body,
-    /// What came of a line that is not whole yet.
-    begun: Vec<u8>,
+    /// The received part of a line that is not complete yet.
+    partial_line: Vec<u8>,
 }
 
 enum Body {
@@ -24,10 +24,10 @@ enum Body {
 
 const BROKEN: &str = "a watch broke";
 
-/// One event, as far as one has to know it.
+/// One event, as far as it is checked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Told<'a> {
-    pub(crate) what: What,
+pub(crate) struct WatchEvent<'a> {
+    pub(crate) event_type: EventType,
     /// The object's name.
     pub(crate) name: &'a str,
     /// Its version.
@@ -37,7 +37,7 @@ pub(crate) struct Told<'a> {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum What {
+pub(crate) enum EventType {
     /// It was created or changed.
     Changed,
     Deleted,
@@ -48,29 +48,30 @@ pub(crate) enum What {
 
 impl Events {
     pub(crate) fn of_body(body: Incoming) -> Self {
-        Events { body: Body::Http(body), begun: Vec::new() }
+        Events { body: Body::Http(body), partial_line: Vec::new() }
     }
 
     pub(crate) fn of_socket(socket: WebSocketStream<Box<dyn Stream>>) -> Self {
-        Events { body: Body::Socket(Box::new(socket)), begun: Vec::new() }
+        Events { body: Body::Socket(Box::new(socket)), partial_line: Vec::new() }
     }
 
-    /// Waits for the next piece and tells of every event that it completes. Returns how many bytes came; none at the end.
-    pub(crate) async fn read(&mut self, mut tell: impl FnMut(Told<'_>)) -> Result<usize, Failure> {
+    /// Waits for the next chunk and calls `deliver` with every event that it completes. Returns the number of received bytes; 0 at the
+    /// end.
+    pub(crate) async fn read(&mut self, mut deliver: impl FnMut(WatchEvent<'_>)) -> Result<usize, Failure> {
         let Some(piece) = self.piece().await? else { return Ok(0) };
         let mut rest = &*piece;
         while let Some(end) = memchr::memchr(b'\n', rest) {
             let (line, after) = rest.split_at(end);
-            if self.begun.is_empty() {
-                tell(told(line)?);
+            if self.partial_line.is_empty() {
+                deliver(parse(line)?);
             } else {
-                self.begun.extend_from_slice(line);
-                tell(told(&self.begun)?);
-                self.begun.clear();
+                self.partial_line.extend_from_slice(line);
+                deliver(parse(&self.partial_line)?);
+                self.partial_line.clear();
             }
             rest = &after[1..];
         }
-        self.begun.extend_from_slice(rest);
+        self.partial_line.extend_from_slice(rest);
         Ok(piece.len())
     }
 
@@ -102,22 +103,22 @@ impl Events {
     }
 }
 
-fn told(line: &[u8]) -> Result<Told<'_>, Failure> {
+fn parse(line: &[u8]) -> Result<WatchEvent<'_>, Failure> {
     let unexpected =
         || Failure::new(format!("a watch says {:?}", String::from_utf8_lossy(&line[..line.len().min(200)])));
-    let what = match text_after(line, br#"{"type":""#).ok_or_else(unexpected)? {
-        "ADDED" | "MODIFIED" => What::Changed,
-        "DELETED" => What::Deleted,
-        "BOOKMARK" => What::Bookmark,
+    let event_type = match text_after(line, br#"{"type":""#).ok_or_else(unexpected)? {
+        "ADDED" | "MODIFIED" => EventType::Changed,
+        "DELETED" => EventType::Deleted,
+        "BOOKMARK" => EventType::Bookmark,
         "ERROR" if memchr::memmem::find(line, br#""code":410"#).is_some() => {
-            return Ok(Told { what: What::Expired, name: "", version: 0, sent: None });
+            return Ok(WatchEvent { event_type: EventType::Expired, name: "", version: 0, sent: None });
         }
         _ => return Err(unexpected()),
     };
     let name = text_after(line, br#""name":""#).unwrap_or_default();
     let version = version_in(line).ok_or_else(unexpected)?;
     let sent = text_after(line, SENT).and_then(|sent| sent.parse().ok());
-    Ok(Told { what, name, version, sent })
+    Ok(WatchEvent { event_type, name, version, sent })
 }
 
 /// The first resourceVersion in a JSON text: that of the object or of the list.
@@ -125,7 +126,7 @@ pub(crate) fn version_in(json: &[u8]) -> Option<u64> {
     text_after(json, br#""resourceVersion":""#)?.parse().ok()
 }
 
-/// What stands behind `name` until the next quote.
+/// The text behind `name` up to the next quote.
 pub(crate) fn text_after<'a>(json: &'a [u8], name: &[u8]) -> Option<&'a str> {
     let from = memchr::memmem::find(json, name)? + name.len();
     let length = memchr::memchr(b'"', &json[from..])?;
@@ -145,24 +146,24 @@ mod tests {
     #[test]
     fn of_an_event_what_has_to_be_known_is_found() {
         let sent = line("MODIFIED", r#","annotations":{"keepwatch.dev/sent":"42"}"#);
-        let told = |line: &str| super::told(line.as_bytes()).map(|told| format!("{told:?}"));
+        let parsed = |line: &str| super::parse(line.as_bytes()).map(|event| format!("{event:?}"));
         assert_eq!(
-            told(&sent),
-            Ok(r#"Told { what: Changed, name: "a", version: 17, sent: Some(42) }"#.to_owned())
+            parsed(&sent),
+            Ok(r#"WatchEvent { event_type: Changed, name: "a", version: 17, sent: Some(42) }"#.to_owned())
         );
-        assert!(told(&line("DELETED", "")).unwrap().contains("Deleted"));
-        assert!(told(&line("BOOKMARK", "")).unwrap().contains("Bookmark"));
+        assert!(parsed(&line("DELETED", "")).unwrap().contains("Deleted"));
+        assert!(parsed(&line("BOOKMARK", "")).unwrap().contains("Bookmark"));
         assert!(
-            told(r#"{"type":"ERROR","object":{"kind":"Status","code":410}}"#).unwrap().contains("Expired")
+            parsed(r#"{"type":"ERROR","object":{"kind":"Status","code":410}}"#).unwrap().contains("Expired")
         );
     }
 
     #[test]
-    fn what_is_no_event_is_told_as_it_came() {
+    fn unknown_lines_are_quoted_in_the_error() {
         for line in
             [r#"{"type":"ERROR","object":{"kind":"Status","code":500}}"#, "", "x", r#"{"type":"ADDED"}"#]
         {
-            let failure = told(line.as_bytes()).unwrap_err().to_string();
+            let failure = parse(line.as_bytes()).unwrap_err().to_string();
             assert!(failure.starts_with("a watch says"), "{failure}");
         }
     }

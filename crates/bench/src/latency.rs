@@ -7,7 +7,7 @@ use std::time::Duration;
 
 /// So many tasks can count at the same time without waiting for one another.
 const SHARDS: usize = 16;
-/// What takes longer counts as this long.
+/// Longer times count as this long.
 const LONGEST: Duration = Duration::from_secs(600);
 /// To how many digits times are exact.
 const DIGITS: u8 = 2;
@@ -31,7 +31,7 @@ fn histogram() -> Histogram<u64> {
 }
 
 impl Latencies {
-    /// Who counts says which number it has among those who do.
+    /// `who` is the number of the recording task.
     pub(crate) fn record(&self, who: usize, micros: u64) {
         self.shards[who % SHARDS].lock().saturating_record(micros);
     }

@@ -13,13 +13,14 @@ pub mod report;
 pub mod results;
 mod run;
 mod scenario;
-mod tally;
+mod delivery;
 mod target;
 mod usage;
-mod watching;
+mod watchers;
 
 pub use cluster::Protocol;
 pub use failure::Failure;
+pub use objects::ObjectKind;
 pub use run::{Options, run};
-pub use scenario::{Scenario, WINDOW_FLAG};
-pub use target::{Own, Target};
+pub use scenario::{SHORT_HISTORY_FLAG, Scenario};
+pub use target::{OwnServer, Target};

@@ -1,11 +1,12 @@
 //! The objects that a server is loaded with.
 //!
-//! They are ConfigMaps, in namespaces of their own, because nothing in a cluster acts on them: pods would be started. Each
-//! has a label that finds all of a run, one that finds it alone, and an annotation that says when it was last written.
+//! They are in namespaces of their own, and nothing in a cluster acts on them: they are ConfigMaps, or pods of a scheduler
+//! that does not exist, so that none of them is started. Each has a label that finds all of a run, one that finds it alone,
+//! and an annotation that says when it was last written.
 
-use std::time::Instant;
+use std::{fmt, fmt::Write, time::Instant};
 
-/// What stands before the time at which an object was last written.
+/// The text before the time at which an object was last written.
 pub(crate) const SENT: &[u8] = br#""keepwatch.dev/sent":""#;
 
 /// The label that all objects of a run have.
@@ -13,23 +14,52 @@ const RUN: &str = "keepwatch-bench";
 /// The label that finds an object alone.
 const SLOT: &str = "keepwatch-slot";
 
+/// The kind of the objects.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum ObjectKind {
+    /// Which have hardly any rules.
+    #[default]
+    ConfigMaps,
+    /// Which have the most: defaults and validation show in every write.
+    Pods,
+}
+
+impl fmt::Display for ObjectKind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            ObjectKind::ConfigMaps => "configmaps",
+            ObjectKind::Pods => "pods",
+        })
+    }
+}
+
 /// The objects of one run.
 #[derive(Clone, Debug)]
 pub(crate) struct Objects {
-    /// Tells runs apart.
+    kind: ObjectKind,
+    /// Different for each run.
     run: String,
     namespaces: usize,
+    /// Makes an object as large as it should be: a text, or a pod's environment.
     padding: String,
     began: Instant,
 }
 
 impl Objects {
     /// Each as large as asked for when it is sent; no server adds much to that.
-    pub(crate) fn new(run: String, namespaces: usize, bytes: usize, began: Instant) -> Self {
-        let mut objects = Objects { run, namespaces: namespaces.max(1), padding: String::new(), began };
-        let line = "All work and no play makes for a dull object; this one has something to carry. ";
+    pub(crate) fn new(
+        kind: ObjectKind,
+        run: String,
+        namespaces: usize,
+        bytes: usize,
+        began: Instant,
+    ) -> Self {
+        let mut objects = Objects { kind, run, namespaces: namespaces.max(1), padding: String::new(), began };
         let missing = bytes.saturating_sub(objects.json(0, 0).len());
-        objects.padding = line.chars().cycle().take(missing).collect();
+        objects.padding = match kind {
+            ObjectKind::ConfigMaps => text(missing),
+            ObjectKind::Pods => environment(missing),
+        };
         objects
     }
 
@@ -57,19 +87,33 @@ impl Objects {
         format!("{}{number}", self.prefix())
     }
 
-    /// What all names begin with.
+    /// The prefix of all names.
     pub(crate) fn prefix(&self) -> String {
         format!("{}-", self.run)
     }
 
-    /// What stands once in a list for each of them.
+    /// A text that a list contains once for each of them.
     pub(crate) fn needle(&self) -> Vec<u8> {
         format!(r#""name":"{}"#, self.prefix()).into_bytes()
     }
 
+    /// The path of all objects of the kind.
+    pub(crate) fn all(&self) -> String {
+        format!("/api/v1/{}", self.kind)
+    }
+
+    /// As it is called in paths and metrics.
+    pub(crate) fn kind(&self) -> ObjectKind {
+        self.kind
+    }
+
     /// Where such objects are created.
     pub(crate) fn collection(&self, number: usize) -> String {
-        format!("/api/v1/namespaces/{}/configmaps", namespace(&self.run, number % self.namespaces))
+        self.collection_in(&namespace(&self.run, number % self.namespaces))
+    }
+
+    pub(crate) fn collection_in(&self, namespace: &str) -> String {
+        format!("/api/v1/namespaces/{namespace}/{}", self.kind)
     }
 
     pub(crate) fn path(&self, number: usize) -> String {
@@ -78,11 +122,18 @@ impl Objects {
 
     /// The object, as written at this time.
     pub(crate) fn json(&self, number: usize, sent: u64) -> String {
-        let (name, run) = (self.name(number), &self.run);
-        format!(
-            r#"{{"apiVersion":"v1","kind":"ConfigMap","metadata":{{"name":"{name}","labels":{{"{RUN}":"{run}","{SLOT}":"{number}"}},"annotations":{{"keepwatch.dev/sent":"{sent}"}}}},"data":{{"payload":"{}"}}}}"#,
-            self.padding
-        )
+        let (name, run, padding) = (self.name(number), &self.run, &self.padding);
+        let metadata = format!(
+            r#"{{"name":"{name}","labels":{{"{RUN}":"{run}","{SLOT}":"{number}"}},"annotations":{{"keepwatch.dev/sent":"{sent}"}}}}"#
+        );
+        match self.kind {
+            ObjectKind::ConfigMaps => format!(
+                r#"{{"apiVersion":"v1","kind":"ConfigMap","metadata":{metadata},"data":{{"payload":"{padding}"}}}}"#
+            ),
+            ObjectKind::Pods => format!(
+                r#"{{"apiVersion":"v1","kind":"Pod","metadata":{metadata},"spec":{{"schedulerName":"{RUN}","serviceAccountName":"default","automountServiceAccountToken":false,"volumes":[{{"name":"config","configMap":{{"name":"app-config"}}}}],"containers":[{{"name":"main","image":"registry.example.com/team/app:v1","ports":[{{"containerPort":8080}}],"resources":{{"limits":{{"cpu":"1","memory":"512Mi"}},"requests":{{"cpu":"250m","memory":"256Mi"}}}},"volumeMounts":[{{"name":"config","mountPath":"/etc/app"}}],"livenessProbe":{{"httpGet":{{"path":"/healthz","port":8080}},"initialDelaySeconds":10}},"env":[{padding}]}}]}}}}"#
+            ),
+        }
     }
 
     /// How large an object is, about.
@@ -124,22 +175,64 @@ fn namespace(run: &str, number: usize) -> String {
     format!("{run}-{number}")
 }
 
+/// So many bytes of text.
+fn text(bytes: usize) -> String {
+    let line = "All work and no play makes for a dull object; this one has something to carry. ";
+    line.chars().cycle().take(bytes).collect()
+}
+
+/// Variables of an environment that take so many bytes; the last is as long as it must be.
+fn environment(bytes: usize) -> String {
+    const EMPTY: usize = r#"{"name":"SETTING_0000","value":""},"#.len();
+    const VALUE: usize = 32;
+    let mut json = String::new();
+    for number in 0.. {
+        // Behind the last there is no comma.
+        let missing = (bytes + 1).saturating_sub(json.len());
+        if missing < EMPTY {
+            break;
+        }
+        let is_last = missing < 2 * EMPTY + VALUE;
+        let value = text(if is_last { missing - EMPTY } else { VALUE });
+        // Writing to memory does not fail.
+        let _ = write!(json, r#"{{"name":"SETTING_{number:04}","value":"{value}"}},"#);
+    }
+    json.pop();
+    json
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::events::text_after;
 
+    fn objects_of(kind: ObjectKind, bytes: usize) -> Objects {
+        Objects::new(kind, "kwb-1".to_owned(), 3, bytes, Instant::now())
+    }
+
     fn objects(bytes: usize) -> Objects {
-        Objects::new("kwb-1".to_owned(), 3, bytes, Instant::now())
+        objects_of(ObjectKind::ConfigMaps, bytes)
     }
 
     #[test]
     fn an_object_is_about_as_large_as_one_asks() {
-        for bytes in [1000, 4000, 100_000] {
-            let sent = objects(bytes).json(7, 1_000_000).len();
-            assert!(sent.abs_diff(bytes) < 10, "{sent} for {bytes}");
+        for kind in [ObjectKind::ConfigMaps, ObjectKind::Pods] {
+            for bytes in [1000, 4000, 100_000] {
+                let sent = objects_of(kind, bytes).json(7, 1_000_000).len();
+                assert!(sent.abs_diff(bytes) < 10, "{kind}: {sent} for {bytes}");
+            }
+            assert!(objects_of(kind, 0).json(7, 0).len() < 1000, "there is a smallest one");
         }
-        assert!(objects(0).json(7, 0).len() < 400, "there is a smallest one");
+    }
+
+    #[test]
+    fn a_pod_is_json_and_no_scheduler_takes_it() {
+        for bytes in [0, 900, 4400] {
+            let json = objects_of(ObjectKind::Pods, bytes).json(12, 77);
+            let pod: k8s_openapi::api::core::v1::Pod = serde_json::from_str(&json).unwrap();
+            assert_eq!(pod.spec.unwrap().scheduler_name.as_deref(), Some("keepwatch-bench"), "{json}");
+        }
+        assert_eq!(objects_of(ObjectKind::Pods, 0).path(4), "/api/v1/namespaces/kwb-1-1/pods/kwb-1-4");
     }
 
     #[test]

@@ -1,4 +1,4 @@
-//! What is shown while it runs: one bar, on a terminal only.
+//! A progress bar on the terminal.
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use std::{borrow::Cow, time::Duration};
@@ -12,7 +12,7 @@ pub(crate) struct Progress {
 }
 
 impl Progress {
-    /// Shown if somebody can see it.
+    /// A bar that is drawn only if `is_shown`.
     pub(crate) fn new(scenarios: usize, is_shown: bool) -> Self {
         let target = if is_shown { ProgressDrawTarget::stderr() } else { ProgressDrawTarget::hidden() };
         let bar = ProgressBar::with_draw_target(Some(scenarios as u64), target);
@@ -27,13 +27,18 @@ impl Progress {
         Progress { bar }
     }
 
+    /// For what is part of another scenario.
+    pub(crate) fn hidden() -> Self {
+        Progress::new(0, false)
+    }
+
     /// A scenario begins.
     pub(crate) fn begins(&self, scenario: &'static str) {
         self.bar.set_prefix(scenario);
         self.bar.set_message("");
     }
 
-    /// What it does now.
+    /// The step that runs now.
     pub(crate) fn says(&self, what: impl Into<Cow<'static, str>>) {
         self.bar.set_message(what);
     }

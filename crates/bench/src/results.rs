@@ -1,4 +1,4 @@
-//! What a run found, as it is written to a file and read from it again.
+//! The results of a run, as they are written to a file and read from it again.
 //!
 //! Plain data. Times are in microseconds unless a name says otherwise, sizes in bytes. A field that is absent was not
 //! measured, which is something else than zero.
@@ -13,7 +13,7 @@ pub const FORMAT: u32 = 1;
 pub struct Results {
     /// [`FORMAT`] when it was written.
     pub format: u32,
-    /// What stands above its column where several are compared.
+    /// The heading of its column where several are compared.
     pub title: String,
     /// The command line.
     pub command: String,
@@ -21,13 +21,13 @@ pub struct Results {
     pub measured_by: String,
     /// When it began, as in RFC 3339.
     pub began: String,
-    /// Who was measured.
+    /// The server that was measured.
     pub server: Server,
-    /// Where.
+    /// The machine that the load came from.
     pub machine: Machine,
-    /// With which load.
+    /// The load.
     pub load: Load,
-    /// What was done, in order.
+    /// The scenarios, in the order in which they ran.
     pub scenarios: Vec<Scenario>,
     /// The server's processes over the whole run, together.
     pub timeline: Vec<Sample>,
@@ -38,7 +38,7 @@ pub struct Results {
 pub struct Server {
     /// Its address.
     pub url: String,
-    /// What it says of its version.
+    /// The version that it reports.
     pub version: String,
     /// Where it keeps its objects, if that is known.
     pub storage: Option<String>,
@@ -62,6 +62,9 @@ pub struct Machine {
 /// How much of everything.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize, Serialize)]
 pub struct Load {
+    /// The kind of the objects, such as `pods`, if it is known.
+    #[serde(default)]
+    pub kind: Option<String>,
     /// How many objects there are.
     pub objects: usize,
     /// How large each is.
@@ -73,7 +76,7 @@ pub struct Load {
     /// How many informers fetch everything at once, if that is known.
     #[serde(default)]
     pub informers: Option<usize>,
-    /// Which share of watchers is slow, where that is measured, and how many bytes a second those read, if that is known.
+    /// The share of slow watchers in the scenario `slow`, and how many bytes per second they read, if that is known.
     #[serde(default)]
     pub slow_share: Option<f64>,
     /// See `slow_share`.
@@ -96,22 +99,22 @@ pub struct Load {
 pub struct Scenario {
     /// As it is named on the command line.
     pub name: String,
-    /// What it does, in a sentence.
+    /// A sentence that describes it.
     pub about: String,
     /// When it began, since the run did.
     pub began_ms: u64,
     /// When it ended.
     pub ended_ms: u64,
-    /// What was measured, one line each.
+    /// The measurements, one line each.
     pub rows: Vec<Row>,
-    /// What was verified on the way.
+    /// The checks.
     pub checks: Vec<Check>,
 }
 
 /// One thing that was measured.
 #[derive(Clone, Debug, Default, Deserialize, Serialize)]
 pub struct Row {
-    /// What, as `list, resourceVersion=0`.
+    /// Its name, such as `list, resourceVersion=0`.
     pub name: String,
     /// Of what there were so many, as `event`.
     pub unit: String,
@@ -123,11 +126,11 @@ pub struct Row {
     pub seconds: f64,
     /// How long each took; if [they came late](Row::is_lateness), how late.
     pub latency: Option<Latency>,
-    /// What each cost the server.
+    /// The server's CPU time for each.
     pub cpu_micros_each: Option<f64>,
-    /// What the server had in memory.
+    /// The server's resident memory.
     pub memory: Option<Memory>,
-    /// What else there is to say.
+    /// Other numbers.
     pub figures: Vec<Figure>,
 }
 
@@ -137,8 +140,8 @@ impl Row {
         if self.seconds > 0.0 { self.count as f64 / self.seconds } else { 0.0 }
     }
 
-    /// Whether latencies say how late something came: an event does not take a time, it is told some time after its write
-    /// was sent.
+    /// Whether latencies say how late something came: an event has no duration, it is delivered some time after its write was
+    /// sent.
     pub fn is_lateness(&self) -> bool {
         self.unit == "event"
     }
@@ -179,11 +182,11 @@ pub struct Memory {
 /// A number of its own kind.
 #[derive(Clone, Debug, Deserialize, Serialize)]
 pub struct Figure {
-    /// What it tells, as `memory for a watcher`.
+    /// Its name, such as `memory for a watcher`.
     pub name: String,
     /// The number.
     pub value: f64,
-    /// What it counts: `bytes`, `µs`, `events` and so on; empty for mere numbers.
+    /// Its unit: `bytes`, `µs`, `events` and so on; empty for mere numbers.
     pub unit: String,
     /// Whether less of it is better; nothing if it is neither good nor bad.
     pub less_is_better: Option<bool>,
@@ -192,7 +195,7 @@ pub struct Figure {
 /// Something that was verified while it was measured.
 #[derive(Clone, Debug, Deserialize, Serialize)]
 pub struct Check {
-    /// What holds if there are no faults, as `every watcher saw every event once, in order`.
+    /// The claim that holds if there are no faults, such as `every watcher saw every event once, in order`.
     pub claim: String,
     /// On how many occasions it was looked at.
     pub checked: u64,
@@ -202,14 +205,14 @@ pub struct Check {
     pub first_fault: Option<String>,
 }
 
-/// What the server's processes did lately.
+/// A sample of the server's processes.
 #[derive(Clone, Copy, Debug, Deserialize, Serialize)]
 pub struct Sample {
     /// When, since the run began.
     pub at_ms: u64,
     /// How many cores they used since the sample before; absent if the processes are not known.
     pub cores: Option<f64>,
-    /// What they had in memory.
+    /// Their resident memory.
     pub resident_bytes: Option<u64>,
     /// How many requests were answered or events came a second, since the sample before.
     pub per_second: f64,

@@ -1,16 +1,17 @@
 //! A run: some scenarios, one after another, at one server.
 //!
-//! Kept true: whatever a run creates, it deletes in the end, also if it fails or is told to stop.
+//! Kept true: a run deletes everything that it has created, also if it fails or is stopped.
 
 use crate::{
-    Failure, Protocol, Scenario, Target,
-    cluster::{Cluster, Refused},
+    Failure, ObjectKind, Protocol, Scenario, Target,
+    cluster::{Cluster, RequestError},
     events::{text_after, version_in},
     latency::Latencies,
     objects::Objects,
     progress::Progress,
     results::{self, Check, Load, Memory, Results, Row},
-    scenario, target,
+    scenario,
+    target::{self, Started},
     usage::{self, Processes, Sampler, Usage},
 };
 use bytes::Bytes;
@@ -24,17 +25,19 @@ use std::{
 };
 use tokio_util::sync::CancellationToken;
 
-/// What to measure, and with which load.
+/// The server to measure, and the load.
 #[derive(Clone, Debug)]
 pub struct Options {
-    /// Who.
+    /// The server.
     pub target: Target,
-    /// What stands above the results; the server's name if empty.
+    /// The title of the results; the server's name if empty.
     pub title: String,
     /// The command line, which the results show.
     pub command: String,
     /// In this order.
     pub scenarios: Vec<Scenario>,
+    /// The kind of the objects.
+    pub kind: ObjectKind,
     /// How many objects there are.
     pub objects: usize,
     /// How large each is.
@@ -55,13 +58,13 @@ pub struct Options {
     pub slow_share: f64,
     /// How many bytes a second a slow watcher reads.
     pub slow_bytes: f64,
-    /// What is spoken.
+    /// The protocol.
     pub protocol: Protocol,
     /// Whether a bar is shown.
     pub shows_progress: bool,
 }
 
-/// What scenarios share.
+/// The state that scenarios share.
 pub(crate) struct Run {
     pub(crate) options: Options,
     pub(crate) cluster: Cluster,
@@ -73,14 +76,14 @@ pub(crate) struct Run {
     made: AtomicUsize,
 }
 
-/// Measures. If it is told to stop, what was measured until then is returned.
+/// Runs the scenarios. If it is stopped, it returns the results so far.
 pub async fn run(options: Options, stop: CancellationToken) -> Result<Results, Failure> {
     target::check(&options.target, options.protocol)?;
     let (config, processes, storage, _started) = match options.target.clone() {
         Target::Cluster { config, processes } => (*config, processes, None, None),
         Target::Own(own) => {
             let started = own.start().await?;
-            let processes = [vec![started.process], own.beside].concat();
+            let processes = [vec![started.process], own.other_processes].concat();
             (started.config.clone(), processes, Some(own.storage), Some(started))
         }
     };
@@ -89,8 +92,8 @@ pub async fn run(options: Options, stop: CancellationToken) -> Result<Results, F
     let began = Instant::now();
     let (since, wall) =
         (jiff::Timestamp::now(), SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default());
-    let objects =
-        Objects::new(format!("kwb-{:x}", wall.as_millis()), options.namespaces, options.object_bytes, began);
+    let name = format!("kwb-{:x}", wall.as_millis());
+    let objects = Objects::new(options.kind, name, options.namespaces, options.object_bytes, began);
     let server = results::Server {
         url: cluster.url(),
         version: version(&cluster).await?,
@@ -136,7 +139,7 @@ async fn version(cluster: &Cluster) -> Result<String, Failure> {
 }
 
 impl Run {
-    /// Fails only if nothing was measured. What ended a run before it was over is told as a check that failed.
+    /// Fails only if nothing was measured. A failure that ends a run early becomes a failed check.
     async fn scenarios(self: &Arc<Self>, began: Instant) -> Result<Vec<results::Scenario>, Failure> {
         let since = |began: Instant| began.elapsed().as_millis() as u64;
         let mut all = Vec::new();
@@ -179,6 +182,7 @@ impl Run {
     fn load(&self) -> Load {
         let options = &self.options;
         Load {
+            kind: Some(options.kind.to_string()),
             objects: options.objects,
             object_bytes: self.objects.bytes(),
             namespaces: options.namespaces,
@@ -194,30 +198,53 @@ impl Run {
         }
     }
 
-    async fn make_namespaces(&self) -> Result<(), Failure> {
+    /// The same load, for another server that was started for it. Nothing has been created there yet.
+    pub(crate) async fn on(&self, server: &Started) -> Result<Arc<Run>, Failure> {
+        let processes = Processes::new(vec![server.process])?;
+        Ok(Arc::new(Run {
+            options: self.options.clone(),
+            cluster: Cluster::new(server.config.clone(), self.options.protocol).await?,
+            objects: self.objects.clone(),
+            sampler: Sampler::start(processes, Instant::now()),
+            progress: Progress::hidden(),
+            stop: self.stop.clone(),
+            made: AtomicUsize::new(0),
+        }))
+    }
+
+    pub(crate) async fn make_namespaces(&self) -> Result<(), Failure> {
         let mut connection = self.cluster.connect().await?;
         for name in self.objects.namespaces().take_while(|_| !self.stop.is_cancelled()) {
             self.made.fetch_add(1, Relaxed);
             let json = format!(r#"{{"apiVersion":"v1","kind":"Namespace","metadata":{{"name":"{name}"}}}}"#);
             connection.ask(Method::POST, "/api/v1/namespaces", json).await?;
+            if self.options.kind == ObjectKind::Pods {
+                // Pods need it where a server asks for it, and no controller may be there that creates it.
+                let path = format!("/api/v1/namespaces/{name}/serviceaccounts");
+                let json = r#"{"apiVersion":"v1","kind":"ServiceAccount","metadata":{"name":"default"}}"#;
+                match connection.ask(Method::POST, &path, json).await {
+                    Ok(_) | Err(RequestError::Answer(StatusCode::CONFLICT, _)) => {}
+                    Err(refused) => return Err(refused.into()),
+                }
+            }
         }
         Ok(())
     }
 
-    /// Objects first: where no controller empties namespaces, they would stay. Goes on whatever fails, and tells of the first.
+    /// Objects first: where no controller empties namespaces, they would stay. Continues after a failure, and returns the first.
     async fn clean(&self) -> Result<(), Failure> {
         let mut connection = self.cluster.connect().await?;
         let label = self.objects.label();
         let mut first = Ok(());
         for name in self.made() {
             for path in [
-                format!("/api/v1/namespaces/{name}/configmaps?labelSelector={label}"),
+                format!("{}?labelSelector={label}", self.objects.collection_in(&name)),
                 format!("/apis/coordination.k8s.io/v1/namespaces/{name}/leases?labelSelector={label}"),
                 format!("/api/v1/namespaces/{name}"),
             ] {
                 match connection.ask(Method::DELETE, &path, Bytes::new()).await {
-                    Ok(_) | Err(Refused::Answer(StatusCode::NOT_FOUND | StatusCode::CONFLICT, _)) => {}
-                    Err(refused @ Refused::Broken(_)) => return first.and(Err(refused.into())),
+                    Ok(_) | Err(RequestError::Answer(StatusCode::NOT_FOUND | StatusCode::CONFLICT, _)) => {}
+                    Err(refused @ RequestError::Broken(_)) => return first.and(Err(refused.into())),
                     Err(refused) => first = first.and(Err(refused.into())),
                 }
             }
@@ -248,7 +275,8 @@ impl Run {
 
     /// The version that everything has now.
     pub(crate) async fn version(&self) -> Result<u64, Failure> {
-        let list = self.cluster.connect().await?.get("/api/v1/configmaps?limit=1").await?;
+        let path = format!("{}?limit=1", self.objects.all());
+        let list = self.cluster.connect().await?.get(&path).await?;
         version_in(&list).ok_or_else(|| {
             let kind = text_after(&list, br#""kind":""#).unwrap_or("something else");
             Failure::new(format!("a list has no version: the server sent {kind}"))
@@ -261,12 +289,12 @@ impl Run {
         Meter { run: self, began: self.now(), ended: None, latencies: Arc::default() }
     }
 
-    pub(crate) fn now(&self) -> Moment {
-        Moment { at: Instant::now(), usage: self.sampler.usage() }
+    pub(crate) fn now(&self) -> UsageSnapshot {
+        UsageSnapshot { at: Instant::now(), usage: self.sampler.usage() }
     }
 }
 
-/// What is told if a run ended before it was over.
+/// The check of a run that ended early.
 fn broken_off(failure: &Failure) -> Check {
     let claim = "the run went on to its end".to_owned();
     Check { claim, checked: 1, faults: 1, first_fault: Some(failure.to_string()) }
@@ -281,22 +309,22 @@ fn in_order(scenarios: &[Scenario]) -> Vec<Scenario> {
 
 /// A time, and what the server had taken until then.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Moment {
+pub(crate) struct UsageSnapshot {
     pub(crate) at: Instant,
     pub(crate) usage: Option<Usage>,
 }
 
-impl Moment {
-    pub(crate) fn later(self, other: Moment) -> Moment {
+impl UsageSnapshot {
+    pub(crate) fn later(self, other: UsageSnapshot) -> UsageSnapshot {
         if self.at < other.at { other } else { self }
     }
 }
 
-/// Measures one thing, until now if nobody says until when.
+/// Measures one thing, until [`Meter::ends`] or until now.
 pub(crate) struct Meter<'a> {
     run: &'a Run,
-    began: Moment,
-    ended: Option<Moment>,
+    began: UsageSnapshot,
+    ended: Option<UsageSnapshot>,
     /// How long each took.
     pub(crate) latencies: Arc<Latencies>,
 }
@@ -312,20 +340,20 @@ impl<'a> Meter<'a> {
         Meter { run: self.run, began: self.run.now(), ended: None, latencies: Arc::default() }
     }
 
-    /// What lies between these does not count.
-    pub(crate) fn leaves_out(&mut self, from: Moment, to: Moment) {
+    /// Excludes the time and CPU between these.
+    pub(crate) fn exclude(&mut self, from: UsageSnapshot, to: UsageSnapshot) {
         self.began.at += to.at.saturating_duration_since(from.at);
         if let (Some(began), Some(from), Some(to)) = (&mut self.began.usage, from.usage, to.usage) {
             began.cpu += to.cpu.saturating_sub(from.cpu);
         }
     }
 
-    /// What comes after this does not count.
-    pub(crate) fn ends(&mut self, ended: Moment) {
+    /// Excludes everything after this.
+    pub(crate) fn ends(&mut self, ended: UsageSnapshot) {
         self.ended = Some(ended);
     }
 
-    /// What it found: so many of this unit went well, and so many did not.
+    /// The results as a row: so many of this unit succeeded, and so many failed.
     pub(crate) fn row(&self, name: impl Into<String>, unit: &str, count: u64, failed: u64) -> Row {
         let ended = self.ended.unwrap_or_else(|| self.run.now());
         let seconds = ended.at.saturating_duration_since(self.began.at).as_secs_f64();

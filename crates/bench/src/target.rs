@@ -1,4 +1,4 @@
-//! Who is measured: a server that a kubeconfig names, or one that is started for it.
+//! The server that is measured: one that a kubeconfig names, or one that is started for it.
 //!
 //! Kept true: a server that was started here ends with the run, and its directory is gone.
 
@@ -11,7 +11,7 @@ use std::{
     net::TcpListener,
     path::{Path, PathBuf},
     process::Stdio,
-    time::Duration,
+    time::{Duration, Instant},
 };
 use tempfile::TempDir;
 use tokio::{
@@ -20,10 +20,10 @@ use tokio::{
     time::timeout,
 };
 
-/// Who is to be measured.
+/// The server to measure.
 #[derive(Clone, Debug)]
 pub enum Target {
-    /// Whoever a kubeconfig names, with the processes that it consists of, as far as they run here.
+    /// The server of a kubeconfig, with its processes, as far as they run here.
     Cluster {
         /// How to connect.
         config: Box<Config>,
@@ -31,12 +31,12 @@ pub enum Target {
         processes: Vec<u32>,
     },
     /// A server that is started for it.
-    Own(Own),
+    Own(OwnServer),
 }
 
 /// How to start a server.
 #[derive(Clone, Debug)]
-pub struct Own {
+pub struct OwnServer {
     /// The program: `keepwatch`.
     pub program: PathBuf,
     /// `memory`, `embedded` or `etcd`.
@@ -46,24 +46,42 @@ pub struct Own {
     /// Whether connections are encrypted.
     pub is_tls: bool,
     /// Processes that work for it, such as its etcd; they are measured with it.
-    pub beside: Vec<u32>,
-    /// What else is said to it.
+    pub other_processes: Vec<u32>,
+    /// Other flags.
     pub flags: Vec<String>,
 }
 
 /// How long a server may take until it is ready.
 const START_MAX: Duration = Duration::from_secs(60);
+/// How long it may take to end.
+const STOP_MAX: Duration = Duration::from_secs(60);
 
 /// A server that was started here.
 pub(crate) struct Started {
     pub(crate) process: u32,
     pub(crate) config: Config,
+    /// From the start of the process until it said that it is ready.
+    pub(crate) until_ready: Duration,
     /// Ends when this is dropped.
-    _child: Child,
+    child: Child,
     _directory: Option<TempDir>,
 }
 
-impl Own {
+impl Started {
+    /// Ends the server as an operator would, and waits for that.
+    pub(crate) async fn stop(mut self) -> Result<(), Failure> {
+        let id = self.process.to_string();
+        let stopped = async {
+            Command::new("kill").args(["-TERM", &id]).status().await?;
+            self.child.wait().await
+        };
+        let ended = timeout(STOP_MAX, stopped).await;
+        let late = |_| Failure::new(format!("the server did not end within {} s", STOP_MAX.as_secs()));
+        ended.map_err(late)?.map(drop).map_err(Failure::at("the server cannot be stopped"))
+    }
+}
+
+impl OwnServer {
     pub(crate) async fn start(&self) -> Result<Started, Failure> {
         let temporary = match &self.directory {
             Some(_) => None,
@@ -74,14 +92,15 @@ impl Own {
         let log = std::fs::create_dir_all(&directory)
             .and_then(|()| std::fs::File::create(directory.join("bench.log")));
         let log = log.map_err(Failure::at(directory.display()))?;
-        let plain = if self.is_tls { None } else { Some(Plain::new(&directory)?) };
+        let plain = if self.is_tls { None } else { Some(PlainHttp::new(&directory)?) };
+        let began = Instant::now();
         let mut child = Command::new(&self.program)
             .args(["serve", "--secure-port", "0", "--storage", &self.storage, "--data-dir"])
             .arg(&directory)
             // Thousands of clients at once are meant.
             .args(["--max-requests-inflight", "0", "--max-mutating-requests-inflight", "0"])
             .args(&self.flags)
-            .args(plain.iter().flat_map(Plain::flags))
+            .args(plain.iter().flat_map(PlainHttp::flags))
             .stdin(Stdio::null())
             .stdout(Stdio::piped())
             .stderr(log)
@@ -98,6 +117,7 @@ impl Own {
             let last = log.lines().last().unwrap_or("it says nothing").to_owned();
             return Err(Failure::new(format!("the server did not start: {last}")));
         }
+        let until_ready = began.elapsed();
         // Whatever else it says is not held up.
         tokio::spawn(async move { while let Ok(Some(_)) = lines.next_line().await {} });
         let kubeconfig = directory.join("admin.kubeconfig");
@@ -105,33 +125,33 @@ impl Own {
         let read = Kubeconfig::read_from(&kubeconfig).map_err(unread())?;
         let config = Config::from_custom_kubeconfig(read, &KubeConfigOptions::default()).await;
         let mut config = config.map_err(unread())?;
-        if let Some(Plain { port, token, .. }) = plain {
+        if let Some(PlainHttp { port, token, .. }) = plain {
             let url = format!("http://127.0.0.1:{port}");
             config.cluster_url = url.parse().map_err(Failure::at(url))?;
             config.auth_info = AuthInfo { token: Some(token.into()), ..AuthInfo::default() };
         }
         let process = child.id().ok_or_else(|| Failure::new("the server has ended already"))?;
-        Ok(Started { process, config, _child: child, _directory: temporary })
+        Ok(Started { process, config, until_ready, child, _directory: temporary })
     }
 }
 
 /// How to be known without TLS, where there are no certificates.
-struct Plain {
+struct PlainHttp {
     port: u16,
     token: String,
     tokens: PathBuf,
 }
 
-impl Plain {
-    fn new(directory: &Path) -> Result<Plain, Failure> {
-        // One that nobody listens on now.
+impl PlainHttp {
+    fn new(directory: &Path) -> Result<PlainHttp, Failure> {
+        // A port on which no process listens now.
         let bound = TcpListener::bind(("127.0.0.1", 0)).and_then(|listener| listener.local_addr());
         let port = bound.map_err(Failure::at("no port is free"))?.port();
         let (token, tokens) =
             (format!("{:032x}", rand::random::<u128>()), directory.join("bench-tokens.csv"));
         let line = format!("{token},keepwatch-bench,keepwatch-bench,\"system:masters\"\n");
         std::fs::write(&tokens, line).map_err(Failure::at(tokens.display()))?;
-        Ok(Plain { port, token, tokens })
+        Ok(PlainHttp { port, token, tokens })
     }
 
     fn flags(&self) -> [String; 4] {
@@ -140,7 +160,7 @@ impl Plain {
     }
 }
 
-/// What cannot be: plain HTTP/2 is not spoken by servers.
+/// Refuses HTTP/2 without TLS, which servers do not accept.
 pub(crate) fn check(target: &Target, protocol: Protocol) -> Result<(), Failure> {
     let is_tls = match target {
         Target::Own(own) => own.is_tls,

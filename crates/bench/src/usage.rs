@@ -1,4 +1,4 @@
-//! What the server's processes take, as Linux tells it.
+//! The CPU time and memory of the server's processes, from `/proc`.
 
 use crate::{
     Failure,
@@ -24,12 +24,14 @@ pub(crate) struct Processes {
     ids: Vec<u32>,
 }
 
-/// What they took until now.
+/// Their CPU time and memory until now.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Usage {
     /// User and system time.
     pub(crate) cpu: Duration,
     pub(crate) resident_bytes: u64,
+    /// The part of it that is in no file: what the processes have allocated.
+    pub(crate) anonymous_bytes: u64,
 }
 
 impl Processes {
@@ -54,7 +56,9 @@ impl Processes {
         let mut all = Usage::default();
         for id in &self.ids {
             all.cpu += cpu(*id)?;
-            all.resident_bytes += resident(&fs::read_to_string(format!("/proc/{id}/status")).ok()?)?;
+            let status = fs::read_to_string(format!("/proc/{id}/status")).ok()?;
+            all.resident_bytes += bytes_of(&status, "VmRSS:")?;
+            all.anonymous_bytes += bytes_of(&status, "RssAnon:")?;
         }
         Some(all)
     }
@@ -80,8 +84,9 @@ fn cpu(_: u32) -> Option<Duration> {
     None
 }
 
-fn resident(status: &str) -> Option<u64> {
-    let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"))?;
+/// A line of `/proc/<pid>/status`.
+fn bytes_of(status: &str, name: &str) -> Option<u64> {
+    let line = status.lines().find_map(|line| line.strip_prefix(name))?;
     Some(line.trim().strip_suffix("kB")?.trim().parse::<u64>().ok()? * 1024)
 }
 
@@ -176,9 +181,9 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_a_process_has_in_memory_is_read() {
-        assert_eq!(resident("Name:\ta\nVmRSS:\t   1024 kB\n"), Some(1 << 20));
-        assert_eq!(resident("Name:\ta\n"), None);
+    fn the_memory_of_a_process_is_read() {
+        assert_eq!(bytes_of("Name:\ta\nVmRSS:\t   1024 kB\n", "VmRSS:"), Some(1 << 20));
+        assert_eq!(bytes_of("Name:\ta\n", "VmRSS:"), None);
     }
 
     #[test]

@@ -129,7 +129,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_predicate_lets_pass_the_sieve_lets_pass() {
+    fn the_filter_passes_every_object_that_a_predicate_matches() {
         let apps = [None, Some("web"), Some("db"), Some("")];
         let nodes = [None, Some("n1"), Some("")];
         for labels in ["", "app=web", "app in (web,db)", "app=", "app!=web", "app", "!app", "app notin (db)"]

@@ -30,12 +30,12 @@ use std::{
     },
     time::Duration,
 };
-use tokio::{sync::Notify, task::JoinHandle, time::Instant};
+use tokio::{sync::Notify, task::JoinSet, time::Instant};
 
 /// The watch cache of one resource. Its watches end when it is dropped.
 pub struct Cacher {
     pub(crate) shared: Arc<Shared>,
-    tasks: Mutex<Vec<JoinHandle<()>>>,
+    tasks: Mutex<JoinSet<()>>,
 }
 
 impl Cacher {
@@ -71,27 +71,25 @@ impl Cacher {
         });
         let reader: Arc<dyn HistoryReader> = shared.clone();
         shared.storage.keep_history_for(Arc::downgrade(&reader));
-        let tasks = [
-            tokio::spawn(feed::follow(shared.clone())),
-            tokio::spawn(shared::request_progress_for_waiters(shared.clone())),
-            tokio::spawn(shared::send_bookmarks(shared.clone())),
-            tokio::spawn(consistency::check_periodically(shared.clone())),
-        ];
-        Self { shared, tasks: Mutex::new(tasks.into()) }
+        let mut tasks = JoinSet::new();
+        tasks.spawn(feed::follow(shared.clone()));
+        tasks.spawn(shared::request_progress_for_waiters(shared.clone()));
+        tasks.spawn(shared::send_bookmarks(shared.clone()));
+        tasks.spawn(consistency::check_periodically(shared.clone()));
+        Self { shared, tasks: Mutex::new(tasks) }
     }
 
     /// Ends all watches, refuses new ones, and waits until the cache makes no more requests to storage. Dropping the cache
     /// does the same without waiting.
     pub async fn stop(&self) {
-        for task in self.end() {
-            // The task was aborted, or it ended by a panic that has been logged.
-            let _ = task.await;
-        }
+        // A task was aborted, or it ended by a panic that has been logged.
+        let mut tasks = self.end();
+        while tasks.join_next().await.is_some() {}
     }
 
-    fn end(&self) -> Vec<JoinHandle<()>> {
-        let tasks = std::mem::take(&mut *self.tasks.lock());
-        tasks.iter().for_each(JoinHandle::abort);
+    fn end(&self) -> JoinSet<()> {
+        let mut tasks = std::mem::take(&mut *self.tasks.lock());
+        tasks.abort_all();
         self.shared.state.write().ready.stop(Instant::now());
         self.shared.end_watches();
         self.shared.revision_reached.notify_waiters();

@@ -70,7 +70,7 @@ impl Cacher {
         from: Option<String>,
     ) -> Result<ListSource, StorageError> {
         self.current_state()?;
-        if !self.shared.storage.tells_progress() {
+        if !self.shared.storage.reports_progress() {
             return Ok(ListSource::Storage);
         }
         match self.shared.until_consistent().await {

@@ -29,9 +29,9 @@ impl Cacher {
         // A timeout that is too long to be represented means that there is no deadline.
         let deadline = request.timeout.and_then(|timeout| started.checked_add(timeout));
         let after = match request.start {
-            WatchStart::InitialEvents { end_bookmark: true, .. } if !shared.storage.tells_progress() => {
+            WatchStart::InitialEvents { end_bookmark: true, .. } if !shared.storage.reports_progress() => {
                 return Err(StorageError::backend(
-                    "telling where a state ends",
+                    "finding the end of the initial state",
                     "storage does not answer requests for progress",
                 ));
             }
@@ -82,7 +82,8 @@ impl Cacher {
         let Err(TooOld(begins_after)) = state.history.check_reaches(requested) else { return Ok(()) };
         let storage = &self.shared.storage;
         // Without progress notifications a watch cannot know when it has read all of storage's history.
-        let oldest = if storage.tells_progress() { storage.compacted_revision() } else { Some(begins_after) };
+        let oldest =
+            if storage.reports_progress() { storage.compacted_revision() } else { Some(begins_after) };
         match oldest.filter(|oldest| requested < *oldest) {
             Some(oldest) => Err(StorageError::Expired(ExpiredRead::WatchAfter { requested, oldest })),
             None => Ok(()),

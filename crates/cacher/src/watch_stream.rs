@@ -190,7 +190,7 @@ impl Load {
     async fn run(&self) -> Result<Loaded, StorageError> {
         match &self.request {
             // Without progress notifications a watch cannot know when it has read all of storage's history.
-            StorageRequest::Changes { .. } if !self.shared.storage.tells_progress() => {
+            StorageRequest::Changes { .. } if !self.shared.storage.reports_progress() => {
                 Err(StorageError::Expired(ExpiredRead::Watch))
             }
             StorageRequest::Changes { after, until } => {

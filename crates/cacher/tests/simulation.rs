@@ -441,7 +441,7 @@ impl Watcher {
     }
 
     /// Reads until every event is delivered, or the stream ends.
-    async fn read(&mut self, mut watch: Watch, start: Start) -> (Vec<guarantees::Seen>, End) {
+    async fn read(&mut self, mut watch: Watch, start: Start) -> (Vec<guarantees::RecordedEvent>, End) {
         let mut stream = Recorded { start, events: Vec::new() };
         let begun = Instant::now();
         loop {

@@ -1,9 +1,9 @@
 //! `keepwatch bench`: load on a server, what it costs, and whether all went well.
 
-use crate::flags::{Bench, Failure, Spoken, StorageKind};
+use crate::flags::{Bench, Failure, Kind, ProtocolFlag, StorageKind};
 use crate::{kubeconfig, signals::Signals, watch::one_line};
 use keepwatch_bench::{
-    Options, Own, Protocol, Scenario, Target, WINDOW_FLAG,
+    ObjectKind, Options, OwnServer, Protocol, SHORT_HISTORY_FLAG, Scenario, Target,
     report::{self, Verdict},
     results::Results,
 };
@@ -16,7 +16,7 @@ use std::{
 };
 use tokio_util::sync::CancellationToken;
 
-/// How wide a table is where nobody says.
+/// The width of a table if the terminal does not report one.
 const WIDTH: usize = 120;
 
 /// Ends well only if every check held.
@@ -64,6 +64,10 @@ async fn options(flags: &Bench) -> Result<Options, Failure> {
             .collect::<Vec<_>>()
             .join(" "),
         scenarios: flags.scenarios()?,
+        kind: match flags.kind {
+            Kind::Configmaps => ObjectKind::ConfigMaps,
+            Kind::Pods => ObjectKind::Pods,
+        },
         objects: flags.objects,
         object_bytes: flags.size,
         namespaces: flags.namespaces,
@@ -75,9 +79,9 @@ async fn options(flags: &Bench) -> Result<Options, Failure> {
         slow_share: flags.slow_share as f64 / 100.0,
         slow_bytes: flags.slow_rate as f64,
         protocol: match flags.protocol {
-            Spoken::Http1 => Protocol::Http1,
-            Spoken::Http2 => Protocol::Http2,
-            Spoken::Websocket => Protocol::WebSocket,
+            ProtocolFlag::Http1 => Protocol::Http1,
+            ProtocolFlag::Http2 => Protocol::Http2,
+            ProtocolFlag::Websocket => Protocol::WebSocket,
         },
         shows_progress: stderr().is_terminal(),
     })
@@ -107,14 +111,14 @@ async fn target(flags: &Bench) -> Result<Target, Failure> {
     let etcd =
         (!flags.etcd_servers.is_empty()).then(|| format!("--etcd-servers={}", flags.etcd_servers.join(",")));
     // So that watchers of these can be further behind than the watch cache reaches.
-    let is_about_lag = |scenario: &Scenario| matches!(scenario, Scenario::Slow | Scenario::Resume);
-    let window = flags.scenarios()?.iter().any(is_about_lag).then(|| WINDOW_FLAG.to_owned());
-    Ok(Target::Own(Own {
+    let is_small = flags.scenarios()?.into_iter().any(Scenario::needs_short_history);
+    let window = is_small.then(|| SHORT_HISTORY_FLAG.to_owned());
+    Ok(Target::Own(OwnServer {
         program,
         storage: storage.to_owned(),
         directory: flags.data_dir.clone(),
         is_tls: flags.tls,
-        beside: flags.pid.clone(),
+        other_processes: flags.pid.clone(),
         flags: etcd.into_iter().chain(window).collect(),
     }))
 }
@@ -138,7 +142,8 @@ fn show(flags: &Bench, results: &Results) -> Result<(), Failure> {
 }
 
 fn compare(flags: &Bench) -> Result<ExitCode, Failure> {
-    let all = report::read_all(&flags.names).map_err(|error| Failure::flag("--compare", told(&error)))?;
+    let all =
+        report::read_all(&flags.names).map_err(|error| Failure::flag("--compare", with_causes(&error)))?;
     print!("{}", report::comparison_table(&report::compare(&all), width()));
     if let Some(path) = &flags.report {
         write("--report", path, &report::page(&all))?;
@@ -147,7 +152,7 @@ fn compare(flags: &Bench) -> Result<ExitCode, Failure> {
 }
 
 /// An error and what caused it.
-fn told(error: &(dyn Error + 'static)) -> String {
+fn with_causes(error: &(dyn Error + 'static)) -> String {
     let causes = std::iter::successors(Some(error), |&error| error.source());
     causes.map(|cause| one_line(&cause)).collect::<Vec<_>>().join(": ")
 }

@@ -1,7 +1,7 @@
 //! Descriptions of types and fields for the OpenAPI documents, from `k8s-openapi`.
 //!
 //! The library leaves them to the program, because `k8s-openapi` has types of one version of Kubernetes in a build, and the
-//! version is the choice of whoever uses the library. Only kinds are named here: what their fields consist of comes along.
+//! version is the choice of the library's users. Only kinds are named here; the types of their fields come with them.
 
 use k8s_openapi::{
     api,

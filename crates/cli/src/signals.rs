@@ -2,7 +2,7 @@
 
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
-/// What tells the program to stop. Made before anybody can know that the program runs: until then a signal kills it.
+/// The signals that stop the program. Created before the program prints that it runs: until then a signal kills it.
 pub(crate) struct Signals {
     terminate: Signal,
     interrupt: Signal,
@@ -40,7 +40,7 @@ impl Signals {
     }
 }
 
-/// As Linux tells it; where nobody does, no signal is taken for ignored.
+/// Read from `/proc`; elsewhere no signal counts as ignored.
 fn is_ignored(signal: SignalKind) -> bool {
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
     let mask = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));

@@ -4,7 +4,7 @@
 
 use k8s_openapi::api::core::v1::{ConfigMap, Namespace};
 use keepwatch::Server;
-use keepwatch_bench::results::{Results, Row};
+use keepwatch_bench::results::{Results, Row, Scenario};
 use kube::{Api, ResourceExt, api::ListParams};
 use std::{
     path::Path,
@@ -48,6 +48,10 @@ fn pages_read(slow: &Row) -> f64 {
     figure.map_or(0.0, |figure| figure.value)
 }
 
+fn scenario<'a>(results: &'a Results, name: &str) -> &'a Scenario {
+    results.scenarios.iter().find(|scenario| scenario.name == name).unwrap()
+}
+
 fn names(results: &Results) -> Vec<&str> {
     results.scenarios.iter().map(|scenario| scenario.name.as_str()).collect()
 }
@@ -55,8 +59,22 @@ fn names(results: &Results) -> Vec<&str> {
 #[test]
 fn a_tour_of_everything_is_measured_and_verified() {
     let results = results("");
-    let expected =
-        ["fill", "idle", "list", "fan-out", "selective", "slow", "resume", "write", "churn", "sync", "mixed"];
+    let expected = [
+        "fill",
+        "start",
+        "memory",
+        "idle",
+        "list",
+        "fan-out",
+        "selective",
+        "slow",
+        "stalled",
+        "resume",
+        "write",
+        "churn",
+        "sync",
+        "mixed",
+    ];
     assert_eq!(names(&results), expected);
     assert_eq!((results.title.as_str(), results.server.processes.len()), ("keepwatch, memory", 1));
     let rows = || results.scenarios.iter().flat_map(|scenario| &scenario.rows);
@@ -67,20 +85,23 @@ fn a_tour_of_everything_is_measured_and_verified() {
         results.timeline.len() > 5 && results.timeline.iter().all(|sample| sample.resident_bytes.is_some())
     );
     // Twelve watchers, forty changes a second, for a second.
-    let fan_out = &results.scenarios[3];
+    let fan_out = scenario(&results, "fan-out");
     assert_eq!((fan_out.rows[0].count, fan_out.checks[0].checked), (480, 480));
     // Everything that changes is watched by somebody.
-    let selective = &results.scenarios[4].rows;
+    let selective = &scenario(&results, "selective").rows;
     assert_eq!((selective[1].count, selective[2].count), (40, 40));
     // The slow ones were so far behind that the watch cache did not have what they missed.
-    let slow = &results.scenarios[5].rows[1];
+    let slow = &scenario(&results, "slow").rows[1];
     assert!(pages_read(slow) > 0.0, "{slow:?}");
-    let resumed = &results.scenarios[6].rows[0];
+    let stalled = &scenario(&results, "stalled").rows[2];
+    assert!(pages_read(stalled) > 0.0, "{stalled:?}");
+    assert_eq!(stalled.count, 12 * 6000);
+    let resumed = &scenario(&results, "resume").rows[0];
     assert_eq!(resumed.count, 12 * 500);
 }
 
 #[test]
-fn whatever_is_spoken_everybody_is_told_everything() {
+fn with_every_protocol_all_watchers_receive_all_events() {
     for arguments in [
         "fan-out resume slow --protocol http2",
         "fan-out resume slow --protocol websocket",
@@ -90,12 +111,36 @@ fn whatever_is_spoken_everybody_is_told_everything() {
     ] {
         let results = results(arguments);
         assert_eq!(results.load.is_tls, !arguments.contains("tls=false"), "{arguments}");
-        let fan_out = results.scenarios.iter().find(|scenario| scenario.name == "fan-out").unwrap();
-        assert_eq!(fan_out.rows[0].count, 480, "{arguments}");
+        assert_eq!(scenario(&results, "fan-out").rows[0].count, 480, "{arguments}");
         if let Some(slow) = results.scenarios.iter().find(|scenario| scenario.name == "slow") {
             assert!(pages_read(&slow.rows[1]) > 0.0, "{arguments}: {:?}", slow.rows);
         }
     }
+}
+
+#[test]
+fn servers_start_empty_and_with_what_they_stored() {
+    let results = results("start memory --storage embedded");
+    let counts: Vec<_> = scenario(&results, "start").rows.iter().map(|row| (&*row.name, row.count)).collect();
+    let expected = [
+        ("first start, which issues certificates", 10),
+        ("start in the same directory", 10),
+        ("start with 60 objects", 10),
+    ];
+    assert_eq!(counts, expected);
+    let held = &scenario(&results, "memory").rows;
+    let names: Vec<_> = held.iter().map(|row| &*row.name).collect();
+    assert_eq!(names, ["no objects", "60 objects, just created", "60 objects, read at the start"]);
+    let resident = |row: &Row| row.memory.map_or(0.0, |memory| memory.after_bytes as f64);
+    assert!(held.iter().all(|row| (1.0..resident(row)).contains(&row.figures[0].value)), "{held:?}");
+}
+
+#[test]
+fn pods_are_a_load_like_config_maps() {
+    let results = results("list write fan-out sync --kind pods");
+    assert_eq!(results.load.kind.as_deref(), Some("pods"));
+    assert_eq!(scenario(&results, "fan-out").rows[0].count, 480);
+    assert!(scenario(&results, "write").rows.iter().all(|row| row.count > 0));
 }
 
 #[test]
@@ -230,7 +275,7 @@ fn a_run_that_is_interrupted_on_a_terminal_shows_what_it_has() {
 
 /// What was measured before a server died is not lost.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_server_that_dies_is_told_with_what_was_measured_before() {
+async fn a_server_that_dies_is_reported_with_what_was_measured_before() {
     let world = world().await;
     let arguments = format!("fill write {SMALL} --duration 20s --kubeconfig {} --json -", world.kubeconfig);
     let child = command(&arguments.replace("--duration 1s", "")).spawn().unwrap();
@@ -251,9 +296,9 @@ async fn a_server_that_dies_is_told_with_what_was_measured_before() {
     assert!(left.starts_with("look for namespaces kwb-") && left.contains("cannot be reached"), "{left}");
 }
 
-/// Nobody can write so often. What there was no time for is told, and it does not take much longer than agreed.
+/// No client can write so often. The unsent requests are reported, and the run does not take much longer than planned.
 #[test]
-fn a_pace_that_cannot_be_kept_is_told() {
+fn a_pace_that_cannot_be_kept_is_reported() {
     let arguments = format!("fan-out {SMALL} --rate 1000000 --json -").replace("--rate 40", "");
     let output = command(&arguments).output().unwrap();
     let results: Results = serde_json::from_slice(&output.stdout).unwrap();
@@ -263,9 +308,9 @@ fn a_pace_that_cannot_be_kept_is_told() {
     assert!(output.status.success(), "{}", said(&output));
 }
 
-/// The end of a terminal is a reason to stop, but not for who was told not to mind.
+/// The end of a terminal stops a run, unless the signal is ignored.
 #[test]
-fn a_run_ends_with_its_terminal_unless_it_is_told_not_to_mind() {
+fn a_run_ends_with_its_terminal_unless_it_ignores_the_signal() {
     for (word, is_cut) in [("exec", true), ("trap '' HUP; exec", false)] {
         let program = env!("CARGO_BIN_EXE_keepwatch");
         let line = format!("{word} {program} bench fill idle {SMALL} --duration 6s --json -");
@@ -286,7 +331,7 @@ fn a_run_ends_with_its_terminal_unless_it_is_told_not_to_mind() {
 }
 
 #[test]
-fn what_cannot_be_measured_is_told_in_one_line() {
+fn a_server_that_cannot_be_measured_is_reported_in_one_line() {
     let directory = tempfile::tempdir().unwrap();
     let nobody = directory.path().join("nobody");
     write_kubeconfig(&nobody, "https://127.0.0.1:1");

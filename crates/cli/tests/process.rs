@@ -1,4 +1,4 @@
-//! The program itself: how it stops when it is told to, and what it says when it cannot start.
+//! The program itself: how it stops on a signal, and its message when it cannot start.
 
 #![allow(clippy::unwrap_used, reason = "a test says by panicking that something is wrong")]
 
@@ -112,7 +112,7 @@ async fn slow_write(program: &Program, body: &str) -> Wire<TcpStream> {
 }
 
 #[tokio::test]
-async fn told_to_stop_it_finishes_what_was_begun_and_takes_nothing_new() {
+async fn on_a_signal_it_finishes_its_requests_and_takes_no_new_ones() {
     for signal in ["TERM", "INT"] {
         let mut program = Program::start();
         let mut watch = watching(&program, "").await;
@@ -132,7 +132,7 @@ async fn told_to_stop_it_finishes_what_was_begun_and_takes_nothing_new() {
             "the stream ends as a stream does: {:?}",
             String::from_utf8_lossy(&end)
         );
-        assert!(browser.rest().await.ends_with(FAREWELL), "a browser is told that it is over");
+        assert!(browser.rest().await.ends_with(FAREWELL), "a browser receives the end of its watch");
         idle.rest().await;
         silent.rest().await;
         assert!(program.child.try_wait().unwrap().is_none(), "a write is under way");
@@ -185,7 +185,7 @@ async fn a_browser_is_told_even_if_nothing_else_is_under_way() {
 }
 
 #[tokio::test]
-async fn told_twice_it_stops_at_once() {
+async fn on_a_second_signal_it_stops_at_once() {
     for (first, second) in [("TERM", "TERM"), ("INT", "INT"), ("TERM", "INT")] {
         let mut program = Program::start();
         let mut write = slow_write(&program, &config_map("never")).await;

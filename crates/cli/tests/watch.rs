@@ -100,7 +100,7 @@ impl Watching {
             Err(_) => panic!("no line came"),
         };
         match (line.strip_prefix("# "), line.split_once(' ')) {
-            (Some(news), _) => format!("# {}", news.rsplit_once(", ").unwrap().0),
+            (Some(line), _) => format!("# {}", line.rsplit_once(", ").unwrap().0),
             (None, Some((time, event))) if time.ends_with('Z') => event.to_owned(),
             _ => line,
         }
@@ -174,7 +174,7 @@ async fn delete(maps: &Api<ConfigMap>, name: &str) {
 }
 
 #[tokio::test]
-async fn what_happens_is_a_line_each() {
+async fn every_event_is_a_line() {
     let world = World::start().await;
     let maps = world.maps("default");
     let first = create(&maps, "a").await;
@@ -321,8 +321,8 @@ async fn it_goes_on_where_it_was_when_a_server_comes_back() {
     assert_eq!(watching.line().await, format!("ADDED default/c version={missed}"));
 }
 
-/// A server of things that answers as old ones do: it tells of its resources one group at a time, and does not send the
-/// first state as events. Its first watch ends with the news that what comes next is forgotten.
+/// A server of things that responds as old ones do: its discovery is one request for each group, and it does not send the
+/// initial state as events. Its first watch ends with 410.
 fn old_server() -> std::net::SocketAddr {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = listener.local_addr().unwrap();
@@ -405,7 +405,7 @@ async fn if_nobody_reads_any_more_it_ends_quietly() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_cannot_be_watched_is_told_with_what_to_do() {
+async fn an_error_says_what_to_do() {
     let world = World::start().await;
     let url = world.server.url();
     for (arguments, expected) in [

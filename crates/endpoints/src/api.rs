@@ -15,7 +15,7 @@ use crate::{
     handlers,
     health::{Health, is_probe},
     large_documents,
-    metrics::{ApiMetrics, Gathered},
+    metrics::{ApiMetrics, MetricsEndpoint},
     negotiation::Form,
     openapi::Descriptions,
     origins::{AllowedOrigins, FOREIGN_ORIGIN, allow, is_cross_origin, is_dangerous},
@@ -72,7 +72,7 @@ pub struct Api {
     /// How the server stops; watches end with it.
     pub(crate) shutdown: Shutdown,
     pub(crate) health: Health,
-    pub(crate) gathered: Gathered,
+    pub(crate) gathered: MetricsEndpoint,
     description: LastDescription,
     reads: Arc<FairSemaphore>,
     writes: Arc<FairSemaphore>,
@@ -95,14 +95,14 @@ pub struct Parts {
     pub options: ApiOptions,
     /// Finds the user of a request.
     pub authenticator: Authenticator,
-    /// Decides who may do what.
+    /// Decides which user may do what.
     pub authorizer: Arc<dyn Authorizer>,
     /// Issues tokens for service accounts.
     pub tokens: Option<Arc<dyn TokenIssuer>>,
     /// The health checks.
     pub health: Health,
     /// The registry of metrics.
-    pub metrics: Gathered,
+    pub metrics: MetricsEndpoint,
     /// How the server stops.
     pub shutdown: Shutdown,
 }

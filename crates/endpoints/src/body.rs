@@ -451,7 +451,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn what_is_small_is_sent_as_it_is() {
+    async fn small_bodies_are_sent_without_a_deadline() {
         for body in [chunks(3), Body::from(vec![1; 100_000])] {
             let (body, compressed) = body.compressed().await;
             assert!(!compressed && !all(body).await.is_empty());

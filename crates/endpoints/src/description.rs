@@ -1,7 +1,7 @@
 //! The documents that describe the kinds that are served: discovery and OpenAPI.
 //!
 //! Kept true: all documents of a [`Description`] are about the same kinds. When the catalog has changed, they are made again
-//! for whoever asks next.
+//! for the next request.
 
 use crate::{
     discovery,
@@ -38,7 +38,7 @@ impl Description {
     }
 }
 
-/// The description of the kinds that were served when somebody last asked.
+/// The description of the kinds that were served at the last request.
 pub(crate) struct LastDescription(Mutex<Arc<Description>>);
 
 impl LastDescription {

@@ -80,7 +80,7 @@ impl Documents {
         self.by_path.get(path)
     }
 
-    /// Everything at once, for who accepts [`AGGREGATED`]; there is such a document at `/api` and at `/apis`.
+    /// Everything at once, for clients that accept [`AGGREGATED`]; there is such a document at `/api` and at `/apis`.
     pub fn aggregated(&self, path: &str) -> Option<&Tagged> {
         self.aggregated.get(path)
     }
@@ -234,7 +234,7 @@ fn response_kind<'a>(kind: &'a Kind, sub: &'a Subresource) -> (&'a str, &'a str,
     }
 }
 
-/// Tells those who move stored objects to another version whether there is another version.
+/// Lets tools that migrate stored objects find out whether there is another version.
 fn storage_version_hash(group: &str, version: &str, kind: &str) -> String {
     let name = format!("{group}/{version}/{kind}");
     let hash = digest::digest(&digest::SHA256, name.as_bytes());

@@ -1,4 +1,4 @@
-//! What a client is told of a failure: the one place where errors become Statuses.
+//! The responses to failures: the one place where errors become a `Status`.
 
 use keepwatch_apimachinery::status::{Cause, Status};
 use keepwatch_registry::{Error, error::Subject};

@@ -21,11 +21,11 @@ use std::{
 /// A limit on permits, as a whole and for each user.
 pub(crate) struct FairSemaphore {
     max: usize,
-    taken: Mutex<Taken>,
+    taken: Mutex<PermitCounts>,
 }
 
 #[derive(Default)]
-struct Taken {
+struct PermitCounts {
     total: usize,
     by_user: HashMap<ByName, usize>,
 }

@@ -1,4 +1,4 @@
-//! Whether the server lives and is ready, for those who ask from outside.
+//! Health checks: `/livez`, `/readyz` and `/healthz`.
 
 use crate::query::Query;
 use futures::future::BoxFuture;
@@ -15,9 +15,9 @@ pub struct Check {
     pub for_life: bool,
     /// Looks.
     pub look: Arc<dyn Fn() -> BoxFuture<'static, bool> + Send + Sync>,
-    /// What else there is to say while it is met, for those who ask for more than the outcome.
+    /// Details while it is met, for verbose requests.
     pub detail: Option<Arc<dyn Fn() -> String + Send + Sync>>,
-    /// What to do while it is not met, where that may be told to everyone.
+    /// What to do while it is not met, if everyone may know that.
     pub advice: Option<Arc<dyn Fn() -> Option<String> + Send + Sync>>,
 }
 
@@ -52,12 +52,12 @@ impl Check {
 pub struct Health {
     checks: Vec<Check>,
     /// What was found, by the name of a check and the probe it was made for.
-    found: Arc<Mutex<BTreeMap<(&'static str, &'static str), Found>>>,
+    found: Arc<Mutex<BTreeMap<(&'static str, &'static str), CheckCounts>>>,
 }
 
 /// What a check found.
 #[derive(Clone, Copy, Default)]
-struct Found {
+struct CheckCounts {
     is_met: bool,
     times_met: u64,
     times_failed: u64,
@@ -220,7 +220,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn what_checks_found_is_counted_by_probe() {
+    async fn results_of_checks_are_counted_by_probe() {
         let health = Health::new([Check::new("etcd", true, || async { false })]);
         assert_eq!(health.is_met("etcd").await, Some(false));
         for path in ["/livez", "/livez/ping", "/readyz"] {

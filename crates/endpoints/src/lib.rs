@@ -3,7 +3,9 @@
 //! A request passes through `serve` (the connection), `api` (the gate: authentication, authorization, limits), `handlers`
 //! (the operation) and `render` (the form of the answer). The registry has the rules for objects.
 //!
-//! Tests of a module stand in it. Tests over real connections need a whole server and stand in `crates/keepwatch/tests`.
+//! Tests of a module are in the module; `tests/encode.rs` checks that an event is encoded once for all who receive it. Tests over
+//! real connections need a whole server: they are in `crates/keepwatch/tests`, and `tests/golden` and `tests/compat` of this
+//! repository.
 
 pub mod serve;
 mod connection_state;

@@ -12,19 +12,19 @@ use std::time::{Duration, Instant};
 /// How long is waited for the size of the store before the answer goes without it.
 const SIZE_WAIT_MAX: Duration = Duration::from_secs(1);
 
-/// Everything that the server counts, and what it looks up only when somebody reads it.
-pub struct Gathered {
+/// All metrics of the server, and those that are looked up only for a request.
+pub struct MetricsEndpoint {
     registry: Registry,
     storage_size: IntGaugeVec,
     ask_size: Box<dyn Fn() -> BoxFuture<'static, Option<u64>> + Send + Sync>,
 }
 
-impl Gathered {
+impl MetricsEndpoint {
     /// What this registry has, and how many bytes the store takes on disk, if `ask_size` knows.
     pub fn new<F>(
         registry: Registry,
         ask_size: impl Fn() -> F + Send + Sync + 'static,
-    ) -> Result<Gathered, prometheus::Error>
+    ) -> Result<MetricsEndpoint, prometheus::Error>
     where
         F: Future<Output = Option<u64>> + Send + 'static,
     {
@@ -33,7 +33,7 @@ impl Gathered {
             &["storage_cluster_id"],
         )?;
         registry.register(Box::new(storage_size.clone()))?;
-        Ok(Gathered { registry, storage_size, ask_size: Box::new(move || Box::pin(ask_size())) })
+        Ok(MetricsEndpoint { registry, storage_size, ask_size: Box::new(move || Box::pin(ask_size())) })
     }
 
     /// Where the parts of the server register what they count.
@@ -128,7 +128,7 @@ impl ApiMetrics {
                 registry,
                 histogram(
                     "apiserver_watch_list_duration_seconds",
-                    "How long it took until a watch had told the state it began with.",
+                    "How long it took until a watch had sent its initial state.",
                     DURATION_SECONDS.to_vec(),
                     &["group", "version", "resource", "scope"],
                 ),
@@ -259,16 +259,16 @@ pub struct WatchMetrics {
 }
 
 impl WatchMetrics {
-    /// An event of that many bytes was told.
-    pub fn told(&self, bytes: usize) {
+    /// An event of that many bytes was sent.
+    pub fn event_sent(&self, bytes: usize) {
         self.events.inc();
         self.sizes.observe(bytes as f64);
     }
 }
 
 impl WatchMetrics {
-    /// The state that the watch began with is told.
-    pub fn told_state(&self) {
+    /// The initial state of the watch was sent.
+    pub fn initial_state_sent(&self) {
         self.initial.observe(self.began.elapsed().as_secs_f64());
     }
 }
@@ -303,7 +303,7 @@ fn scope(info: &RequestInfo) -> &'static str {
     }
 }
 
-/// What names a resource. Only what exists is named: else anybody could make up new series.
+/// The label of a resource. Only existing ones are named: else clients could create any number of series.
 fn labels<'a>(info: &RequestInfo, kind: Option<&'a Kind>) -> [&'a str; 4] {
     let Some(kind) = kind else { return [""; 4] };
     let subresource = kind.subresource(&info.subresource).map_or("", |subresource| &subresource.name);
@@ -329,7 +329,7 @@ mod tests {
     async fn the_size_of_the_store_is_told_while_it_is_known() {
         let size = Arc::new(AtomicU64::new(0));
         let asked = Arc::clone(&size);
-        let gathered = Gathered::new(Registry::new(), move || {
+        let gathered = MetricsEndpoint::new(Registry::new(), move || {
             let size = asked.load(Ordering::Relaxed);
             async move {
                 if size == 1 {
@@ -339,16 +339,16 @@ mod tests {
             }
         });
         let gathered = gathered.unwrap();
-        for (bytes, told) in [
+        for (bytes, line) in [
             (4096, Some("apiserver_storage_size_bytes{storage_cluster_id=\"etcd-0\"} 4096")),
             (8192, Some("apiserver_storage_size_bytes{storage_cluster_id=\"etcd-0\"} 8192")),
-            // Unknown, and not told in time.
+            // Unknown, and not known in time.
             (0, None),
             (1, None),
         ] {
             size.store(bytes, Ordering::Relaxed);
             let text = (gathered.encoder().await)();
-            assert_eq!(text.lines().find(|line| !line.starts_with('#')), told);
+            assert_eq!(text.lines().find(|line| !line.starts_with('#')), line);
         }
     }
 }

@@ -9,12 +9,12 @@ pub struct Form {
     /// How it is written.
     pub media: Media,
     /// As what it is shown.
-    pub shown_as: ShownAs,
+    pub representation: Representation,
 }
 
 /// As what an object or a list is shown.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum ShownAs {
+pub enum Representation {
     /// As what it is.
     Itself,
     /// As rows and columns.
@@ -46,7 +46,7 @@ impl MetaVersion {
 
 /// What is to be answered.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Answering {
+pub enum ResponseKind {
     /// One object, or a Status.
     One,
     /// One object of a kind that has no table, such as a review.
@@ -69,7 +69,7 @@ const STREAMED: [&str; 2] =
 
 impl Form {
     /// Plain JSON.
-    pub const JSON: Form = Form { media: Media::Json, shown_as: ShownAs::Itself };
+    pub const JSON: Form = Form { media: Media::Json, representation: Representation::Itself };
 
     /// What the header says of an answer in this form.
     pub fn content_type(&self) -> &'static str {
@@ -112,7 +112,7 @@ fn clauses(accept: &str) -> Vec<Clause<'_>> {
 }
 
 /// Finds the form in which to answer, or the answer that there is none.
-pub fn negotiate(accept: Option<&str>, answering: Answering, is_collection: bool) -> Result<Form, Status> {
+pub fn negotiate(accept: Option<&str>, answering: ResponseKind, is_collection: bool) -> Result<Form, Status> {
     let accept = accept.unwrap_or_default();
     if accept.is_empty() {
         return Ok(Form::JSON);
@@ -126,12 +126,13 @@ pub fn negotiate(accept: Option<&str>, answering: Answering, is_collection: bool
         }
         return Err(Status::no_representation(&available));
     }
-    let has_form =
-        |form: &Form| answering != Answering::Untabled || !matches!(form.shown_as, ShownAs::Table(_));
+    let has_form = |form: &Form| {
+        answering != ResponseKind::Untabled || !matches!(form.representation, Representation::Table(_))
+    };
     let form = clauses.iter().find_map(|clause| form_of(clause).filter(has_form));
     let Some(form) = form else { return Err(Status::not_acceptable(&ACCEPTED)) };
-    match (answering, form.shown_as) {
-        (Answering::Watch, _) if form.media == Media::Yaml => Err(Status::not_acceptable(&STREAMED)),
+    match (answering, form.representation) {
+        (ResponseKind::Watch, _) if form.media == Media::Yaml => Err(Status::not_acceptable(&STREAMED)),
         _ => Ok(form),
     }
 }
@@ -146,8 +147,8 @@ fn form_of(clause: &Clause<'_>) -> Option<Form> {
     if parameter("stream").is_some_and(|stream| stream != "watch") {
         return None;
     }
-    let shown_as = match (parameter("as"), parameter("g"), parameter("v")) {
-        (None, None, None) => ShownAs::Itself,
+    let representation = match (parameter("as"), parameter("g"), parameter("v")) {
+        (None, None, None) => Representation::Itself,
         (Some(kind), Some("meta.k8s.io"), Some(version)) => {
             let version = match version {
                 "v1" => MetaVersion::V1,
@@ -155,15 +156,15 @@ fn form_of(clause: &Clause<'_>) -> Option<Form> {
                 _ => return None,
             };
             match kind {
-                "Table" if media != Media::Protobuf => ShownAs::Table(version),
-                "PartialObjectMetadata" => ShownAs::Metadata(version),
-                "PartialObjectMetadataList" => ShownAs::MetadataList(version),
+                "Table" if media != Media::Protobuf => Representation::Table(version),
+                "PartialObjectMetadata" => Representation::Metadata(version),
+                "PartialObjectMetadataList" => Representation::MetadataList(version),
                 _ => return None,
             }
         }
         _ => return None,
     };
-    Some(Form { media, shown_as })
+    Some(Form { media, representation })
 }
 
 /// How a body is written, from its Content-Type.
@@ -222,8 +223,8 @@ mod tests {
     use super::*;
 
     fn shown(accept: &str) -> String {
-        match negotiate(Some(accept), Answering::List, true) {
-            Ok(form) => format!("{:?} {:?}", form.media, form.shown_as),
+        match negotiate(Some(accept), ResponseKind::List, true) {
+            Ok(form) => format!("{:?} {:?}", form.media, form.representation),
             Err(status) => format!("{} {}", status.code, status.message.lines().next().unwrap_or_default()),
         }
     }
@@ -256,7 +257,7 @@ mod tests {
 
     #[test]
     fn a_watch_is_no_yaml() {
-        let refused = negotiate(Some("application/yaml"), Answering::Watch, true).unwrap_err();
+        let refused = negotiate(Some("application/yaml"), ResponseKind::Watch, true).unwrap_err();
         assert!(
             refused.message.ends_with("application/vnd.kubernetes.protobuf;stream=watch"),
             "{}",
@@ -267,10 +268,10 @@ mod tests {
     #[test]
     fn a_review_has_no_table() {
         let table = "application/json;as=Table;v=v1;g=meta.k8s.io";
-        let refused = negotiate(Some(table), Answering::Untabled, false).unwrap_err();
+        let refused = negotiate(Some(table), ResponseKind::Untabled, false).unwrap_err();
         assert_eq!(refused, Status::not_acceptable(&ACCEPTED));
         let both = format!("{table},application/yaml");
-        assert_eq!(negotiate(Some(&both), Answering::Untabled, false).unwrap().media, Media::Yaml);
+        assert_eq!(negotiate(Some(&both), ResponseKind::Untabled, false).unwrap().media, Media::Yaml);
     }
 
     #[test]

@@ -6,7 +6,7 @@
 use crate::{
     body::{Body, Chunks},
     indent::indented,
-    negotiation::{Form, MetaVersion, ShownAs},
+    negotiation::{Form, MetaVersion, Representation},
 };
 use bytes::Bytes;
 use keepwatch_apimachinery::{
@@ -72,23 +72,23 @@ const PIECE_BYTES: usize = 56 << 10;
 impl Renderer {
     /// One object.
     pub fn object(&self, shown: &Shown) -> Result<Bytes, Status> {
-        match self.form.shown_as {
-            ShownAs::Itself if self.is_plain() => {
+        match self.form.representation {
+            Representation::Itself if self.is_plain() => {
                 let mut out = Vec::with_capacity(shown.value.len() + 64);
                 shown.write_json(&mut out);
                 out.push(b'\n');
                 Ok(out.into())
             }
-            ShownAs::Itself => self.document(&self.converted(shown.document()), self.kind.ty),
-            ShownAs::Table(version) => {
+            Representation::Itself => self.document(&self.converted(shown.document()), self.kind.ty),
+            Representation::Table(version) => {
                 let document = self.converted(shown.document());
                 let resource_version = text_at(&document, "resourceVersion").to_owned();
                 let meta = ListMeta { resource_version, ..ListMeta::default() };
                 let table = self.table(version, json!(meta), &[document], true);
                 Ok(self.untyped(&table))
             }
-            ShownAs::Metadata(version) => Ok(self.partial(version, &shown.document())),
-            ShownAs::MetadataList(_) => Err(self.not_a_list()),
+            Representation::Metadata(version) => Ok(self.partial(version, &shown.document())),
+            Representation::MetadataList(_) => Err(self.not_a_list()),
         }
     }
 
@@ -205,8 +205,8 @@ impl Renderer {
     /// Whether a list is made as a whole, and not piece by piece.
     pub fn lists_at_once(&self) -> bool {
         self.form.media == Media::Protobuf
-            || (self.form.media == Media::Yaml && self.form.shown_as != ShownAs::Itself)
-            || (self.form.shown_as == ShownAs::Itself && self.kind.stored_as.is_some())
+            || (self.form.media == Media::Yaml && self.form.representation != Representation::Itself)
+            || (self.form.representation == Representation::Itself && self.kind.stored_as.is_some())
     }
 
     /// A list, piece by piece where that can be.
@@ -215,16 +215,18 @@ impl Renderer {
             let compact = Renderer { pretty: false, ..self.clone() };
             return Ok(compact.list(list, meta)?.indented());
         }
-        match self.form.shown_as {
-            ShownAs::Metadata(_) => Err(self.is_a_list()),
-            ShownAs::Table(version) => Ok(self.table_list(version, list, meta)),
-            ShownAs::MetadataList(version) => Ok(self.partial_list(version, list, meta)),
-            ShownAs::Itself if self.is_plain() => Ok(self.plain_list(list, &meta)),
-            ShownAs::Itself if self.form.media == Media::Protobuf => Ok(self.protobuf_list(&list, &meta)),
-            ShownAs::Itself if self.form.media == Media::Yaml && !list.is_empty() => {
+        match self.form.representation {
+            Representation::Metadata(_) => Err(self.is_a_list()),
+            Representation::Table(version) => Ok(self.table_list(version, list, meta)),
+            Representation::MetadataList(version) => Ok(self.partial_list(version, list, meta)),
+            Representation::Itself if self.is_plain() => Ok(self.plain_list(list, &meta)),
+            Representation::Itself if self.form.media == Media::Protobuf => {
+                Ok(self.protobuf_list(&list, &meta))
+            }
+            Representation::Itself if self.form.media == Media::Yaml && !list.is_empty() => {
                 Ok(self.yaml_list(list, &meta))
             }
-            ShownAs::Itself => {
+            Representation::Itself => {
                 let items: Vec<Value> = list.iter().map(|object| self.item(object)).collect();
                 let document = json!({
                     "kind": self.kind.list_kind(), "apiVersion": self.kind.api_version(),
@@ -252,17 +254,17 @@ impl Renderer {
                 _ => yaml(&list).into(),
             }
         };
-        match self.form.shown_as {
-            ShownAs::Metadata(_) => Err(self.is_a_list()),
-            ShownAs::Table(version) => {
+        match self.form.representation {
+            Representation::Metadata(_) => Err(self.is_a_list()),
+            Representation::Table(version) => {
                 let table = self.table(version, json!(meta), documents, true);
                 Ok(self.untyped(&table).into())
             }
-            ShownAs::MetadataList(version) => {
+            Representation::MetadataList(version) => {
                 let items = documents.iter().map(|document| partial(version, document)).collect();
                 Ok(list("PartialObjectMetadataList", version.api_version(), items, partial_type()))
             }
-            ShownAs::Itself => {
+            Representation::Itself => {
                 let items = documents.iter().cloned().map(without_type).collect();
                 let (kind, api_version) = (self.kind.list_kind(), self.kind.api_version());
                 Ok(list(&kind, &api_version, items, self.kind.ty))
@@ -361,7 +363,7 @@ impl Renderer {
 
     /// An object of an event, without a newline. `first` is the first event of a watch, which alone shows the columns.
     pub fn event_object(&self, shown: &Shown, first: bool) -> Vec<u8> {
-        let is_plain = self.form.shown_as == ShownAs::Itself && self.form.media == Media::Json;
+        let is_plain = self.form.representation == Representation::Itself && self.form.media == Media::Json;
         if is_plain && self.kind.stored_as.is_none() {
             let mut out = Vec::with_capacity(shown.value.len() + 64);
             shown.write_json(&mut out);
@@ -387,17 +389,17 @@ impl Renderer {
 
     fn event_document(&self, document: Value, first: bool) -> Vec<u8> {
         let mut out = Vec::new();
-        match (self.form.shown_as, self.form.media) {
-            (ShownAs::Itself, Media::Protobuf) => self.enveloped(&mut out, &document),
-            (ShownAs::Itself, _) => schema::write(&mut out, &document, self.kind.ty),
-            (ShownAs::Table(version), _) => {
+        match (self.form.representation, self.form.media) {
+            (Representation::Itself, Media::Protobuf) => self.enveloped(&mut out, &document),
+            (Representation::Itself, _) => schema::write(&mut out, &document, self.kind.ty),
+            (Representation::Table(version), _) => {
                 let meta = json!({"resourceVersion": text_at(&document, "resourceVersion")});
                 out = self.table(version, meta, &[document], first).to_string().into_bytes();
             }
-            (ShownAs::Metadata(version) | ShownAs::MetadataList(version), Media::Protobuf) => {
+            (Representation::Metadata(version) | Representation::MetadataList(version), Media::Protobuf) => {
                 enveloped_partial(&mut out, version, &partial(version, &document));
             }
-            (ShownAs::Metadata(version) | ShownAs::MetadataList(version), _) => {
+            (Representation::Metadata(version) | Representation::MetadataList(version), _) => {
                 out = partial(version, &document).to_string().into_bytes();
             }
         }

@@ -6,7 +6,7 @@ use crate::{
     body::Body,
     connection_state::ConnectionState,
     handlers::{self, Answer},
-    negotiation::{self, Answering, Form},
+    negotiation::{self, Form, ResponseKind},
     query::Query,
     render,
     request_info::RequestInfo,
@@ -78,7 +78,7 @@ impl RequestContext {
     /// A failure as the response, in a form that the client accepts.
     pub(crate) fn refusal(&self, status: &Status) -> Response<Body> {
         let accept = self.accept();
-        let negotiated = negotiation::negotiate(accept.as_deref(), Answering::One, false);
+        let negotiated = negotiation::negotiate(accept.as_deref(), ResponseKind::One, false);
         let (media, pretty) = match negotiated {
             Ok(form) => (form.media, self.pretty()),
             // The client accepts none of the forms that we have. Indented JSON can at least be read by people.
@@ -95,14 +95,14 @@ impl RequestContext {
         response
     }
 
-    pub(crate) fn refusal_of(&self, refused: handlers::Refused) -> Response<Body> {
+    pub(crate) fn refusal_of(&self, refused: handlers::ErrorResponse) -> Response<Body> {
         match refused {
-            handlers::Refused::Status { status, warnings } => {
+            handlers::ErrorResponse::Status { status, warnings } => {
                 let mut response = self.refusal(&status);
                 add_warnings(response.headers_mut(), &warnings);
                 response
             }
-            handlers::Refused::Response(response) => *response,
+            handlers::ErrorResponse::Response(response) => *response,
         }
     }
 

@@ -250,7 +250,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn what_follows_a_body_of_unknown_length_is_left_alone() {
+    async fn bytes_after_a_body_of_unknown_length_are_left_alone() {
         for header in [
             "Transfer-Encoding: chunked",
             "upgrade: websocket",

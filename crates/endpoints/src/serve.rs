@@ -5,7 +5,7 @@
 
 use crate::{
     api::Api,
-    auth::{ClientCertificate, VerifiedLately},
+    auth::{ClientCertificate, RecentlyVerified},
     body::Body,
     connection_state::ConnectionState,
     h2_task::{H2Task, SpawnedRequests},
@@ -81,7 +81,7 @@ const UNSENT_BYTES_MAX: usize = 64 << 10;
 const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
 
 /// A listening socket and how its connections are served.
-pub struct Listening {
+pub struct Acceptor {
     /// The socket to which clients connect.
     pub listener: TcpListener,
     /// How connections are encrypted; without it they are not.
@@ -103,7 +103,7 @@ pub struct Tls {
     pub verifier: Option<Arc<dyn ClientCertVerifier>>,
 }
 
-impl Listening {
+impl Acceptor {
     /// Accepts connections until the server stops.
     pub async fn serve(self) {
         let protocols = Arc::new(Protocols::new(self.tls, self.limits));
@@ -134,7 +134,7 @@ impl Listening {
 /// The protocols of all connections.
 struct Protocols {
     tls: Option<(TlsAcceptor, Option<Arc<dyn ClientCertVerifier>>)>,
-    verified: VerifiedLately,
+    verified: RecentlyVerified,
     http1: http1::Builder,
     limits: Limits,
 }
@@ -149,7 +149,7 @@ impl Protocols {
             .max_buf_size(limits.head_bytes as usize)
             .half_close(false);
         let tls = tls.map(|tls| (TlsAcceptor::from(tls.config), tls.verifier));
-        Protocols { tls, verified: VerifiedLately::default(), http1, limits }
+        Protocols { tls, verified: RecentlyVerified::default(), http1, limits }
     }
 
     fn http2(&self, spawned: SpawnedRequests) -> http2::Builder<SpawnedRequests> {
@@ -290,7 +290,7 @@ async fn serve_http2<S, A>(
     stopping: ShutdownSignal,
 ) where
     S: BufferedStream,
-    A: HttpService<Incoming, ResBody = Body, Error = Infallible, Future = Answering>,
+    A: HttpService<Incoming, ResBody = Body, Error = Infallible, Future = ResponseKind>,
 {
     tokio::select! {
         ended = connection.as_mut() => return report(ended),
@@ -313,15 +313,15 @@ fn report(ended: Result<(), hyper::Error>) {
     }
 }
 
-type Answering = Pin<Box<dyn Future<Output = Result<Response<Body>, Infallible>> + Send>>;
+type ResponseKind = Pin<Box<dyn Future<Output = Result<Response<Body>, Infallible>> + Send>>;
 
 /// The service that answers the requests of one connection.
 fn service(
     api: Arc<Api>,
     certificate: Option<Arc<ClientCertificate>>,
     state: Arc<ConnectionState>,
-) -> impl Service<Request<Incoming>, Response = Response<Body>, Error = Infallible, Future = Answering> {
-    service_fn(move |request: Request<Incoming>| -> Answering {
+) -> impl Service<Request<Incoming>, Response = Response<Body>, Error = Infallible, Future = ResponseKind> {
+    service_fn(move |request: Request<Incoming>| -> ResponseKind {
         if let Some(refused) = host::refusal(request.version(), request.headers()) {
             return Box::pin(std::future::ready(Ok(refused)));
         }

@@ -97,6 +97,6 @@ async fn main() -> Outcome {
 }
 
 #[tokio::test]
-async fn what_is_labelled_is_copied() {
+async fn labelled_objects_are_copied() {
     test().await.unwrap();
 }

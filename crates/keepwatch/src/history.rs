@@ -77,7 +77,7 @@ mod tests {
     use std::time::Duration;
 
     #[test]
-    fn what_is_not_known_is_not_told() {
+    fn unknown_values_are_left_out() {
         let mut history = HistoryExtent::default();
         assert_eq!(in_words(history), "nothing is known to be compacted");
         history.oldest = ResourceVersion::new(42);

@@ -1,6 +1,6 @@
 //! A server: its parts put together, started, and stopped again.
 //!
-//! Kept true: a server that [`Builder::start`] returns is ready, so whoever has it can use it at once; one that stops
+//! Kept true: a server that [`Builder::start`] returns is ready, so it can be used at once; one that stops
 //! takes nothing new, finishes what was begun, ends its watches, and only then lets go of its store.
 
 use crate::{
@@ -16,8 +16,8 @@ use keepwatch_endpoints::{
     api::Parts,
     auth::Authenticator,
     health::{Check, Health},
-    metrics::Gathered,
-    serve::Listening,
+    metrics::MetricsEndpoint,
+    serve::Acceptor,
     shutdown::Shutdown,
     shutdown_signal::ShutdownSignal,
     watch::Encodings,
@@ -36,16 +36,16 @@ use std::{
 };
 use tokio::{
     net::{TcpListener, TcpSocket},
-    task::JoinHandle,
+    task::{AbortHandle, JoinSet},
 };
 
-/// How many bytes of encoded events are kept for those who watch the same.
+/// How many bytes of encoded events are kept for other watchers of the same resource.
 const ENCODINGS_BYTES_MAX: usize = 8 << 20;
 /// How many requests may be answered at once where no limit is wanted.
 const UNLIMITED: usize = 1 << 20;
 /// How long a server that stops waits for its clients.
 const DRAIN_MAX: Duration = Duration::from_secs(60);
-/// How long a server that stops may take to tell others.
+/// How long a server that stops may take to remove its endpoint, so that clients go to other servers.
 const LEAVE_MAX: Duration = Duration::from_secs(2);
 /// How long storage may take to say that it is there.
 const HEALTH_WAIT_MAX: Duration = Duration::from_secs(2);
@@ -59,7 +59,8 @@ pub struct Server {
     store: Opened,
     shutdown: Shutdown,
     caches: Arc<Caches>,
-    tasks: Vec<JoinHandle<()>>,
+    /// They end when this is dropped.
+    tasks: JoinSet<()>,
     own_objects: OwnObjects,
 }
 
@@ -68,12 +69,12 @@ struct OwnObjects {
     registry: Arc<Registry>,
     /// Where clients reach the server.
     address: (IpAddr, u16),
-    task: JoinHandle<()>,
+    task: AbortHandle,
 }
 
 impl OwnObjects {
-    fn keep(registry: Arc<Registry>, address: (IpAddr, u16)) -> OwnObjects {
-        let task = tokio::spawn(Arc::clone(&registry).keep_own_objects(address));
+    fn keep(registry: Arc<Registry>, address: (IpAddr, u16), tasks: &mut JoinSet<()>) -> OwnObjects {
+        let task = tasks.spawn(Arc::clone(&registry).keep_own_objects(address));
         OwnObjects { registry, address, task }
     }
 
@@ -82,8 +83,10 @@ impl OwnObjects {
         self.task.abort();
         match tokio::time::timeout(LEAVE_MAX, self.registry.leave(self.address)).await {
             Ok(Ok(())) => {}
-            Ok(Err(error)) => tracing::warn!(%error, "other servers are not told of the end"),
-            Err(_) => tracing::warn!("the store is too slow to tell other servers of the end"),
+            Ok(Err(error)) => tracing::warn!(%error, "the endpoint of this server could not be removed"),
+            Err(_) => {
+                tracing::warn!("the endpoint of this server could not be removed: the store is too slow")
+            }
         }
     }
 }
@@ -141,9 +144,7 @@ impl Server {
     }
 
     async fn end(&mut self) {
-        for task in self.tasks.drain(..) {
-            task.abort();
-        }
+        self.tasks.abort_all();
         for cache in self.caches.all() {
             cache.stop().await;
         }
@@ -153,10 +154,6 @@ impl Server {
 impl Drop for Server {
     fn drop(&mut self) {
         self.shutdown.abandon();
-        self.own_objects.task.abort();
-        for task in &self.tasks {
-            task.abort();
-        }
     }
 }
 
@@ -227,23 +224,22 @@ pub(crate) async fn start(mut builder: Builder) -> Result<Server, StartError> {
         Some(directory) => Some(pki.write_kubeconfig(directory, address, &trusted)?),
         None => None,
     };
-    let own_objects = OwnObjects::keep(Arc::clone(&registry), reachable);
-    let mut tasks = Vec::new();
+    let mut tasks = JoinSet::new();
+    let own_objects = OwnObjects::keep(Arc::clone(&registry), reachable, &mut tasks);
     if builder.registry.empties_namespaces {
-        tasks.push(tokio::spawn(namespaces::empty_deleted_namespaces(Arc::clone(&registry))));
+        tasks.spawn(namespaces::empty_deleted_namespaces(Arc::clone(&registry)));
     }
     let tokens = ServiceAccountTokens::new(SigningKey::read(&pki.token_key)?, Arc::clone(&registry));
     let health = health(&caches, &backend, &shutdown.signal);
     let limits = builder.limits;
-    let metrics = Gathered::new(metrics, move || {
+    let metrics = MetricsEndpoint::new(metrics, move || {
         let backend = Arc::clone(&backend);
         async move { backend.size_bytes().await.ok().flatten() }
     })?;
     let api = api(builder, registry, tokens, health, metrics, advertised, &shutdown)?;
     let mut listen_on = |listener, tls| {
-        let listening =
-            Listening { listener, tls, api: Arc::clone(&api), shutdown: shutdown.clone(), limits };
-        tasks.push(tokio::spawn(listening.serve()));
+        let listening = Acceptor { listener, tls, api: Arc::clone(&api), shutdown: shutdown.clone(), limits };
+        tasks.spawn(listening.serve());
     };
     listen_on(listener, Some(tls));
     let http_address = http.map(|(listener, address)| {
@@ -357,7 +353,7 @@ fn api(
     registry: Arc<Registry>,
     tokens: ServiceAccountTokens,
     health: Health,
-    metrics: Gathered,
+    metrics: MetricsEndpoint,
     advertised: SocketAddr,
     shutdown: &Shutdown,
 ) -> Result<Arc<Api>, StartError> {

@@ -23,7 +23,7 @@ use std::{
     time::{SystemTime, UNIX_EPOCH},
 };
 
-/// Who issues the tokens, and for whom they are if nobody says otherwise.
+/// The issuer of the tokens, and their audience by default.
 const ISSUER: &str = "https://kubernetes.default.svc.cluster.local";
 
 /// The key with which tokens are signed.

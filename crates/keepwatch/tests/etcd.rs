@@ -86,7 +86,10 @@ async fn servers_that_take_turns_lose_nothing_and_refuse_nothing() {
         newest = answer.json();
         assert_eq!(newest["data"].as_object().unwrap().len(), 2 * (turn + 1), "nothing is lost");
         let answer = ask(server, "PUT", &at("a"), "", old.to_string().as_bytes()).await;
-        assert_eq!(answer.code, 409, "an old version is refused, whoever knows of the new one");
+        assert_eq!(
+            answer.code, 409,
+            "an old version is refused, whichever server has the new one in its cache"
+        );
     }
     for turn in 0..30 {
         let name = format!("b{turn}");

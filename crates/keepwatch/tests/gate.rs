@@ -1,5 +1,5 @@
-//! The gate before every handler: whoever has not shown who they are, shows it wrongly or may not do a thing is refused on
-//! every path and method that there is, and then nothing was changed and nothing was told.
+//! The gate before every handler: a request without a credential, with a wrong one or without permission is refused on every
+//! path and method; it changes nothing and reveals nothing.
 
 #![allow(clippy::unwrap_used, reason = "a test says by panicking that something is wrong")]
 
@@ -192,7 +192,7 @@ async fn filled() -> Server {
 }
 
 #[tokio::test]
-async fn who_has_not_shown_who_they_are_may_see_health_and_version_alone() {
+async fn unauthenticated_users_may_only_read_health_and_version() {
     let server = filled().await;
     let before = everything(&server).await;
     let count = walk(&server, "", |method, path, answer| {
@@ -246,7 +246,7 @@ async fn secure(server: &Server, certificate: &[u8], key: &KeyPair, tls: Tls) ->
 type Tls = &'static rustls::SupportedProtocolVersion;
 const TLS_VERSIONS: [Tls; 2] = [&rustls::version::TLS12, &rustls::version::TLS13];
 
-/// As with a wrong token, the client is told and not just cut off.
+/// As with a wrong token, the client receives a response and is not just cut off.
 #[tokio::test]
 async fn a_certificate_of_a_strange_ca_stands_for_nobody() {
     let server = server().start().await.unwrap();
@@ -338,7 +338,7 @@ async fn a_certificate_does_not_count_for_pages_of_other_origins() {
     }
 }
 
-/// Who issues certificates for clients.
+/// A CA for client certificates.
 struct Ca(rcgen::Certificate, KeyPair);
 
 impl Ca {
@@ -425,7 +425,7 @@ fn roots(server: &Server) -> rustls::RootCertStore {
     roots
 }
 
-/// Allows everything until told otherwise.
+/// Allows everything until the flag is cleared.
 struct Switch(Arc<AtomicBool>);
 
 #[async_trait::async_trait]
@@ -439,7 +439,7 @@ impl Authorizer for Switch {
 }
 
 #[tokio::test]
-async fn what_the_authorizer_does_not_allow_is_refused_everywhere() {
+async fn requests_that_the_authorizer_does_not_allow_are_refused_on_every_path() {
     let allows = Arc::new(AtomicBool::new(true));
     let server = server().authorizer(Switch(Arc::clone(&allows))).start().await.unwrap();
     fill(&server).await;
@@ -455,7 +455,7 @@ async fn what_the_authorizer_does_not_allow_is_refused_everywhere() {
     assert_eq!(everything(&server).await, before);
 }
 
-/// That there is nothing behind a path is told only to those who may look.
+/// Only users with permission learn that a path does not exist.
 #[tokio::test]
 async fn a_refusal_does_not_tell_whether_an_object_is_there() {
     let server = filled().await;

@@ -203,7 +203,7 @@ async fn kinds_are_found_by_discovery() -> Result<(), Error> {
 }
 
 /// The events of a watcher, in words.
-fn told(event: &watcher::Event<ConfigMap>) -> String {
+fn in_words(event: &watcher::Event<ConfigMap>) -> String {
     match event {
         watcher::Event::Init => "init".to_owned(),
         watcher::Event::InitApply(map) => format!("there is {}", map.name_any()),
@@ -222,7 +222,7 @@ async fn check_watcher(config: watcher::Config) -> Result<(), Box<dyn std::error
     }
     let mut events = watcher(maps.clone(), config).boxed();
     let mut next =
-        async || within("an event", events.try_next()).await.map(|event| told(&event.expect("endless")));
+        async || within("an event", events.try_next()).await.map(|event| in_words(&event.expect("endless")));
     for expected in ["init", "there is a", "there is b", "there is c", "all"] {
         assert_eq!(next().await?, expected);
     }
@@ -257,7 +257,7 @@ async fn a_watcher_goes_on_after_the_server_was_restarted() -> Result<(), Box<dy
     let mut next = async || loop {
         // Errors are what a client gets that finds nobody; it tries again.
         match within("an event", events.next()).await.expect("endless") {
-            Ok(event) => return told(&event),
+            Ok(event) => return in_words(&event),
             Err(_) => continue,
         }
     };
@@ -267,7 +267,7 @@ async fn a_watcher_goes_on_after_the_server_was_restarted() -> Result<(), Box<dy
     within("the server stops", server.stop()).await;
     let _server = started_again(directory.path(), address).await;
     create(&maps, "b").await;
-    // Not "init": what happened after what it had seen is all that it is told.
+    // Not "init": it receives only the events after the last one.
     assert_eq!(next().await, "b is {}");
     Ok(())
 }

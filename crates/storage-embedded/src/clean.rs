@@ -1,4 +1,4 @@
-//! Gives back the room of versions that nobody needs any more: some segments that follow one another are read, and what is
+//! Gives back the room of versions that are not needed any more: some segments that follow one another are read, and what is
 //! still needed of them is written to one that takes their place.
 //!
 //! Kept true: the log can be opened at any moment of that, and then holds all that is needed; the new segment gets the
@@ -15,7 +15,7 @@ use crate::{
 use keepwatch_apimachinery::ResourceVersion;
 use std::{fs, io, ops::Range, os::unix::fs::FileExt, path::Path, sync::Arc};
 
-/// How many bytes nobody needs there may be, beside a part of what is needed.
+/// How many unneeded bytes there may be, beside a part of the needed ones.
 pub(crate) const DEAD_BYTES_MAX: u64 = 8 << 20;
 const DEAD_PART: u64 = 4;
 /// How many there may be while room is short.
@@ -25,7 +25,7 @@ const RUN_BYTES_MAX: u64 = 4 * SEGMENT_BYTES;
 /// How much is read in one step.
 const STEP_BYTES: u64 = 1 << 20;
 
-/// Who knows what is needed.
+/// Knows which versions are needed.
 pub(crate) trait Needs {
     /// Whether this version of this key is.
     fn needs(&self, key: &str, revision: ResourceVersion) -> bool;

@@ -9,7 +9,7 @@
 //! committed where it is made, as long as the disk is quick. Without a disk all are.
 
 use crate::{
-    entry::{Entry, What},
+    entry::{Entry, EntryKind},
     log::Log,
     mvcc::Mvcc,
     state::{Shared, fetch},
@@ -116,9 +116,9 @@ impl Proposal {
         let what = match self.change {
             Proposed::Put { value, expires_ms } => {
                 let created = stamp.map_or(revision, |(created, _)| created);
-                What::Put { value, created, expires_ms }
+                EntryKind::Put { value, created, expires_ms }
             }
-            Proposed::Delete => What::Delete { created: stamp.map_or(revision, |(created, _)| created) },
+            Proposed::Delete => EntryKind::Delete { created: stamp.map_or(revision, |(created, _)| created) },
         };
         Ok(Entry { revision, key: self.key, what })
     }
@@ -264,7 +264,7 @@ impl DiskCommitter {
         answered.await.map_err(|_| gone())?
     }
 
-    /// Commits a write here if nobody else is writing or waiting to, and the disk is quick.
+    /// Commits a write here if no other task is writing or waiting to, and the disk is quick.
     fn write_inline(&self, shared: &Shared, proposal: Proposal) -> InlineWrite {
         let nobody_waits = self.queue.capacity() == self.queue.max_capacity();
         let Some(mut log) = self.log.try_lock().filter(|_| self.has_other_threads && nobody_waits) else {
@@ -313,7 +313,7 @@ fn write_in_place(shared: &Shared, proposal: Proposal) -> Result<Swap, StorageEr
 /// The thread that writes.
 struct Writer {
     shared: Arc<Shared>,
-    /// Who holds it decides and writes; nobody else changes the state meanwhile.
+    /// Its holder decides and writes; no other task changes the state meanwhile.
     log: Arc<Mutex<Option<Log>>>,
     requests: mpsc::Receiver<Request>,
     closing: Arc<AtomicBool>,
@@ -439,7 +439,7 @@ impl Batch {
     }
 }
 
-/// The same error once more: one failed batch has many writers to tell.
+/// A copy of the error: all writers of a failed batch receive one.
 fn again(error: &StorageError) -> StorageError {
     let cause = || error.source().map_or_else(String::new, ToString::to_string).into();
     match error {

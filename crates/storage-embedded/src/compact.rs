@@ -235,7 +235,7 @@ async fn expire(shared: &Shared, committer: &Committer, clock: WallClock) -> Res
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::entry::{Entry, What};
+    use crate::entry::{Entry, EntryKind};
     use keepwatch_storage::Key;
 
     fn revision(n: u64) -> ResourceVersion {
@@ -246,7 +246,7 @@ mod tests {
     fn written_up_to(last: u64) -> Mvcc {
         let mut mvcc = Mvcc::new(None);
         for n in 2..=last {
-            let what = What::Put { value: vec![0; 10].into(), created: revision(2), expires_ms: None };
+            let what = EntryKind::Put { value: vec![0; 10].into(), created: revision(2), expires_ms: None };
             mvcc.apply(Entry { revision: revision(n), key: Key::from_backend("/k"), what });
         }
         mvcc
@@ -284,7 +284,7 @@ mod tests {
     }
 
     #[test]
-    fn what_somebody_has_yet_to_read_is_kept_for_as_long_again() {
+    fn events_that_a_watch_has_yet_to_read_are_kept_for_as_long_again() {
         let goal = |needed| goal(keeping(20, 5), usize::MAX, Some(needed));
         assert_eq!(goal(90), Some(81), "it is kept anyway");
         assert_eq!(goal(70), Some(70), "held back");

@@ -1,4 +1,8 @@
-//! The data directory: who uses it, and whether we can read it.
+//! The data directory: which process uses it, and whether we can read it.
+//!
+//! It holds `lock` (with the number of the process that has locked it), `format` (the version of the other files), `reserve` (see
+//! `room`) and the folder `log` with its segments (see `segment` and `record`). It is complete before `format` is written; until
+//! then the log is called `log.unfinished`.
 //!
 //! Kept true: while a [`Directory`] exists no other process (and no other store of this one) has it open,
 //! and its format is ours.
@@ -23,7 +27,7 @@ const OLD_FORMAT: &str = "1";
 const LOCK_WAIT: Duration = Duration::from_secs(5);
 const LOCK_RETRY: Duration = Duration::from_millis(20);
 
-/// The unit in which the system tells how much room a file takes.
+/// The unit in which the system reports how much room a file takes.
 const BLOCK_BYTES: u64 = 512;
 
 const LOCK_FILE: &str = "lock";

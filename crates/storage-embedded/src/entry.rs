@@ -12,12 +12,12 @@ use keepwatch_storage::{Key, Value};
 pub(crate) struct Entry {
     pub(crate) revision: ResourceVersion,
     pub(crate) key: Key,
-    pub(crate) what: What,
+    pub(crate) what: EntryKind,
 }
 
 /// What a write did to its key.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum What {
+pub(crate) enum EntryKind {
     Put {
         value: Value,
         created: ResourceVersion,
@@ -35,10 +35,10 @@ impl Entry {
     /// Appends the entry without its revision: kind, created, expires (0: never), length of the key, key, value.
     pub(crate) fn encode_into(&self, bytes: &mut Vec<u8>) {
         let (kind, created, expires_ms, value) = match &self.what {
-            What::Put { value, created, expires_ms } => {
+            EntryKind::Put { value, created, expires_ms } => {
                 (PUT, created, expires_ms.unwrap_or(0), value.bytes.as_ref())
             }
-            What::Delete { created } => (DELETE, created, 0, [].as_slice()),
+            EntryKind::Delete { created } => (DELETE, created, 0, [].as_slice()),
         };
         bytes.reserve(HEADER_BYTES + self.key.len() + value.len());
         bytes.push(kind);
@@ -52,8 +52,8 @@ impl Entry {
     /// How many bytes of the log it takes.
     pub(crate) fn bytes(&self) -> u64 {
         let value = match &self.what {
-            What::Put { value, .. } => value.bytes.len(),
-            What::Delete { .. } => 0,
+            EntryKind::Put { value, .. } => value.bytes.len(),
+            EntryKind::Delete { .. } => 0,
         };
         log_bytes(&self.key, value)
     }
@@ -77,12 +77,12 @@ impl Entry {
         let key_bytes = u32::from_le_bytes(header[17..21].try_into().ok()?) as usize;
         let key = rest.get(..key_bytes)?;
         let what = match header[0] {
-            PUT => What::Put {
+            PUT => EntryKind::Put {
                 value: value_from(HEADER_BYTES + key_bytes).into(),
                 created: ResourceVersion::new(number(1)?)?,
                 expires_ms: Some(number(9)?).filter(|ms| *ms != 0),
             },
-            DELETE => What::Delete { created: ResourceVersion::new(number(1)?)? },
+            DELETE => EntryKind::Delete { created: ResourceVersion::new(number(1)?)? },
             _ => return None,
         };
         Some(Self { revision, key: Key::from_backend(std::str::from_utf8(key).ok()?), what })
@@ -138,9 +138,9 @@ mod tests {
     fn entries_read_back_as_they_were_written() {
         let key = Key::from_backend("/registry/pods/ns/ä");
         for what in [
-            What::Put { value: "v".into(), created: revision(7), expires_ms: Some(9) },
-            What::Put { value: Value::default(), created: revision(8), expires_ms: None },
-            What::Delete { created: revision(7) },
+            EntryKind::Put { value: "v".into(), created: revision(7), expires_ms: Some(9) },
+            EntryKind::Put { value: Value::default(), created: revision(8), expires_ms: None },
+            EntryKind::Delete { created: revision(7) },
         ] {
             let entry = Entry { revision: revision(8), key: key.clone(), what };
             let bytes = Bytes::from(encoded(&entry));
@@ -152,7 +152,7 @@ mod tests {
     #[test]
     fn damaged_entries_are_refused() {
         let key = Key::from_backend("/k");
-        let what = What::Delete { created: revision(2) };
+        let what = EntryKind::Delete { created: revision(2) };
         let whole = encoded(&Entry { revision: revision(3), key, what });
         for end in 0..whole.len() {
             assert_eq!(Entry::decode(revision(2), &whole[..end]), None, "cut at {end}");

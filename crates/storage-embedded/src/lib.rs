@@ -72,7 +72,7 @@ const HISTORY_IN_MEMORY_BYTES_MAX: usize = 256 << 20;
 pub struct EmbeddedOptions {
     /// How much history is kept.
     pub retention: Retention,
-    /// How often a watch that wants to know tells how far it is without being asked.
+    /// How often a watch with `progress` reports its progress without a request.
     pub progress_interval: Duration,
 }
 

@@ -74,7 +74,7 @@ pub(crate) struct LogReader {
 }
 
 impl Log {
-    /// Opens the log of a directory and tells what it holds.
+    /// Opens the log of a directory and returns its contents.
     pub(crate) fn open(directory: Directory, recover_to: &mut impl Recover) -> Result<Self, OpenError> {
         let io = |doing| {
             let path = directory.path().to_owned();

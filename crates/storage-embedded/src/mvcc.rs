@@ -2,17 +2,21 @@
 //!
 //! Kept true by [`Mvcc::apply`] and [`Mvcc::compact`] alone:
 //! - every write has the revision after the one before it, and `current` is the last one applied;
-//! - `changes` holds the key of every change after `compacted`, so that a change's place tells its revision;
+//! - `changes` holds the key of every change after `compacted`, so that a change's place gives its revision;
 //! - a key has the versions that were current at some revision ≥ `compacted`, and none else;
 //! - superseded values beyond the resident limit are left to the log, which holds every version a key has.
 //!
 //! Not here: disk, locks, waiting.
 
-use crate::entry::{Entry, Unneeded, What, log_bytes};
+mod deadlines;
+mod superseded;
+
+use self::{deadlines::Deadlines, superseded::Superseded};
+use crate::entry::{Entry, EntryKind, Unneeded, log_bytes};
 use keepwatch_apimachinery::ResourceVersion;
-use keepwatch_storage::{Attributes, Key, Scope, Value};
+use keepwatch_storage::{Key, Scope, Value};
 use std::{
-    collections::{BTreeMap, HashMap, VecDeque},
+    collections::{BTreeMap, VecDeque},
     ops::Bound,
 };
 
@@ -98,7 +102,7 @@ pub(crate) struct Page {
 
 /// Where a version is among a key's.
 #[derive(Clone, Copy)]
-enum Seen<'a> {
+enum VersionRef<'a> {
     Newest(&'a Version),
     /// With the revision of the version after it.
     Older(&'a Older, ResourceVersion),
@@ -106,17 +110,17 @@ enum Seen<'a> {
 
 impl Chain {
     /// The version that was current at a revision. A key may have very many: they are searched, not scanned.
-    fn at(&self, revision: ResourceVersion) -> Option<Seen<'_>> {
+    fn at(&self, revision: ResourceVersion) -> Option<VersionRef<'_>> {
         if self.newest.modified <= revision {
-            return Some(Seen::Newest(&self.newest));
+            return Some(VersionRef::Newest(&self.newest));
         }
         let older = self.older.as_ref()?;
         let index = older.partition_point(|version| version.modified <= revision).checked_sub(1)?;
         let superseded_at = older.get(index + 1).map_or(self.newest.modified, |next| next.modified);
-        Some(Seen::Older(older.get(index)?, superseded_at))
+        Some(VersionRef::Older(older.get(index)?, superseded_at))
     }
 
-    fn before(&self, revision: ResourceVersion) -> Option<Seen<'_>> {
+    fn before(&self, revision: ResourceVersion) -> Option<VersionRef<'_>> {
         self.at(ResourceVersion::new(revision.get() - 1)?)
     }
 
@@ -130,7 +134,7 @@ fn has_revision(versions: &VecDeque<Older>, revision: ResourceVersion) -> bool {
     versions.binary_search_by_key(&revision, |version| version.modified).is_ok()
 }
 
-impl Seen<'_> {
+impl VersionRef<'_> {
     fn created(self) -> Option<ResourceVersion> {
         match self {
             Self::Newest(version) => version.created,
@@ -185,7 +189,7 @@ impl Mvcc {
             keys: BTreeMap::new(),
             changes: VecDeque::new(),
             past_value_bytes: 0,
-            superseded: Superseded { bytes: 0, bytes_max: superseded_bytes_max, values: VecDeque::new() },
+            superseded: Superseded::new(superseded_bytes_max),
             deadlines: Deadlines::default(),
         }
     }
@@ -229,7 +233,7 @@ impl Mvcc {
     /// The key's current version.
     pub(crate) fn get(&self, key: &str) -> Option<Found> {
         let (key, chain) = self.keys.get_key_value(key)?;
-        Seen::Newest(&chain.newest).found(key, &self.superseded)
+        VersionRef::Newest(&chain.newest).found(key, &self.superseded)
     }
 
     /// Whether a version of a key may be asked for.
@@ -306,7 +310,7 @@ impl Mvcc {
 
     fn found_change(&self, key: &Key, revision: ResourceVersion) -> FoundChange {
         let chain = self.keys.get(key).expect("a key has versions while a change of it is kept");
-        let found = |version: Seen<'_>| version.found(key, &self.superseded);
+        let found = |version: VersionRef<'_>| version.found(key, &self.superseded);
         FoundChange {
             key: key.clone(),
             revision,
@@ -336,11 +340,11 @@ impl Mvcc {
         let Entry { revision, key, what } = entry;
         self.current = self.current.max(revision);
         let version = match what {
-            What::Put { value, created, expires_ms } => {
+            EntryKind::Put { value, created, expires_ms } => {
                 self.deadlines.set(&key, revision, expires_ms);
                 Version { modified: revision, created: Some(created), value }
             }
-            What::Delete { .. } => {
+            EntryKind::Delete { .. } => {
                 self.deadlines.set(&key, revision, None);
                 Version { modified: revision, created: None, value: Value::default() }
             }
@@ -426,76 +430,17 @@ impl Mvcc {
 
     /// The earliest moment at which a key's time to live runs out, in milliseconds of Unix time.
     pub(crate) fn next_deadline_ms(&self) -> Option<u64> {
-        self.deadlines.by_time.first_key_value().map(|((ms, _), _)| *ms)
+        self.deadlines.next_ms()
     }
 
     /// Keys whose time to live has run out, with the revision that gave it to them.
     pub(crate) fn expired(&self, now_ms: u64, limit: usize) -> Vec<(Key, ResourceVersion)> {
-        self.deadlines
-            .by_time
-            .iter()
-            .take_while(|((ms, _), _)| *ms <= now_ms)
-            .take(limit)
-            .map(|((_, revision), key)| (key.clone(), *revision))
-            .collect()
+        self.deadlines.passed(now_ms, limit)
     }
 }
 
 /// The revision of a store nobody has written to. As in etcd, the first write is one more.
 const FIRST_REVISION: ResourceVersion = ResourceVersion::new(1).expect("one is not zero");
-
-/// Values in memory that are no longer current, in the order in which they were superseded.
-struct Superseded {
-    bytes: usize,
-    bytes_max: Option<usize>,
-    values: VecDeque<SupersededValue>,
-}
-
-struct SupersededValue {
-    superseded_at: ResourceVersion,
-    value: Value,
-}
-
-impl SupersededValue {
-    /// What it takes beside its bytes.
-    const OVERHEAD_BYTES: usize = 64;
-
-    fn bytes(&self) -> usize {
-        let found = self.value.attributes.as_ref();
-        let attributes = found.map_or(0, |found| size_of::<Attributes>() + found.bytes());
-        Self::OVERHEAD_BYTES + attributes + self.value.bytes.len()
-    }
-}
-
-impl Superseded {
-    /// Adds a value. Values beyond the limit are left to the log.
-    fn add(&mut self, value: Value, superseded_at: ResourceVersion) {
-        if !value.bytes.is_empty() {
-            let added = SupersededValue { superseded_at, value };
-            self.bytes += added.bytes();
-            self.values.push_back(added);
-            while self.bytes_max.is_some_and(|max| self.bytes > max) {
-                self.forget_first();
-            }
-        }
-    }
-
-    fn get(&self, superseded_at: ResourceVersion) -> Option<Value> {
-        let index = self.values.binary_search_by_key(&superseded_at, |value| value.superseded_at).ok()?;
-        self.values.get(index).map(|value| value.value.clone())
-    }
-
-    fn forget_up_to(&mut self, revision: ResourceVersion) {
-        while self.values.front().is_some_and(|value| value.superseded_at <= revision) {
-            self.forget_first();
-        }
-        give_back_unused(&mut self.values);
-    }
-
-    fn forget_first(&mut self) {
-        self.bytes -= self.values.pop_front().map_or(0, |value| value.bytes());
-    }
-}
 
 /// Gives back most of the room that was needed for more.
 fn give_back_unused<T>(queue: &mut VecDeque<T>) {
@@ -504,34 +449,10 @@ fn give_back_unused<T>(queue: &mut VecDeque<T>) {
     }
 }
 
-/// When keys with a time to live are to be deleted.
-#[derive(Default)]
-struct Deadlines {
-    by_time: BTreeMap<(u64, ResourceVersion), Key>,
-    by_key: HashMap<Key, (u64, ResourceVersion)>,
-}
-
-impl Deadlines {
-    fn set(&mut self, key: &Key, revision: ResourceVersion, expires_ms: Option<u64>) {
-        if let Some(old) = self.by_key.remove(key) {
-            self.by_time.remove(&old);
-        }
-        if let Some(ms) = expires_ms {
-            self.by_key.insert(key.clone(), (ms, revision));
-            self.by_time.insert((ms, revision), key.clone());
-        }
-    }
-
-    fn give_back_unused(&mut self) {
-        if self.by_key.capacity() > 4 * (self.by_key.len() + 4) {
-            self.by_key.shrink_to(2 * self.by_key.len());
-        }
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::collections::HashMap;
 
     fn revision(n: u64) -> ResourceVersion {
         ResourceVersion::new(n).unwrap()
@@ -557,10 +478,10 @@ mod tests {
             let (name, value) = write.split_once('=').unwrap_or((&write[..1], "-"));
             let key = Key::from_backend(format!("/{name}"));
             let what = if value == "-" {
-                What::Delete { created: created.remove(name).unwrap_or(revision) }
+                EntryKind::Delete { created: created.remove(name).unwrap_or(revision) }
             } else {
                 let created = *created.entry(name.to_owned()).or_insert(revision);
-                What::Put { value: value.to_owned().into(), created, expires_ms: None }
+                EntryKind::Put { value: value.to_owned().into(), created, expires_ms: None }
             };
             Entry { revision, key, what }
         };
@@ -724,7 +645,7 @@ mod tests {
         let put = |n: u64, expires_ms| Entry {
             revision: revision(n),
             key: Key::from_backend("/a"),
-            what: What::Put { value: Value::default(), created: revision(2), expires_ms },
+            what: EntryKind::Put { value: Value::default(), created: revision(2), expires_ms },
         };
         mvcc.apply(put(2, Some(100)));
         assert_eq!(mvcc.expired(100, 10), [(Key::from_backend("/a"), revision(2))]);

@@ -69,7 +69,7 @@ impl Fault {
 
 /// Reads the log in a folder.
 pub(crate) fn recover(folder: &Path, recover: &mut impl Recover) -> Result<Recovered, Fault> {
-    let found = Found::look(folder)?;
+    let found = LogFiles::look(folder)?;
     let mut reading = Reading {
         recover,
         segments: Segments::default(),
@@ -104,13 +104,13 @@ pub(crate) fn recover(folder: &Path, recover: &mut impl Recover) -> Result<Recov
 }
 
 /// The files of a log.
-struct Found {
+struct LogFiles {
     segments: Vec<Segment>,
     /// What an interrupted rewriting left.
     superfluous: Vec<PathBuf>,
 }
 
-impl Found {
+impl LogFiles {
     fn look(folder: &Path) -> Result<Self, Fault> {
         let (mut numbered, mut superfluous) = (Vec::new(), Vec::new());
         for file in fs::read_dir(folder)? {
@@ -208,10 +208,10 @@ impl<R: Recover> Reading<'_, R> {
             }
             None => {}
         }
-        let rest = Rest::look(segment)?;
-        whole_if(rest != Rest::Batches, "it goes on behind that".to_owned())?;
+        let rest = Tail::look(segment)?;
+        whole_if(rest != Tail::Batches, "it goes on behind that".to_owned())?;
         // What was prepared for more is needed in the last segment only.
-        Ok(rest == Rest::Torn || (next.is_some() && segment.file.metadata()?.len() > end))
+        Ok(rest == Tail::Torn || (next.is_some() && segment.file.metadata()?.len() > end))
     }
 
     /// Reads what is whole, and moves the segment's end there. Returns which segment it says that follows.
@@ -269,7 +269,7 @@ impl<R: Recover> Reading<'_, R> {
 
 /// What is behind the end of a segment.
 #[derive(PartialEq)]
-enum Rest {
+enum Tail {
     /// Nothing, or room for more.
     Zeros,
     /// What is left of a batch.
@@ -278,7 +278,7 @@ enum Rest {
     Batches,
 }
 
-impl Rest {
+impl Tail {
     fn look(segment: &Segment) -> io::Result<Self> {
         let end = segment.end();
         let mut chunk = vec![0; READ_BYTES];

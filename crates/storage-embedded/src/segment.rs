@@ -37,7 +37,7 @@ pub(crate) struct Segment {
     pub(crate) file: File,
     end: AtomicU64,
     blocks: RwLock<Vec<Block>>,
-    /// How many of its bytes are versions that nobody needs any more. It decides what is rewritten, not what is kept.
+    /// How many of its bytes are unneeded versions. It decides what is rewritten, not what is kept.
     dead: AtomicU64,
     /// How many are deletions that only older segments still need.
     held: AtomicU64,
@@ -186,7 +186,7 @@ impl Segments {
         self.0[begin + 1..].iter().for_each(|segment| segment.release_held());
     }
 
-    /// Notes that nobody needs these versions any more.
+    /// Notes that these versions are not needed any more.
     pub(crate) fn note_unneeded(&self, unneeded: &[Unneeded]) {
         for version in unneeded {
             if let Some(segment) = self.from(version.revision.get()).first() {

@@ -1,4 +1,4 @@
-//! What readers, writers and watchers share: the versions and who waits for the next ones, under one lock.
+//! The state that readers, writers and watchers share: the versions, and the watchers that wait for new ones, under one lock.
 //!
 //! Kept true: a change becomes visible and its watchers are woken in one step, so that a watcher that finds
 //! nothing new has received everything.
@@ -6,7 +6,7 @@
 use crate::{
     clean::Needs,
     compact::Samples,
-    entry::{Entry, What},
+    entry::{Entry, EntryKind},
     log::LogReader,
     mvcc::{Found, Mvcc, Stored},
     watch::Waiters,
@@ -27,7 +27,7 @@ pub(crate) struct Shared {
     pub(crate) history_bytes_max: usize,
     /// Which revision was current when. Locked after the state.
     pub(crate) samples: Mutex<Samples>,
-    /// Who else may need old changes.
+    /// Other readers that may need old changes.
     pub(crate) readers: HistoryReaders,
 }
 
@@ -50,7 +50,7 @@ impl Shared {
         }
     }
 
-    /// The revision after which somebody has changes to read.
+    /// The revision after which a reader has changes to read.
     pub(crate) fn oldest_needed(&self) -> Option<ResourceVersion> {
         let readers = self.readers.oldest_needed();
         readers.into_iter().chain(self.state.read().waiters.oldest_needed()).min()
@@ -61,7 +61,7 @@ impl Shared {
         self.publish_in(&mut self.state.write(), entries);
     }
 
-    /// The same for whoever holds the lock already.
+    /// The same for a caller that holds the lock already.
     pub(crate) fn publish_in(&self, state: &mut State, entries: impl IntoIterator<Item = Entry>) {
         let deadline = state.mvcc.next_deadline_ms();
         for entry in entries {
@@ -98,7 +98,7 @@ pub(crate) fn fetch(log: &LogReader, found: Found) -> Result<Option<KeyValue>, S
     let value = match value {
         Stored::InMemory(value) => value,
         Stored::InLog => match log.read(modified)?.map(|entry| entry.what) {
-            Some(What::Put { value, .. }) => value,
+            Some(EntryKind::Put { value, .. }) => value,
             _ => return Ok(None),
         },
     };

@@ -5,7 +5,7 @@
 //! Changes outside its scope do not wake it.
 
 use crate::{
-    entry::What,
+    entry::EntryKind,
     log::LogReader,
     mvcc::{Found, FoundChange},
     state::{Shared, fetch, run},
@@ -136,8 +136,7 @@ struct Progress {
     interval: Duration,
 }
 
-/// Starts a watch of changes after `after`. With `progress` it tells how far it is on request, and after each
-/// interval.
+/// Starts a watch of changes after `after`. With `progress` it reports its progress on request, and after each interval.
 pub(crate) fn start(
     shared: &Arc<Shared>,
     scope: Scope,
@@ -204,7 +203,7 @@ impl Drop for Watcher {
 }
 
 /// What a look at the history gave.
-enum Look {
+enum HistoryRead {
     Changes(Vec<FoundChange>),
     /// There is more to look at.
     NothingYet,
@@ -264,7 +263,7 @@ impl Fetched<'_> {
         let mut read_bytes = 0;
         self.log.read_all(*first, *last, |entry| {
             read_bytes += entry.bytes() as usize;
-            if let What::Put { value, created, .. } = entry.what
+            if let EntryKind::Put { value, created, .. } = entry.what
                 && wanted.contains(&entry.revision)
             {
                 let item = KeyValue { key: entry.key, value, created, modified: entry.revision };
@@ -296,14 +295,14 @@ impl Fetched<'_> {
 
 impl Watcher {
     async fn next(&mut self) -> Option<Result<BackendEvent, StorageError>> {
-        // However much there is to tell, others have their turn.
+        // However many events there are, other tasks have their turn.
         tokio::task::consume_budget().await;
         while self.ready.is_empty() && !self.ended {
-            // Asked before looking: whoever asked wants to know of a revision reached before they asked.
+            // Taken before looking: a request asks for a revision that was reached before it.
             let progress_due = self.waiter.progress_requested.swap(false, Ordering::AcqRel)
                 || self.progress.as_ref().is_some_and(|progress| progress.due <= Instant::now());
             match self.look() {
-                Look::Changes(changes) => {
+                HistoryRead::Changes(changes) => {
                     if progress_due {
                         self.waiter.progress_requested.store(true, Ordering::Release);
                     }
@@ -312,13 +311,13 @@ impl Watcher {
                         return Some(Err(error));
                     }
                 }
-                Look::NothingYet => {
+                HistoryRead::NothingYet => {
                     if progress_due {
                         self.waiter.progress_requested.store(true, Ordering::Release);
                     }
                     tokio::task::yield_now().await;
                 }
-                Look::NothingNew(revision) if progress_due => {
+                HistoryRead::NothingNew(revision) if progress_due => {
                     if let Some(progress) = &mut self.progress {
                         progress.due = Instant::now() + progress.interval;
                     }
@@ -327,44 +326,44 @@ impl Watcher {
                         self.ready.push_back(BackendEvent::Progress(revision));
                     }
                 }
-                Look::NothingNew(_) => self.sleep().await,
-                Look::Compacted => {
+                HistoryRead::NothingNew(_) => self.sleep().await,
+                HistoryRead::Compacted => {
                     self.ended = true;
                     return Some(Err(StorageError::Expired(ExpiredRead::Watch)));
                 }
-                Look::Closed => self.ended = true,
+                HistoryRead::Closed => self.ended = true,
             }
         }
         self.ready.pop_front().map(Ok)
     }
 
-    fn look(&mut self) -> Look {
+    fn look(&mut self) -> HistoryRead {
         let state = self.shared.state.read();
         if state.closed {
-            return Look::Closed;
+            return HistoryRead::Closed;
         }
         let Some(pending) = ResourceVersion::new(self.waiter.pending_from.load(Ordering::Acquire)) else {
-            return Look::NothingNew(state.mvcc.current());
+            return HistoryRead::NothingNew(state.mvcc.current());
         };
         // What lies between the cursor and the first pending change was none of this watcher's.
         let after =
             ResourceVersion::new(pending.get() - 1).map_or(self.cursor, |before| before.max(self.cursor));
         if state.mvcc.compacted().is_some_and(|compacted| after < compacted) {
-            return Look::Compacted;
+            return HistoryRead::Compacted;
         }
         let (changes, looked_at) =
             state.mvcc.changes_after(after, &self.scope, BATCH_CHANGES_MAX, LOOKED_AT_CHANGES_MAX);
         if !changes.is_empty() {
             self.waiter.pending_from.store(after.next().get(), Ordering::Release);
-            return Look::Changes(changes);
+            return HistoryRead::Changes(changes);
         }
         self.cursor = looked_at;
         if looked_at < state.mvcc.current() {
             self.waiter.pending_from.store(looked_at.next().get(), Ordering::Release);
-            return Look::NothingYet;
+            return HistoryRead::NothingYet;
         }
         self.waiter.pending_from.store(0, Ordering::Release);
-        Look::NothingNew(state.mvcc.current())
+        HistoryRead::NothingNew(state.mvcc.current())
     }
 
     async fn take(&mut self, changes: Vec<FoundChange>) -> Result<(), StorageError> {
@@ -397,7 +396,7 @@ mod tests {
 
     /// It once read 1 MiB for every single event.
     #[tokio::test]
-    async fn what_is_read_ahead_is_handed_out_together() {
+    async fn events_that_were_read_ahead_are_returned_together() {
         let directory = tempfile::tempdir().unwrap();
         let store = Embedded::open(directory.path(), EmbeddedOptions::default()).unwrap();
         let key = Key::from_backend("/registry/pods/a");

@@ -32,7 +32,7 @@ fn revision(n: u64) -> ResourceVersion {
     ResourceVersion::new(n).expect("not zero")
 }
 
-/// Every change after `after`, in the order a watch tells them.
+/// Every change after `after`, in the order in which a watch delivers them.
 async fn history(store: &dyn Backend, after: ResourceVersion) -> Vec<Change> {
     try_history(store, after).await.expect("history is kept")
 }

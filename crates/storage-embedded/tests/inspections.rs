@@ -1,4 +1,4 @@
-//! Values in memory are shared with their attributes, so that nobody inspects a value a second time.
+//! Values in memory are shared with their attributes, so that no value is inspected twice.
 
 #![allow(clippy::unwrap_used, reason = "a test says by panicking that something is wrong")]
 

@@ -113,7 +113,7 @@ async fn a_store_looks_after_its_limit_in_bytes_at_once() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_a_watch_has_yet_to_read_is_kept_for_twice_as_long_and_no_longer() {
+async fn events_that_a_watch_has_yet_to_read_are_kept_for_twice_as_long_and_no_longer() {
     let store = Embedded::memory(keeping(0));
     let start = put(&store, "a", "0", None).await;
     let mut behind = store.watch(pods(), start, false).await.unwrap();
@@ -133,7 +133,7 @@ async fn what_a_watch_has_yet_to_read_is_kept_for_twice_as_long_and_no_longer() 
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_a_reader_says_that_it_needs_is_kept_like_what_a_watch_has_yet_to_read() {
+async fn events_that_a_history_reader_needs_are_kept_like_those_of_a_watch() {
     struct Needs(ResourceVersion);
     impl HistoryReader for Needs {
         fn oldest_needed(&self) -> Option<ResourceVersion> {

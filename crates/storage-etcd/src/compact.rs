@@ -6,7 +6,7 @@
 //! history is left, or two after a server was lost. The others learn from the key how far that is.
 //! A server whose turn it is leaves what its own watchers have yet to read for one more interval.
 //!
-//! [`Turn`] decides, as plain data; the rest does I/O. Kubernetes uses the same key in the same way.
+//! [`CompactionTurn`] decides, as plain data; the rest does I/O. Kubernetes uses the same key in the same way.
 
 use crate::{
     api::{Compare, Operation, TxnRequest},
@@ -28,7 +28,7 @@ const LEARN_PAUSE: Duration = Duration::from_secs(1);
 
 /// What one server knows of the group's clock. Zeroes before it first looked.
 #[derive(Debug, Default, PartialEq)]
-struct Turn {
+struct CompactionTurn {
     /// The key's version when last seen.
     clock: i64,
     /// The store's revision at that time: what this turn compacts to.
@@ -41,17 +41,17 @@ struct Turn {
 enum Outcome {
     /// We moved it; the store is at `revision`.
     Moved { revision: i64 },
-    /// Somebody else did; the clock shows this.
+    /// Another server did; the clock shows this.
     Missed { clock: i64, revision: i64 },
 }
 
-impl Turn {
-    /// What this turn compacts to, if somebody has changes to read after `needed`.
+impl CompactionTurn {
+    /// The revision that this turn compacts to, if a reader has changes to read after `needed`.
     fn goal(&self, needed: Option<i64>) -> i64 {
         needed.map_or(self.revision, |needed| needed.max(self.before).min(self.revision))
     }
 
-    /// Takes note of the outcome. Tells whether compacting is up to us.
+    /// Records the outcome. Returns whether this server has to compact.
     fn settle(&mut self, outcome: Outcome) -> bool {
         let before = self.revision;
         let (clock, revision, is_ours) = match outcome {
@@ -65,7 +65,7 @@ impl Turn {
 
 /// Once per interval takes part in the compaction of the store.
 pub(crate) async fn compact_from_time_to_time(shared: Arc<Shared>, interval: Duration) {
-    let mut turn = Turn::default();
+    let mut turn = CompactionTurn::default();
     loop {
         sleep(interval).await;
         match take_turn(&shared, &mut turn).await {
@@ -80,7 +80,10 @@ pub(crate) async fn compact_from_time_to_time(shared: Arc<Shared>, interval: Dur
     }
 }
 
-async fn take_turn(shared: &Shared, turn: &mut Turn) -> Result<Option<ResourceVersion>, StorageError> {
+async fn take_turn(
+    shared: &Shared,
+    turn: &mut CompactionTurn,
+) -> Result<Option<ResourceVersion>, StorageError> {
     let goal = turn.goal(shared.readers.oldest_needed().map(as_etcd));
     let txn = TxnRequest {
         compare: vec![Compare::version(COMPACT_REV_KEY, turn.clock)],
@@ -110,7 +113,7 @@ async fn take_turn(shared: &Shared, turn: &mut Turn) -> Result<Option<ResourceVe
 
 /// How far the store is compacted, as far as is known. Only ever rises.
 #[derive(Default)]
-pub(crate) struct Learned(Mutex<Option<Compacted>>);
+pub(crate) struct KnownCompaction(Mutex<Option<Compacted>>);
 
 struct Compacted {
     revision: ResourceVersion,
@@ -119,7 +122,7 @@ struct Compacted {
     age: Duration,
 }
 
-impl Learned {
+impl KnownCompaction {
     /// The store is compacted to a revision that was current so long ago, at the least.
     pub(crate) fn raise(&self, revision: ResourceVersion, age: Duration) {
         let mut known = self.0.lock();
@@ -167,7 +170,7 @@ async fn follow(shared: &Arc<Shared>) -> Result<(), StorageError> {
 fn note(shared: &Shared, item: &KeyValue) {
     let revision = std::str::from_utf8(&item.value.bytes).ok().and_then(|text| text.parse().ok());
     if let Some(revision) = revision.and_then(ResourceVersion::new) {
-        // Whoever moved the clock chose what was current one interval before.
+        // The server that moved the clock chose the revision that was current one interval before.
         shared.compacted.raise(revision, shared.compaction_interval);
     }
 }
@@ -185,7 +188,7 @@ mod tests {
     }
 
     impl Group {
-        fn tick(&mut self, turn: &mut Turn, revision: i64) -> Option<i64> {
+        fn tick(&mut self, turn: &mut CompactionTurn, revision: i64) -> Option<i64> {
             let outcome = if self.clock == turn.clock {
                 self.clock += 1;
                 Outcome::Moved { revision }
@@ -199,7 +202,7 @@ mod tests {
 
     #[test]
     fn the_first_turn_only_takes_note_and_later_ones_compact_one_interval_back() {
-        let (mut group, mut turn) = (Group::default(), Turn::default());
+        let (mut group, mut turn) = (Group::default(), CompactionTurn::default());
         assert_eq!(group.tick(&mut turn, 100), None);
         assert_eq!(group.tick(&mut turn, 200), Some(100));
         assert_eq!(group.tick(&mut turn, 300), Some(200));
@@ -208,7 +211,7 @@ mod tests {
     #[test]
     fn one_server_of_a_group_compacts_and_another_takes_over() {
         let mut group = Group::default();
-        let (mut a, mut b) = (Turn::default(), Turn::default());
+        let (mut a, mut b) = (CompactionTurn::default(), CompactionTurn::default());
         assert_eq!((group.tick(&mut a, 100), group.tick(&mut b, 101)), (None, None));
         // Both know the clock; the first to tick wins, the other follows.
         assert_eq!((group.tick(&mut a, 200), group.tick(&mut b, 201)), (Some(100), None));
@@ -220,15 +223,15 @@ mod tests {
 
     #[test]
     fn a_server_that_starts_later_does_not_disturb() {
-        let (mut group, mut a) = (Group { clock: 17, needed: None }, Turn::default());
+        let (mut group, mut a) = (Group { clock: 17, needed: None }, CompactionTurn::default());
         assert_eq!(group.tick(&mut a, 100), None);
-        assert_eq!(a, Turn { clock: 17, revision: 100, before: 0 });
+        assert_eq!(a, CompactionTurn { clock: 17, revision: 100, before: 0 });
         assert_eq!(group.tick(&mut a, 200), Some(100));
     }
 
     #[test]
-    fn what_somebody_has_yet_to_read_is_left_for_one_more_interval() {
-        let (mut group, mut turn) = (Group::default(), Turn::default());
+    fn events_that_a_watch_has_yet_to_read_are_left_for_one_more_interval() {
+        let (mut group, mut turn) = (Group::default(), CompactionTurn::default());
         for (needed, revision, compacted) in [
             (Some(50), 100, None),
             (Some(50), 200, Some(50)),
@@ -243,8 +246,8 @@ mod tests {
     }
 
     #[test]
-    fn what_is_learned_only_rises() {
-        let learned = Learned::default();
+    fn the_known_compacted_revision_only_rises() {
+        let learned = KnownCompaction::default();
         assert_eq!(learned.get(), None);
         for revision in [5, 9, 7] {
             learned.raise(ResourceVersion::new(revision).unwrap(), Duration::ZERO);

@@ -180,7 +180,7 @@ impl Members {
                         Err(fault @ Fault::Answer(_)) => return Err(fault),
                         Err(fault) => {
                             self.leave(member);
-                            // What one member says tells more than that another cannot be reached.
+                            // An error of one member says more than that another cannot be reached.
                             if !last.is_no_leader() {
                                 last = fault;
                             }
@@ -190,7 +190,7 @@ impl Members {
                         }
                     }
                 }
-                // Why members failed before tells more than that the last attempt came too late.
+                // The earlier failures of members say more than that the last attempt came too late.
                 () = sleep_until(deadline) => return Err(last),
                 () = sleep_until(next_start), if running.len() < self.members.len() => {
                     asked.iter().for_each(|(slow, _)| self.leave(*slow));
@@ -314,7 +314,7 @@ mod tests {
     use super::*;
 
     /// Three members that take this long to answer. Nothing is sent to them.
-    async fn who_is_suspected(answer_after_ms: [u64; 3]) -> [bool; 3] {
+    async fn suspected_members(answer_after_ms: [u64; 3]) -> [bool; 3] {
         let endpoints = [1, 2, 3].map(|port| format!("http://127.0.0.1:{port}"));
         let members = Members::new(&EtcdOptions::new(endpoints)).unwrap();
         let suspicions = [0, 1, 2].map(|member: usize| members.members[member].suspicions.subscribe());
@@ -328,11 +328,11 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn only_a_member_that_was_overtaken_is_suspected() {
-        assert_eq!(who_is_suspected([1_900, 10, 10]).await, [false, false, false]);
-        assert_eq!(who_is_suspected([9_000, 10, 10]).await, [true, false, false]);
-        assert_eq!(who_is_suspected([9_000, 9_000, 10]).await, [true, true, false]);
+        assert_eq!(suspected_members([1_900, 10, 10]).await, [false, false, false]);
+        assert_eq!(suspected_members([9_000, 10, 10]).await, [true, false, false]);
+        assert_eq!(suspected_members([9_000, 9_000, 10]).await, [true, true, false]);
         // The first answers late, the second was asked only just now.
-        assert_eq!(who_is_suspected([2_050, 9_000, 10]).await, [false, false, false]);
-        assert_eq!(who_is_suspected([9_000, 2_050, 9_000]).await, [true, false, false]);
+        assert_eq!(suspected_members([2_050, 9_000, 10]).await, [false, false, false]);
+        assert_eq!(suspected_members([9_000, 2_050, 9_000]).await, [true, false, false]);
     }
 }

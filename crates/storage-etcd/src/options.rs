@@ -36,7 +36,7 @@ pub struct EtcdOptions {
     pub endpoints: Vec<String>,
     /// Needed for `https://`.
     pub tls: Option<EtcdTls>,
-    /// Who to log in as, where etcd's access control is on.
+    /// The user to log in as, where etcd's access control is on.
     pub user: Option<EtcdUser>,
     /// How long a request may take, retries on other members included.
     pub request_timeout: Duration,
@@ -123,7 +123,7 @@ impl EtcdOptions {
 /// How TLS connections to etcd are made.
 #[derive(Clone, Debug)]
 pub struct EtcdTls {
-    /// Who vouches for etcd's certificates.
+    /// The CA of etcd's certificates.
     pub ca: Pem,
     /// Our certificate and its key, if etcd asks clients for one.
     pub identity: Option<(Pem, Pem)>,

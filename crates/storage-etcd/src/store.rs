@@ -8,7 +8,7 @@ use crate::{
         self, CompactionRequest, Compare, LeaseGrantRequest, Operation, RangeResponse, ResponseHeader,
         TxnRequest, TxnResponse,
     },
-    compact::{self, Learned},
+    compact::{self, KnownCompaction},
     error::{ConnectError, Fault},
     full::Sent,
     lease::Leases,
@@ -53,15 +53,15 @@ pub struct EtcdBackend {
 /// What watches and background tasks need.
 pub(crate) struct Shared {
     pub(crate) members: Members,
-    pub(crate) compacted: Learned,
+    pub(crate) compacted: KnownCompaction,
     pub(crate) compaction_interval: Duration,
-    /// Who may need old changes.
+    /// Readers that may need old changes.
     pub(crate) readers: HistoryReaders,
-    /// Counts the requests for progress. Watches that tell progress look at it.
+    /// Counts the requests for progress. Watches that report progress look at it.
     pub(crate) progress_requests: tokio::sync::watch::Sender<u64>,
     leases: Mutex<Leases>,
     /// Whether requests for progress are answered reliably.
-    tells_progress: AtomicBool,
+    reports_progress: AtomicBool,
 }
 
 impl EtcdBackend {
@@ -69,12 +69,12 @@ impl EtcdBackend {
     pub async fn connect(options: EtcdOptions) -> Result<Self, ConnectError> {
         let shared = Arc::new(Shared {
             members: Members::new(&options)?,
-            compacted: Learned::default(),
+            compacted: KnownCompaction::default(),
             compaction_interval: options.compaction_interval,
             readers: HistoryReaders::default(),
             progress_requests: tokio::sync::watch::Sender::new(0),
             leases: Mutex::new(Leases::new(options.leases.clone())),
-            tells_progress: AtomicBool::new(true),
+            reports_progress: AtomicBool::new(true),
         });
         let user = options.user.as_ref().map(|user| user.name.as_str());
         shared
@@ -82,10 +82,10 @@ impl EtcdBackend {
             .await
             .map_err(|fault| ConnectError::from_fault(fault, &options.endpoints, user))?;
         match shared.members.status().await {
-            Ok(status) => shared.tells_progress.store(tells_progress(&status.version), Ordering::Release),
-            // Whoever may not ask has a newer one: it was made a right of its own later.
+            Ok(status) => shared.reports_progress.store(reports_progress(&status.version), Ordering::Release),
+            // Without the right to ask, the etcd is a newer one: old ones have no such right.
             Err(Fault::Answer(_)) => {}
-            Err(_) => shared.tells_progress.store(false, Ordering::Release),
+            Err(_) => shared.reports_progress.store(false, Ordering::Release),
         }
         let mut tasks = JoinSet::new();
         tasks.spawn(compact::learn(shared.clone()));
@@ -98,7 +98,7 @@ impl EtcdBackend {
 
 /// Whether an etcd of this version answers every request for progress with what its watches have delivered: from 3.4.31 on in
 /// its line, from 3.5.13 on in the next, and in all later ones.
-fn tells_progress(version: &str) -> bool {
+fn reports_progress(version: &str) -> bool {
     let mut numbers = version.split(['.', '-', '+']).map(|number| number.parse::<u32>().unwrap_or(0));
     let mut next = || numbers.next().unwrap_or(0);
     match (next(), next(), next()) {
@@ -150,7 +150,7 @@ impl Shared {
     }
 
     async fn forget_lease(&self, id: i64, deadline: Instant) {
-        // Whoever is given it next finds out again.
+        // The next caller finds out again.
         if let Ok(mut leases) = timeout_at(deadline, self.leases.lock()).await {
             leases.forget(id);
         }
@@ -204,7 +204,7 @@ impl Backend for EtcdBackend {
             let put = Operation::put_with_lease(key, value.bytes.clone(), lease);
             match self.shared.commit(&swap(key, expected, unchanged, put), deadline).await {
                 Ok(answer) => return swapped(answer, expected, unchanged),
-                // Somebody revoked it, or we lost count of time; nothing was written.
+                // Another client revoked it, or we lost count of time; nothing was written.
                 Err(fault) if lease != 0 && fault.is_lease_not_found() => {
                     self.shared.forget_lease(lease, deadline).await;
                 }
@@ -269,7 +269,7 @@ impl Backend for EtcdBackend {
 
     async fn request_progress(&self) -> Result<(), StorageError> {
         // An answer that overtakes events would make us believe that there were none.
-        if !self.tells_progress() {
+        if !self.reports_progress() {
             return Ok(());
         }
         self.shared.progress_requests.send_modify(|count| *count += 1);
@@ -304,8 +304,8 @@ impl Backend for EtcdBackend {
         HistoryExtent { oldest, age, ..HistoryExtent::default() }
     }
 
-    fn tells_progress(&self) -> bool {
-        self.shared.tells_progress.load(Ordering::Acquire)
+    fn reports_progress(&self) -> bool {
+        self.shared.reports_progress.load(Ordering::Acquire)
     }
 }
 
@@ -426,10 +426,10 @@ mod tests {
     #[test]
     fn old_versions_do_not_answer_every_request_for_progress() {
         for version in ["3.4.30", "3.5.0", "3.5.12", "3.3.99", "2.3.8", "3.5.0-rc.1", ""] {
-            assert!(!tells_progress(version), "{version}");
+            assert!(!reports_progress(version), "{version}");
         }
         for version in ["3.4.31", "3.4.40", "3.5.13", "3.5.16", "3.6.0", "3.6.0-rc.1", "3.10.2", "4.0.0"] {
-            assert!(tells_progress(version), "{version}");
+            assert!(reports_progress(version), "{version}");
         }
     }
 

@@ -73,7 +73,7 @@ pub(crate) async fn start(
 struct Watch {
     shared: Arc<Shared>,
     scope: Scope,
-    /// Tells of requests for progress, if this watch is to report progress; else progress is received, not reported.
+    /// Counts requests for progress, if this watch is to report progress; else progress is received, not reported.
     progress: Option<tokio::sync::watch::Receiver<u64>>,
     /// Whether it requests progress by itself.
     requests_progress: bool,
@@ -125,7 +125,7 @@ impl Watch {
         let message = tokio::select! {
             message = open.stream.message() => message,
             () = progress_requested(&mut self.progress, self.requests_progress) => {
-                // If there is no room for the request it goes unanswered; whoever needs the answer asks again.
+                // If there is no room for the request it goes unanswered; the caller asks again.
                 open.stream.request_progress();
                 return Ok(());
             }

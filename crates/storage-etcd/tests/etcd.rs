@@ -59,7 +59,7 @@ async fn put_for(
 }
 
 async fn next(watch: &mut BackendWatch) -> Result<BackendEvent, StorageError> {
-    timeout(LONG_ENOUGH, watch.next()).await.expect("the watch tells something").expect("the watch goes on")
+    timeout(LONG_ENOUGH, watch.next()).await.expect("the watch delivers an event").expect("the watch goes on")
 }
 
 async fn until(what: &str, mut holds: impl AsyncFnMut() -> bool) {
@@ -457,7 +457,7 @@ async fn a_read_past_the_end_still_checks_its_revision() {
 
 /// etcd says that it is full also after it has written, to those who write at the same time.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn what_is_refused_for_lack_of_space_is_not_in_the_store() {
+async fn writes_refused_for_lack_of_space_are_not_in_the_store() {
     for _ in 0..3 {
         let args = vec!["--quota-backend-bytes".to_owned(), (4 << 20).to_string()];
         let etcd = EtcdServer::with(ServerOptions { args, ..ServerOptions::default() }).await;
@@ -556,5 +556,5 @@ async fn etcd_says_how_large_it_is() {
 async fn the_etcd_of_the_tests_answers_requests_for_progress() {
     let etcd = EtcdServer::start().await;
     let backend = EtcdBackend::connect(EtcdOptions::new([etcd.url()])).await.unwrap();
-    assert!(backend.tells_progress());
+    assert!(backend.reports_progress());
 }

@@ -1,10 +1,9 @@
 //! A cluster of three loses members while writers write and watchers watch, and nothing else may be lost.
 //!
 //! Each test runs writers and watchers throughout its rounds of faults (one, or ten with `KEEPWATCH_LONG=1`).
-//! During each fault writes and watches must go on. Afterwards a watch through a member that was asked directly
-//! tells the whole history, and against it is checked: every acknowledged write is in it, none that was refused
-//! is, none is in it twice, nothing is in it that nobody wrote, and what each watcher received is exactly it, in
-//! order, once.
+//! During each fault writes and watches must continue. Afterwards a watch through a member that was asked directly
+//! delivers the whole history, which is checked: every acknowledged write is in it, none that was refused is, none
+//! is in it twice, it contains nothing else, and each watcher received exactly this history, in order, once.
 
 #![allow(clippy::unwrap_used, reason = "a panic is how a test says that something is wrong")]
 
@@ -34,7 +33,7 @@ const WRITERS: u64 = 4;
 const WATCHERS: usize = 4;
 const KEYS: usize = 12;
 const PREFIX: &str = "/registry/faults/";
-/// The key whose creation tells a watcher that it has received everything.
+/// The key whose creation is the last event of every watcher.
 const END: &str = "/registry/faults/zz-end";
 /// How long writes and watches may take to go on after a fault.
 const GOES_ON: Duration = Duration::from_secs(60);
@@ -60,7 +59,7 @@ async fn fault_the_leader_is_killed() {
 async fn fault_a_member_is_paused() {
     let mut run = Run::start(Target::Follower).await;
     for round in 0..2 * rounds() {
-        // The one that all connections go to at first, then whoever leads.
+        // The member that all connections use at first, then the leader.
         let leader = run.cluster.leader().await;
         let member = if round % 2 == 0 { run.target } else { leader };
         run.cluster.members[member].pause();
@@ -98,7 +97,7 @@ async fn fault_the_network_to_one_member_fails() {
     run.check().await;
 }
 
-/// Where nothing is asked, only the pings of the connection tell that the member is gone.
+/// Without requests, only the pings of the connection show that the member is gone.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn fault_an_idle_watch_leaves_a_member_out_of_reach() {
     let cluster = EtcdCluster::start(3, ServerOptions::durable()).await;
@@ -304,7 +303,7 @@ impl Run {
                 "{key} at {revision}: {value:?} was written twice"
             );
         }
-        // One more is the end. Deletions have no value to tell them apart, but can be counted.
+        // One more is the end. Deletions have no value that distinguishes them, but can be counted.
         let most = written.acknowledged.len() + written.unknown + 1;
         assert!(history.len() <= most, "{} changes where {most} can be accounted for", history.len());
         let mut watchers = 0;

@@ -111,7 +111,7 @@ pub struct Range {
     pub count: Option<usize>,
 }
 
-/// One thing a backend's watch tells.
+/// An event of a backend's watch.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum BackendEvent {
     /// A key was created (`created == modified`) or changed.
@@ -194,7 +194,7 @@ pub trait Backend: Send + Sync + 'static {
         self.watch(scope, after, true).await
     }
 
-    /// Asks that every watch with `progress` soon tells how far it is.
+    /// Asks every watch with `progress` to report its progress soon.
     async fn request_progress(&self) -> Result<(), StorageError>;
 
     /// The current revision: not below that of any write acknowledged before the call.
@@ -227,11 +227,11 @@ pub trait Backend: Send + Sync + 'static {
     }
 
     /// Whether requests for progress are answered reliably.
-    fn tells_progress(&self) -> bool {
+    fn reports_progress(&self) -> bool {
         true
     }
 
-    /// How far one must have followed a scope to know all of it, if the backend can tell without asking anyone.
+    /// The revision up to which a reader must have followed a scope to know all of it, if the backend knows it without a request.
     fn frontier(&self, _scope: &Scope) -> Option<Frontier> {
         None
     }

@@ -1,4 +1,4 @@
-//! What a watch cache needs of the store behind it, and nobody else: how far the store is, and its history.
+//! The interface of a store for watch caches only: how far the store is, and its history.
 
 use crate::{
     backend::Frontier,
@@ -18,15 +18,15 @@ pub trait CacheSource: Storage {
 
     /// Whether requests for progress are answered reliably. If not, they are not made, and the newest state is read from
     /// storage.
-    fn tells_progress(&self) -> bool {
+    fn reports_progress(&self) -> bool {
         true
     }
 
     /// The store's revision: not below that of any write completed before the call.
     async fn current_revision(&self) -> Result<ResourceVersion, StorageError>;
 
-    /// The revision up to which a reader must have followed the resource to know all of it, if the store can tell without
-    /// a request.
+    /// The revision up to which a reader must have followed the resource to know all of it, if the store knows it without a
+    /// request.
     fn frontier(&self) -> Option<Frontier> {
         None
     }

@@ -1,4 +1,4 @@
-//! What is known of the past: changes that can be read again, how far back they reach, and who still needs them.
+//! The history of a store: changes that can be read again, how far back they reach, and which readers still need them.
 //!
 //! A store keeps changes until it compacts them. A watch cache keeps the newest ones in memory and reads older ones
 //! from here; it is a [`HistoryReader`], so that a store can put compaction off while a watcher is catching up.
@@ -25,7 +25,7 @@ pub struct PastChange {
 pub enum OldObject {
     /// Nothing: the change created the object.
     Absent,
-    /// An object that was not read, because nobody asked for it.
+    /// An object that was not read, because it was not requested.
     Unread,
     /// This object.
     Read(Object),
@@ -35,7 +35,7 @@ pub enum OldObject {
 /// was asked for.
 pub type PastChanges = BoxStream<'static, Result<PastChange, StorageError>>;
 
-/// Somebody who reads old changes on behalf of others.
+/// A reader of old changes on behalf of others, such as a watch cache.
 pub trait HistoryReader: Send + Sync {
     /// Changes after this revision will still be read; none will be if it is absent.
     fn oldest_needed(&self) -> Option<ResourceVersion>;

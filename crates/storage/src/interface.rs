@@ -35,7 +35,7 @@ pub struct Object(Arc<Version>);
 pub struct Version {
     /// Where it is stored.
     pub key: Key,
-    /// Its value, without a resourceVersion: that is `revision`, and whoever hands the object on puts it in.
+    /// Its value, without a resourceVersion: that is `revision`, which is inserted when the object is sent.
     pub value: Bytes,
     /// The revision of its last write, or of its deletion.
     pub revision: ResourceVersion,
@@ -59,13 +59,13 @@ impl Object {
         Arc::ptr_eq(&self.0, &other.0)
     }
 
-    /// Tells objects in memory apart: no two that exist at the same time have the same.
+    /// Identifies an object in memory: no two that exist at the same time have the same.
     pub fn address(&self) -> usize {
         Arc::as_ptr(&self.0).addr()
     }
 }
 
-/// An [`Object`], if somebody else still has it.
+/// A weak reference to an [`Object`].
 #[derive(Clone, Debug, Default)]
 pub struct WeakObject(Weak<Version>);
 
@@ -178,7 +178,7 @@ pub type TryUpdate<'a> = &'a mut (dyn FnMut(Option<&Object>) -> Result<Update, R
 pub struct Existing {
     /// The object. That there is none is always known for sure.
     pub object: Option<Object>,
-    /// Whether it is the newest. If not, it may be out of date: a write that is based on its revision tells, but a
+    /// Whether it is the newest. If not, it may be out of date: a write that is based on its revision notices that, but a
     /// refusal because of what it contains has to be checked against the newest.
     pub is_current: bool,
 }
@@ -226,7 +226,7 @@ pub struct WatchRequest {
     /// Where to begin. A state that the store has not reached ends the watch with [`StorageError::TooLarge`];
     /// changes may be asked for from a revision that lies in the future.
     pub start: WatchStart,
-    /// Whether bookmarks tell of progress, on request and from time to time.
+    /// Whether bookmarks report progress, on request and from time to time.
     pub progress: bool,
     /// Which objects.
     pub predicate: Predicate,
@@ -241,13 +241,13 @@ impl WatchRequest {
     }
 }
 
-/// One thing a watch tells.
+/// An event of a watch.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum WatchEvent {
     /// The object came into view: it was created, began to match, or is part of the initial state.
     Added(Object),
-    /// The object changed and stays in view. (What it was before, a [`crate::Backend`] tells; here it would have to
-    /// be decoded for everyone who does not need it.)
+    /// The object changed and stays in view. (A [`crate::Backend`] also delivers the value before; here it would have to
+    /// be decoded for callers that do not need it.)
     Modified(Object),
     /// The object went out of view: it was deleted or no longer matches. Its last visible content, with the
     /// revision of the change that removed it.

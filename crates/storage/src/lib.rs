@@ -4,7 +4,7 @@
 //! reads at a revision and watches from a revision. Everything Kubernetes expects beyond that (guaranteed
 //! update, preconditions, cached hints, selectors, pages and continue tokens, the enter/leave rule of watch
 //! events, values transformed at rest) is written once, in [`Store`], which turns a backend into the
-//! [`Storage`] of one resource. A watch cache is a `Storage` too, so callers cannot tell which they hold; what it needs
+//! [`Storage`] of one resource. A watch cache is a `Storage` too, so callers do not know which they hold; what it needs
 //! of the store behind it is the [`CacheSource`].
 //!
 //! Deliberately absent: HTTP, kinds, and any knowledge of what a value means. What must be known of a value

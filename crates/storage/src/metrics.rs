@@ -258,8 +258,8 @@ impl CacheSource for MeteredStorage {
         self.inner.compacted_revision()
     }
 
-    fn tells_progress(&self) -> bool {
-        self.inner.tells_progress()
+    fn reports_progress(&self) -> bool {
+        self.inner.reports_progress()
     }
 
     fn frontier(&self) -> Option<Frontier> {

@@ -27,7 +27,7 @@ pub struct Attributes {
     pub found_by: StoreId,
 }
 
-/// Equal if the same was found, whoever looked.
+/// Equal if the same attributes were found, by whichever inspector.
 impl PartialEq for Attributes {
     fn eq(&self, other: &Self) -> bool {
         let Self { uid, labels, fields, version_at, has_version, found_by: _ } = self;
@@ -38,7 +38,7 @@ impl PartialEq for Attributes {
 
 impl Eq for Attributes {}
 
-/// Tells stores apart, because another one may look for other things in the same value: those of a kind that was defined
+/// Identifies a store, because another one may inspect the same value for other attributes: those of a kind that was defined
 /// anew, for example.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct StoreId(u32);
@@ -134,7 +134,7 @@ impl fmt::Debug for Pairs {
     }
 }
 
-/// Reads [`Attributes`] out of a value. One per resource, from whoever knows the kind.
+/// Reads [`Attributes`] out of a value. Each resource has one, which knows its kind.
 pub trait Inspector: Send + Sync {
     /// Fails if the value is not an object of the kind at all: such a value is never handed out.
     fn inspect(&self, key: &Key, value: &[u8]) -> Result<Attributes, Undecodable>;

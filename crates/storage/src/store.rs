@@ -46,7 +46,7 @@ pub struct Store {
 pub struct StoreOptions {
     /// Where its objects are kept.
     pub prefix: ResourcePrefix,
-    /// Who can read its values.
+    /// The inspector of its values.
     pub inspector: Arc<dyn Inspector>,
     /// What is done to values at rest.
     pub transformer: Arc<dyn Transformer>,
@@ -153,18 +153,18 @@ fn lasting(ttl: Option<Duration>) -> Option<Duration> {
     ttl.filter(|ttl| !ttl.is_zero())
 }
 
-/// How many objects one task decodes in a row: few enough that whoever shares its thread need not wait long,
+/// How many objects one task decodes in a row: few enough that other tasks on its thread need not wait long,
 /// and so many that letting others run costs next to nothing.
 const DECODED_IN_A_ROW_MAX: usize = 256;
 
 /// Gives other tasks their turn while many objects are decoded. Nothing else would: a backend that has
 /// everything in memory never waits.
 #[derive(Default)]
-struct Turns {
+struct Yielding {
     decoded: usize,
 }
 
-impl Turns {
+impl Yielding {
     /// How many objects were decoded.
     fn count(&self) -> usize {
         self.decoded
@@ -333,8 +333,8 @@ impl CacheSource for Store {
         self.backend.compacted_revision()
     }
 
-    fn tells_progress(&self) -> bool {
-        self.backend.tells_progress()
+    fn reports_progress(&self) -> bool {
+        self.backend.reports_progress()
     }
 
     fn frontier(&self) -> Option<Frontier> {
@@ -345,7 +345,7 @@ impl CacheSource for Store {
 /// The outcome of writing an update.
 enum Written {
     As(Object),
-    /// Somebody else wrote first; this is what they left.
+    /// Another client wrote first; this is the current object.
     Lost(Option<Current>),
 }
 

@@ -126,7 +126,7 @@ async fn a_list_that_compaction_overtakes_every_time_is_expired() {
     assert!(backend.overtakes.load(Ordering::Relaxed) > 990, "it gave up soon");
 }
 
-/// Who asked for one revision does not get another.
+/// A read at one revision does not return another.
 #[tokio::test]
 async fn a_list_at_an_exact_revision_that_compaction_overtakes_is_expired() {
     let (fixture, backend) = five_overtaken(1).await;

@@ -1,7 +1,7 @@
-//! Writes: ConfigMaps are made, changed, moved into and out of selectors, deleted, and made again.
+//! Writes: ConfigMaps are created, changed, moved into and out of selectors, deleted, and created again.
 //!
-//! Kept true: a write that fails is counted and forgotten. What the server has in the end is asked of the server, not
-//! worked out here, because of a write whose answer was lost nobody knows whether it was done.
+//! Kept true: a write that fails is only counted. The final state is listed from the server, not computed here, because a write
+//! whose response was lost may have been done or not.
 
 use crate::Fault;
 use k8s_openapi::api::core::v1::{ConfigMap, Namespace};
@@ -29,13 +29,13 @@ pub(crate) const COLOUR: &str = "colour";
 pub(crate) const COLOURS: [&str; 3] = ["red", "green", "blue"];
 const TIERS: [&str; 2] = ["web", "db"];
 const WRITERS: u64 = 4;
-/// Few, so that much happens to each.
+/// Few, so that each object is written often.
 const NAMES: u32 = 40;
 const PAUSE_MAX_MS: u64 = 10;
 /// Most objects are small; some take many packets.
 const SMALL_BYTES_MAX: usize = 512;
 const LARGE_BYTES_MAX: usize = 48 << 10;
-/// A server that is gone does not always say so.
+/// The timeout of a write: not every lost connection is noticed.
 const PATIENCE: Duration = Duration::from_secs(5);
 
 /// Writes until it is stopped.
@@ -78,14 +78,14 @@ impl Load {
         (self.counts.done.load(Relaxed), self.counts.failed.load(Relaxed))
     }
 
-    /// Finishes what was begun, and ends.
+    /// Finishes the writes that have begun, and ends.
     pub async fn stop(&self) {
         self.stop.cancel();
         self.tasks.wait().await;
     }
 }
 
-/// Makes the namespaces that are written to, as `prefix-0` and so on.
+/// Creates the namespaces that are written to, as `prefix-0` and so on.
 pub(crate) async fn make_namespaces(client: &Client, prefix: &str) -> Result<Vec<String>, Fault> {
     let all: Api<Namespace> = Api::all(client.clone());
     let mut names = Vec::new();
@@ -98,7 +98,7 @@ pub(crate) async fn make_namespaces(client: &Client, prefix: &str) -> Result<Vec
     Ok(names)
 }
 
-/// Writes one thing after another.
+/// Does one random write after another.
 #[derive(Debug)]
 pub struct Writer {
     maps: Vec<Api<ConfigMap>>,
@@ -106,7 +106,7 @@ pub struct Writer {
 }
 
 impl Writer {
-    /// Writes to these namespaces, what chance wants.
+    /// Writes to these namespaces.
     pub fn new(client: &Client, namespaces: &[String], seed: u64) -> Writer {
         let maps = namespaces.iter().map(|namespace| Api::namespaced(client.clone(), namespace));
         Writer { maps: maps.collect(), rng: StdRng::seed_from_u64(seed) }
@@ -116,7 +116,7 @@ impl Writer {
         Duration::from_millis(self.rng.random_range(0..=PAUSE_MAX_MS))
     }
 
-    /// Writes once. That an object is there already, or is not, or was changed by somebody else, is no failure.
+    /// Writes once. It is no failure if the object exists already, does not exist, or was changed by another client.
     pub async fn write(&mut self) -> Result<(), kube::Error> {
         let Some(maps) = self.maps.choose(&mut self.rng).cloned() else { return Ok(()) };
         let name = format!("map-{}", self.rng.random_range(0..NAMES));
@@ -155,7 +155,7 @@ impl Writer {
         maps.patch(name, &PatchParams::default(), &patch).await.map(drop)
     }
 
-    /// A label that is null is taken away by a patch, and left out of a new object.
+    /// A label that is null is removed by a patch, and left out of a new object.
     fn labels(&mut self) -> Value {
         let mut labels = serde_json::Map::new();
         for (label, values) in [(LABEL, &TIERS[..]), (COLOUR, &COLOURS)] {
@@ -184,7 +184,7 @@ fn config_map(mut json: Value) -> ConfigMap {
     serde_json::from_value(json).expect("this is a ConfigMap")
 }
 
-/// Writes an object that every informer sees and nobody else writes. Returns its version.
+/// Writes an object that every informer sees and no other client writes. Returns its version.
 pub(crate) async fn mark(client: &Client, namespace: &str, name: &str) -> Result<String, Fault> {
     let maps: Api<ConfigMap> = Api::namespaced(client.clone(), namespace);
     let map = json!({

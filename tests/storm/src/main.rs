@@ -1,12 +1,12 @@
-//! `storm`: shakes informers, on servers of its own or on any other.
+//! `storm`: tests informers on servers of its own, with disruptions, or on any other server.
 
 use clap::Parser;
-use keepwatch_storm::{Fault, Options, Outcome, Weather, client_of, ride, visit};
+use keepwatch_storm::{Disruption, Fault, Options, Outcome, client_of, run_on, run_storm};
 use kube::config::{KubeConfigOptions, Kubeconfig};
 use std::{path::PathBuf, process::ExitCode, time::Duration};
 
-/// Follows a server with informers of every form while objects come, change and go, and checks that they know in the end
-/// what the server has, and saw nothing out of order on the way.
+/// Follows a server with informers of every form while objects are created, changed and deleted, and checks that they reach the
+/// state of the server, and receive no event out of order.
 #[derive(Debug, Parser)]
 #[command(name = "storm")]
 struct Flags {
@@ -16,10 +16,10 @@ struct Flags {
     /// Which context of the kubeconfig.
     #[arg(long, value_name = "NAME", requires = "kubeconfig")]
     context: Option<String>,
-    /// How long, in all.
+    /// The duration in seconds.
     #[arg(long, value_name = "N", default_value_t = 60)]
     seconds: u64,
-    /// What chance begins with; something else each time without it.
+    /// The seed of the random numbers; a random one without it.
     #[arg(long, value_name = "N")]
     seed: Option<u64>,
 }
@@ -37,7 +37,7 @@ async fn main() -> ExitCode {
     }
 }
 
-/// Whether all was well.
+/// Whether there were no faults.
 async fn run(flags: Flags) -> Result<bool, Fault> {
     let seed = flags.seed.unwrap_or_else(|| u64::from(rand::random::<u32>()));
     let lasts = Duration::from_secs(flags.seconds);
@@ -45,21 +45,21 @@ async fn run(flags: Flags) -> Result<bool, Fault> {
     if let Some(path) = flags.kubeconfig {
         let options = KubeConfigOptions { context: flags.context, ..KubeConfigOptions::default() };
         let client = client_of(Kubeconfig::read_from(path)?, None, &options).await?;
-        let outcome = visit(&client, Options { lasts, seed, prints: true }).await?;
+        let outcome = run_on(&client, Options { lasts, seed, prints: true }).await?;
         println!("{outcome}");
-        return Ok(outcome.is_well());
+        return Ok(outcome.has_passed());
     }
-    let share = lasts / Weather::ALL.len() as u32;
+    let share = lasts / Disruption::ALL.len() as u32;
     let mut bad = Vec::new();
-    for weather in Weather::ALL {
-        println!("{weather:?}, {} s:", share.as_secs());
-        let outcome = ride(weather, Options { lasts: share, seed, prints: true }).await;
+    for disruption in Disruption::ALL {
+        println!("{disruption:?}, {} s:", share.as_secs());
+        let outcome = run_storm(disruption, Options { lasts: share, seed, prints: true }).await;
         match &outcome {
             Ok(outcome) => println!("{outcome}"),
             Err(fault) => println!("  FAULT {fault}"),
         }
-        if !outcome.as_ref().is_ok_and(Outcome::is_well) {
-            bad.push(weather);
+        if !outcome.as_ref().is_ok_and(Outcome::has_passed) {
+            bad.push(disruption);
         }
     }
     match &*bad {

@@ -1,9 +1,9 @@
-//! A way to a server that breaks.
+//! A TCP proxy that disrupts connections.
 //!
-//! Bytes pass as they are, TLS and all. On request, connections are cut, with a reset or without; bytes come late and in
-//! small pieces, or not at all for a while; and nobody answers.
+//! Bytes are forwarded unchanged, TLS included. On request, connections are cut, with a reset or without; bytes are delayed and
+//! cut into small pieces, or not forwarded at all for a while; and connections are refused.
 //!
-//! Kept true: the address stays the same, even while nobody listens there.
+//! Kept true: the address stays the same, even while connections are refused.
 
 use parking_lot::Mutex;
 use rand::{Rng, SeedableRng, rngs::StdRng};
@@ -26,12 +26,12 @@ use tokio::{
 use tokio_util::sync::CancellationToken;
 
 const BUFFER_BYTES: usize = 16 << 10;
-/// While it is slow, no more bytes than this come at once.
+/// The maximum size of a piece while bytes are delayed.
 const PIECE_BYTES_MAX: usize = 4 << 10;
-/// How long to wait before an address is tried again that is not free yet.
+/// How long to wait before binding again to an address that is not free yet.
 const REBIND_PAUSE: Duration = Duration::from_millis(20);
 
-/// A way to a server. Dropping it ends all connections.
+/// A proxy. Dropping it ends all connections.
 #[derive(Debug)]
 pub struct Proxy {
     address: SocketAddr,
@@ -46,14 +46,14 @@ struct Shared {
     rng: Mutex<StdRng>,
     opened: AtomicU64,
     cut: AtomicU64,
-    /// How long a piece of bytes is held back at the most; zero is not at all.
+    /// The maximum delay of a piece; 0 is no delay.
     delay_max_ms: AtomicU64,
     is_listening: watch::Sender<bool>,
     is_flowing: watch::Sender<bool>,
 }
 
 impl Proxy {
-    /// A way to this address, which nothing is wrong with yet.
+    /// A proxy for this address, without disruptions at first.
     pub async fn start(target: SocketAddr, seed: u64) -> io::Result<Proxy> {
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await?;
         let address = listener.local_addr()?;
@@ -92,24 +92,24 @@ impl Proxy {
         }
     }
 
-    /// Whether anybody listens.
+    /// Whether connections are accepted.
     pub fn listen(&self, yes: bool) {
         self.shared.is_listening.send_replace(yes);
     }
 
-    /// Whether bytes come through at all.
+    /// Whether bytes are forwarded.
     pub fn flow(&self, yes: bool) {
         self.shared.is_flowing.send_replace(yes);
     }
 
-    /// Holds each piece of bytes back for up to this long.
+    /// Delays each piece by up to this long.
     pub fn delay(&self, longest: Duration) {
         let millis = u64::try_from(longest.as_millis()).unwrap_or(u64::MAX);
         self.shared.delay_max_ms.store(millis, Relaxed);
     }
 
-    /// Nothing is wrong any more.
-    pub fn calm(&self) {
+    /// Ends all disruptions.
+    pub fn heal(&self) {
         self.delay(Duration::ZERO);
         self.flow(true);
         self.listen(true);
@@ -159,7 +159,7 @@ async fn carry(shared: Arc<Shared>, mut client: TcpStream) {
     let was_cut = {
         let (client_read, client_write) = client.split();
         let (server_read, server_write) = server.split();
-        // One that breaks in one direction is broken; one that ends in one direction is not.
+        // A connection that breaks in one direction is broken; one that ends in one direction is not.
         let both = async {
             let _ = tokio::try_join!(
                 pass(&shared, client_read, server_write),
@@ -206,7 +206,7 @@ async fn pass(
 }
 
 impl Shared {
-    /// How many bytes come next, and how late.
+    /// The size of the next piece, and its delay.
     fn chance(&self, longest_ms: u64) -> (usize, Duration) {
         let mut rng = self.rng.lock();
         let delay = Duration::from_millis(rng.random_range(0..=longest_ms));

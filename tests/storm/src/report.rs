@@ -1,4 +1,4 @@
-//! What was seen, by all who look.
+//! The results of all event checkers.
 //!
 //! Kept true: every fault is counted, and the first [`FAULTS_KEPT_MAX`] are kept in words.
 
@@ -8,19 +8,19 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 /// How many faults are kept in words. One is enough to fail; more than these say nothing new.
 const FAULTS_KEPT_MAX: usize = 20;
 
-/// What was seen.
+/// Faults, and counts of what was checked.
 #[derive(Debug, Default)]
 pub struct Report {
     faults: Mutex<Vec<String>>,
     fault_count: AtomicU64,
-    told: AtomicU64,
+    delivered: AtomicU64,
     skipped: AtomicU64,
-    visits: AtomicU64,
+    late_subscribers: AtomicU64,
     own_writes: AtomicU64,
 }
 
 impl Report {
-    /// Something is not as promised.
+    /// Counts a violation of a rule.
     pub fn fault(&self, what: String) {
         self.fault_count.fetch_add(1, Relaxed);
         let mut faults = self.faults.lock();
@@ -40,37 +40,37 @@ impl Report {
     }
 
     pub(crate) fn event(&self) {
-        self.told.fetch_add(1, Relaxed);
+        self.delivered.fetch_add(1, Relaxed);
     }
 
-    /// How many events listeners were told.
-    pub fn told(&self) -> u64 {
-        self.told.load(Relaxed)
+    /// How many events were delivered to listeners.
+    pub fn delivered(&self) -> u64 {
+        self.delivered.load(Relaxed)
     }
 
     pub(crate) fn skip(&self) {
         self.skipped.fetch_add(1, Relaxed);
     }
 
-    /// How many of them stood for several, because their listener was slow, as far as that can be seen.
+    /// How many of them stood for several, because their listener was slow, as far as versions show it.
     pub fn skipped(&self) -> u64 {
         self.skipped.load(Relaxed)
     }
 
-    pub(crate) fn visit(&self) {
-        self.visits.fetch_add(1, Relaxed);
+    pub(crate) fn late_subscriber(&self) {
+        self.late_subscribers.fetch_add(1, Relaxed);
     }
 
-    /// How many subscribers came late and went early.
-    pub fn visits(&self) -> u64 {
-        self.visits.load(Relaxed)
+    /// How many subscribers were added late and left early.
+    pub fn late_subscribers(&self) -> u64 {
+        self.late_subscribers.load(Relaxed)
     }
 
     pub(crate) fn own_write(&self) {
         self.own_writes.fetch_add(1, Relaxed);
     }
 
-    /// How often somebody waited for a write of its own and found it in a store.
+    /// How often a client waited for a write of its own and found it in a store.
     pub fn own_writes(&self) -> u64 {
         self.own_writes.load(Relaxed)
     }

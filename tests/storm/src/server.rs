@@ -1,5 +1,5 @@
-//! Servers of one's own: in this process or in one of their own, on a directory and a port that stay the same however
-//! often they are stopped or killed.
+//! Servers that a test stops and starts again: in this process or in one of their own, with the same directory and port each
+//! time.
 //!
 //! Kept true: at most one server runs on the directory, and it ends with its owner.
 
@@ -28,26 +28,26 @@ const START_MAX: Duration = Duration::from_secs(30);
 /// How long a server with a short history keeps it.
 const SHORT_HISTORY: Duration = Duration::from_millis(200);
 
-/// How a server is to be.
+/// The options of a server.
 #[derive(Clone, Copy, Debug)]
-pub struct Setting {
+pub struct ServerOptions {
     /// Whether it is a process of its own, which can be killed.
     pub as_process: bool,
     /// Whether it keeps history for a fraction of a second only, so that few watches can be resumed.
     pub short_history: bool,
-    /// Whether lists and watches are served from memory. The watch cache remembers some history on its own account.
+    /// Whether lists and watches are served from memory. The watch cache has some history of its own.
     pub watch_cache: bool,
 }
 
-impl Default for Setting {
+impl Default for ServerOptions {
     fn default() -> Self {
-        Setting { as_process: false, short_history: false, watch_cache: true }
+        ServerOptions { as_process: false, short_history: false, watch_cache: true }
     }
 }
 
 /// A server that may be running or not.
-pub struct Owned {
-    setting: Setting,
+pub struct TestServer {
+    options: ServerOptions,
     address: SocketAddr,
     running: Running,
     directory: TempDir,
@@ -55,25 +55,25 @@ pub struct Owned {
 
 enum Running {
     Nothing,
-    Here(Box<Server>),
+    InProcess(Box<Server>),
     /// With its output: a program that cannot print any more stops.
     Child(Box<Child>, BufReader<ChildStdout>),
 }
 
-impl std::fmt::Debug for Owned {
+impl std::fmt::Debug for TestServer {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Owned").field("address", &self.address).finish_non_exhaustive()
+        f.debug_struct("TestServer").field("address", &self.address).finish_non_exhaustive()
     }
 }
 
-impl Owned {
+impl TestServer {
     /// Starts a server on a directory and a port of its own.
-    pub async fn start(setting: Setting) -> Result<Owned, Fault> {
+    pub async fn start(options: ServerOptions) -> Result<TestServer, Fault> {
         let address = ([127, 0, 0, 1], 0).into();
-        let mut owned =
-            Owned { setting, address, running: Running::Nothing, directory: tempfile::tempdir()? };
-        owned.resume().await?;
-        Ok(owned)
+        let mut server =
+            TestServer { options, address, running: Running::Nothing, directory: tempfile::tempdir()? };
+        server.resume().await?;
+        Ok(server)
     }
 
     /// Where it listens when it runs.
@@ -81,22 +81,22 @@ impl Owned {
         self.address
     }
 
-    /// A client of it; or of another address at which it can be reached.
+    /// A client of it, or of another address at which it can be reached.
     pub async fn client(&self, at: Option<SocketAddr>) -> Result<Client, Fault> {
         let kubeconfig = fs::read_to_string(self.directory.path().join("admin.kubeconfig"))?;
         client_of(Kubeconfig::from_yaml(&kubeconfig)?, at, &KubeConfigOptions::default()).await
     }
 
-    /// What it wrote into its log, if it is a process.
+    /// The text of its log, if it is a process.
     fn log(&self) -> String {
         fs::read_to_string(self.directory.path().join("log")).unwrap_or_default()
     }
 
-    /// Ends it: a process is killed; one in this process finishes what was begun.
+    /// Ends it: a process is killed; a server in this process finishes its requests.
     pub async fn end(&mut self) -> Result<(), Fault> {
         match std::mem::replace(&mut self.running, Running::Nothing) {
             Running::Nothing => {}
-            Running::Here(server) => server.stop().await,
+            Running::InProcess(server) => server.stop().await,
             Running::Child(mut child, _output) => child.kill().await?,
         }
         Ok(())
@@ -109,7 +109,7 @@ impl Owned {
         }
         let began = Instant::now();
         loop {
-            let started = if self.setting.as_process { self.spawn().await } else { self.build().await };
+            let started = if self.options.as_process { self.spawn().await } else { self.build().await };
             match started {
                 Ok((running, address)) => {
                     (self.running, self.address) = (running, address);
@@ -126,13 +126,13 @@ impl Owned {
         let mut builder = Server::builder()
             .data_dir(self.directory.path())
             .address(self.address)
-            .watch_cache(self.setting.watch_cache);
-        if self.setting.short_history {
+            .watch_cache(self.options.watch_cache);
+        if self.options.short_history {
             builder = builder.history(Retention { age_min: SHORT_HISTORY, events_min: 0, bytes_max: None });
         }
         let server = builder.start().await?;
         let address = server.address();
-        Ok((Running::Here(Box::new(server)), address))
+        Ok((Running::InProcess(Box::new(server)), address))
     }
 
     async fn spawn(&self) -> Result<(Running, SocketAddr), Fault> {
@@ -148,8 +148,8 @@ impl Owned {
         let (mut output, mut line) = (BufReader::new(output), String::new());
         tokio::time::timeout(START_MAX, output.read_line(&mut line)).await??;
         let address = line.split_once("https://").and_then(|(_, rest)| rest.split(' ').next()?.parse().ok());
-        let address =
-            address.ok_or_else(|| format!("it is not ready, but says {line:?} and logs {:?}", self.log()))?;
+        let address = address
+            .ok_or_else(|| format!("it is not ready: it printed {line:?} and logged {:?}", self.log()))?;
         Ok((Running::Child(Box::new(child), output), address))
     }
 
@@ -158,9 +158,9 @@ impl Owned {
             "serve".to_owned(),
             format!("--data-dir={}", self.directory.path().display()),
             format!("--secure-port={}", self.address.port()),
-            format!("--watch-cache={}", self.setting.watch_cache),
+            format!("--watch-cache={}", self.options.watch_cache),
         ];
-        if self.setting.short_history {
+        if self.options.short_history {
             let age = format!("--history-min-age={}ms", SHORT_HISTORY.as_millis());
             flags.extend([age, "--history-min-events=0".to_owned()]);
         }
@@ -168,7 +168,7 @@ impl Owned {
     }
 }
 
-/// A client as informers want it. If an address is given, the server is reached there.
+/// A client for informers. If an address is given, it connects there.
 pub async fn client_of(
     mut kubeconfig: Kubeconfig,
     at: Option<SocketAddr>,
@@ -183,7 +183,7 @@ pub async fn client_of(
     Ok(keepwatch_informer::client(config)?)
 }
 
-/// The program `keepwatch`: `KEEPWATCH_BIN`, or what was built beside this program.
+/// The program `keepwatch`: `KEEPWATCH_BIN`, or the one that was built beside this program.
 pub fn program() -> Result<PathBuf, Fault> {
     if let Some(given) = env::var_os("KEEPWATCH_BIN") {
         return Ok(given.into());

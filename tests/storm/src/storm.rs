@@ -1,10 +1,9 @@
-//! A storm: a server, a way to it, writes, informers, and what befalls them.
+//! A storm: a server, a proxy in front of it, writes, informers, and disruptions.
 //!
-//! Kept true: whatever befell, in the end the server runs and the way to it is free before anybody is compared with
-//! anything.
+//! Kept true: before any states are compared, the server runs and the proxy forwards everything.
 
 use crate::{
-    Fault, Fleet, Load, Owned, Proxy, Report, Setting,
+    Fault, InformerSet, Load, Proxy, Report, ServerOptions, TestServer,
     load::{make_namespaces, mark},
 };
 use k8s_openapi::api::core::v1::Namespace;
@@ -14,58 +13,58 @@ use rand::{Rng, SeedableRng, rngs::StdRng};
 use std::{fmt, sync::Arc, time::Duration};
 use tokio::time::{Instant, sleep, sleep_until};
 
-/// What befalls a server of one's own.
+/// What is done to a server that the storm has started.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Weather {
-    /// Connections break, and nobody answers for a while.
+pub enum Disruption {
+    /// Connections break, and new ones are refused for a while.
     Cut,
-    /// Bytes come late and in small pieces, and stop for a while.
+    /// Bytes are delayed and cut into small pieces, and stop for a while.
     Slow,
     /// The server's process is killed and started again.
     Killed,
     /// The server is stopped and started again.
     Restarted,
-    /// The server keeps hardly any history, and informers are away until what they missed is forgotten.
+    /// The server keeps hardly any history, and informers are away until the events that they missed are compacted.
     Compacted,
-    /// The same, and then the server is killed, so that its watch cache forgets too.
-    Forgotten,
-    /// The server is killed, while connections break and bytes come late.
+    /// The same, and then the server is killed, so that its watch cache is empty too.
+    CompactedAndKilled,
+    /// The server is killed, while connections break and bytes are delayed.
     Everything,
 }
 
-impl Weather {
+impl Disruption {
     /// All there are.
-    pub const ALL: [Weather; 7] = [
-        Weather::Cut,
-        Weather::Slow,
-        Weather::Killed,
-        Weather::Restarted,
-        Weather::Compacted,
-        Weather::Forgotten,
-        Weather::Everything,
+    pub const ALL: [Disruption; 7] = [
+        Disruption::Cut,
+        Disruption::Slow,
+        Disruption::Killed,
+        Disruption::Restarted,
+        Disruption::Compacted,
+        Disruption::CompactedAndKilled,
+        Disruption::Everything,
     ];
 
-    fn setting(self) -> Setting {
-        use Weather::*;
-        Setting {
-            as_process: matches!(self, Killed | Forgotten | Everything),
-            short_history: matches!(self, Compacted | Forgotten),
+    fn options(self) -> ServerOptions {
+        use Disruption::*;
+        ServerOptions {
+            as_process: matches!(self, Killed | CompactedAndKilled | Everything),
+            short_history: matches!(self, Compacted | CompactedAndKilled),
             watch_cache: self != Compacted,
         }
     }
 
     /// Whether every informer has to fetch the whole state again.
     fn makes_all_relist(self) -> bool {
-        matches!(self, Weather::Compacted | Weather::Forgotten)
+        matches!(self, Disruption::Compacted | Disruption::CompactedAndKilled)
     }
 }
 
-/// How a storm is to be.
+/// The parameters of a storm.
 #[derive(Clone, Copy, Debug)]
 pub struct Options {
-    /// How long it lasts. Whatever has to settle comes on top.
+    /// How long it lasts. The time until all states are equal comes on top.
     pub lasts: Duration,
-    /// What chance begins with.
+    /// The seed of its random numbers.
     pub seed: u64,
     /// Whether a line is printed every few seconds.
     pub prints: bool,
@@ -73,35 +72,35 @@ pub struct Options {
 
 /// How often a line is printed.
 const PRINT: Duration = Duration::from_secs(5);
-/// How long informers may take to know the first state.
+/// How long informers may take to sync.
 const SYNC_MAX: Duration = Duration::from_secs(30);
-/// How often somebody writes and looks for it in the stores.
+/// How often a client writes and looks for its object in the stores.
 const OWN_WRITE: Duration = Duration::from_millis(250);
 
-/// What came of a storm.
+/// The results of a storm.
 #[derive(Debug)]
 pub struct Outcome {
     /// How many writes were done.
     pub writes: u64,
     /// How many failed, or may have.
     pub failed_writes: u64,
-    /// How often something befell the server or the way to it.
-    pub blows: u64,
+    /// How often the server or the proxy was disrupted.
+    pub disruptions: u64,
     /// How many connections were cut.
     pub cuts: u64,
-    /// What everybody saw.
+    /// The results of the event checkers.
     pub report: Arc<Report>,
-    /// What each informer did, and how many watches it has at a time.
+    /// The counters of each informer, and how many watches it has at a time.
     pub informers: Vec<(String, usize, Counts)>,
 }
 
 impl Outcome {
-    /// Whether all was as promised.
-    pub fn is_well(&self) -> bool {
+    /// Whether there were no faults.
+    pub fn has_passed(&self) -> bool {
         self.report.fault_count() == 0
     }
 
-    /// For each informer how often it fetched the whole state again.
+    /// For each informer, how often it relisted.
     pub fn relists(&self) -> impl Iterator<Item = (&str, u64)> {
         self.informers
             .iter()
@@ -111,14 +110,14 @@ impl Outcome {
 
 impl fmt::Display for Outcome {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Outcome { writes, failed_writes, blows, cuts, report, informers } = self;
+        let Outcome { writes, failed_writes, disruptions, cuts, report, informers } = self;
         writeln!(
             f,
-            "  {writes} writes, {failed_writes} failed; {blows} blows, {cuts} connections cut; {} events told, \
-             {} of several at once; {} guests; {} own writes found",
-            report.told(),
+            "  {writes} writes, {failed_writes} failed; {disruptions} disruptions, {cuts} connections cut; {} events delivered, \
+             {} of several at once; {} late subscribers; {} own writes found",
+            report.delivered(),
             report.skipped(),
-            report.visits(),
+            report.late_subscribers(),
             report.own_writes(),
         )?;
         for (name, _, counts) in informers {
@@ -142,32 +141,34 @@ impl fmt::Display for Outcome {
     }
 }
 
-/// A storm on a server of one's own.
-pub async fn ride(weather: Weather, options: Options) -> Result<Outcome, Fault> {
-    let server = Owned::start(weather.setting()).await?;
+/// A storm on a server that is started for it.
+pub async fn run_storm(disruption: Disruption, options: Options) -> Result<Outcome, Fault> {
+    let server = TestServer::start(disruption.options()).await?;
     let proxy = Proxy::start(server.address(), options.seed).await?;
-    let near = server.client(None).await?;
-    let far = server.client(Some(proxy.address())).await?;
+    let direct = server.client(None).await?;
+    let proxied = server.client(Some(proxy.address())).await?;
     let rng = StdRng::seed_from_u64(options.seed);
-    let mut sea = Sea { server, proxy, rng, blows: 0 };
-    let namespaces = make_namespaces(&near, "storm").await?;
-    let outcome = shake(&near, &far, &namespaces, options, Some((weather, &mut sea))).await?;
-    if weather.makes_all_relist() && sea.blows > 0 {
+    let mut bed = TestBed { server, proxy, rng, disruptions: 0 };
+    let namespaces = make_namespaces(&direct, "storm").await?;
+    let outcome = run(&direct, &proxied, &namespaces, options, Some((disruption, &mut bed))).await?;
+    if disruption.makes_all_relist() && bed.disruptions > 0 {
         for (name, relists) in outcome.relists().filter(|(_, relists)| *relists == 0) {
-            outcome.report.fault(format!("{name}: {relists} relists, although what it missed was forgotten"));
+            outcome.report.fault(format!(
+                "{name}: {relists} relists, although the events that it missed were compacted"
+            ));
         }
     }
-    sea.server.end().await?;
+    bed.server.end().await?;
     Ok(outcome)
 }
 
-/// Writes and informers on somebody else's server, where nothing is broken on purpose. Namespaces are made for that, and
-/// deleted again.
-pub async fn visit(client: &Client, options: Options) -> Result<Outcome, Fault> {
+/// Writes and informers on a server that runs already, without disruptions. Namespaces are created for that, and deleted
+/// again.
+pub async fn run_on(client: &Client, options: Options) -> Result<Outcome, Fault> {
     let prefix = format!("storm-{:08x}", rand::random::<u32>());
     let namespaces = make_namespaces(client, &prefix).await?;
     let outcome = tokio::select! {
-        outcome = shake(client, client, &namespaces, options, None) => outcome,
+        outcome = run(client, client, &namespaces, options, None) => outcome,
         _ = tokio::signal::ctrl_c() => Err("interrupted".into()),
     };
     let all: Api<Namespace> = Api::all(client.clone());
@@ -177,46 +178,46 @@ pub async fn visit(client: &Client, options: Options) -> Result<Outcome, Fault> 
     outcome
 }
 
-async fn shake(
-    near: &Client,
-    far: &Client,
+async fn run(
+    direct: &Client,
+    proxied: &Client,
     namespaces: &[String],
     options: Options,
-    mut weather: Option<(Weather, &mut Sea)>,
+    mut disruption: Option<(Disruption, &mut TestBed)>,
 ) -> Result<Outcome, Fault> {
     let report = Arc::new(Report::default());
-    let fleet = Fleet::launch(far, namespaces, &report);
-    fleet.synced(SYNC_MAX).await?;
-    let load = Load::start(near, namespaces, options.seed);
+    let set = InformerSet::start(proxied, namespaces, &report);
+    set.synced(SYNC_MAX).await?;
+    let load = Load::start(direct, namespaces, options.seed);
     let began = Instant::now();
     let end = began + options.lasts;
     tokio::select! {
         biased;
-        blown = async {
-            match &mut weather {
-                Some((weather, sea)) => sea.blow(*weather, end).await,
+        disrupted = async {
+            match &mut disruption {
+                Some((disruption, bed)) => bed.disrupt(*disruption, end).await,
                 None => { sleep_until(end).await; Ok(()) }
             }
-        } => blown?,
-        () = write_and_find(near, &namespaces[0], &fleet) => {}
-        () = print(&load, &fleet, &report, began), if options.prints => {}
+        } => disrupted?,
+        () = write_and_find(direct, &namespaces[0], &set) => {}
+        () = print(&load, &set, &report, began), if options.prints => {}
     }
     load.stop().await;
     let mut version = None;
     for namespace in namespaces {
-        let marked = patiently(|| mark(near, namespace, "last")).await?;
+        let marked = with_retries(|| mark(direct, namespace, "last")).await?;
         version.get_or_insert(marked);
     }
-    fleet.settle(near, &version.unwrap_or_default()).await?;
-    let informers = fleet.counts();
-    fleet.stop().await;
+    set.settle(direct, &version.unwrap_or_default()).await?;
+    let informers = set.counts();
+    set.stop().await;
     let (writes, failed_writes) = load.counts();
-    let (blows, cuts) = weather.map_or((0, 0), |(_, sea)| (sea.blows, sea.proxy.counts().1));
-    Ok(Outcome { writes, failed_writes, blows, cuts, report, informers })
+    let (disruptions, cuts) = disruption.map_or((0, 0), |(_, bed)| (bed.disruptions, bed.proxy.counts().1));
+    Ok(Outcome { writes, failed_writes, disruptions, cuts, report, informers })
 }
 
-/// A client keeps connections that a server which is no more has closed.
-async fn patiently<T>(mut attempt: impl AsyncFnMut() -> Result<T, Fault>) -> Result<T, Fault> {
+/// Tries again, because a client may use connections that an earlier server has closed.
+async fn with_retries<T>(mut attempt: impl AsyncFnMut() -> Result<T, Fault>) -> Result<T, Fault> {
     for _ in 0..20 {
         if let Ok(done) = attempt().await {
             return Ok(done);
@@ -226,26 +227,26 @@ async fn patiently<T>(mut attempt: impl AsyncFnMut() -> Result<T, Fault>) -> Res
     attempt().await
 }
 
-async fn write_and_find(client: &Client, namespace: &str, fleet: &Fleet) {
+async fn write_and_find(client: &Client, namespace: &str, set: &InformerSet) {
     let key = ObjectKey::new(namespace, "own");
     loop {
         if let Ok(version) = mark(client, namespace, "own").await {
-            fleet.find_own_write(&key, &version).await;
+            set.find_own_write(&key, &version).await;
         }
         sleep(OWN_WRITE).await;
     }
 }
 
-async fn print(load: &Load, fleet: &Fleet, report: &Report, began: Instant) {
+async fn print(load: &Load, set: &InformerSet, report: &Report, began: Instant) {
     loop {
         sleep(PRINT).await;
         let (writes, failed) = load.counts();
-        let counts = fleet.counts();
+        let counts = set.counts();
         let sum = |of: fn(&Counts) -> u64| counts.iter().map(|(_, _, counts)| of(counts)).sum::<u64>();
         println!(
-            "  {:>4} s: {writes} writes, {failed} failed; {} events told; {} watches, {} states; {} faults",
+            "  {:>4} s: {writes} writes, {failed} failed; {} events delivered; {} watches, {} states; {} faults",
             began.elapsed().as_secs(),
-            report.told(),
+            report.delivered(),
             sum(|counts| counts.watches),
             sum(|counts| counts.states),
             report.fault_count(),
@@ -253,45 +254,45 @@ async fn print(load: &Load, fleet: &Fleet, report: &Report, began: Instant) {
     }
 }
 
-/// A server and the way to it.
-struct Sea {
-    server: Owned,
+/// A server and the proxy in front of it.
+struct TestBed {
+    server: TestServer,
     proxy: Proxy,
     rng: StdRng,
-    blows: u64,
+    disruptions: u64,
 }
 
-impl Sea {
-    /// Goes on until that time, and leaves everything whole.
-    async fn blow(&mut self, weather: Weather, end: Instant) -> Result<(), Fault> {
+impl TestBed {
+    /// Disrupts until that time, and repairs everything in the end.
+    async fn disrupt(&mut self, disruption: Disruption, end: Instant) -> Result<(), Fault> {
         while Instant::now() < end {
-            self.blows += 1;
-            match weather {
-                Weather::Cut => self.cut().await,
-                Weather::Slow => self.slow().await,
-                Weather::Killed | Weather::Restarted => {
+            self.disruptions += 1;
+            match disruption {
+                Disruption::Cut => self.cut().await,
+                Disruption::Slow => self.slow().await,
+                Disruption::Killed | Disruption::Restarted => {
                     self.restart().await?;
                     self.pause(800, 2500).await;
                 }
-                Weather::Compacted => {
-                    self.keep_away();
+                Disruption::Compacted => {
+                    self.block_clients();
                     self.pause(500, 1200).await;
-                    self.let_in().await;
+                    self.unblock_clients().await;
                 }
-                Weather::Forgotten => {
-                    self.keep_away();
+                Disruption::CompactedAndKilled => {
+                    self.block_clients();
                     self.pause(500, 1200).await;
                     self.restart().await?;
-                    self.let_in().await;
+                    self.unblock_clients().await;
                 }
-                Weather::Everything => match self.rng.random_range(0..6) {
+                Disruption::Everything => match self.rng.random_range(0..6) {
                     0 => self.restart().await?,
                     1 | 2 => self.slow().await,
                     _ => self.cut().await,
                 },
             }
         }
-        self.proxy.calm();
+        self.proxy.heal();
         self.server.resume().await
     }
 
@@ -332,13 +333,13 @@ impl Sea {
         self.server.resume().await
     }
 
-    /// Writes do not go this way, so much is missed.
-    fn keep_away(&self) {
+    /// Writes do not use the proxy, so informers miss much.
+    fn block_clients(&self) {
         self.proxy.listen(false);
         self.proxy.cut(1.0);
     }
 
-    async fn let_in(&mut self) {
+    async fn unblock_clients(&mut self) {
         self.proxy.listen(true);
         self.pause(1000, 2500).await;
     }

@@ -1,10 +1,12 @@
-//! Short storms, one of each kind, and what has to hold without any. `KEEPWATCH_STORM_SECONDS` makes them longer.
+//! Short storms, one for each disruption, and tests without any. `KEEPWATCH_STORM_SECONDS` makes them longer.
 
 #![allow(clippy::unwrap_used, reason = "a test says by panicking that something is wrong")]
 
 use k8s_openapi::api::core::v1::{ConfigMap, Namespace};
 use keepwatch_informer::{Informer, InformerFactory, Object};
-use keepwatch_storm::{Fleet, Options, Outcome, Owned, Proxy, Report, Setting, Weather, Writer, ride};
+use keepwatch_storm::{
+    Disruption, InformerSet, Options, Outcome, Proxy, Report, ServerOptions, TestServer, Writer, run_storm,
+};
 use kube::{
     Api, Client,
     api::{ListParams, PostParams},
@@ -16,19 +18,19 @@ use tokio_util::sync::CancellationToken;
 const SEED: u64 = 7;
 const WAIT_MAX: Duration = Duration::from_secs(30);
 
-async fn storm(weather: Weather) -> Outcome {
+async fn storm(disruption: Disruption) -> Outcome {
     let seconds = std::env::var("KEEPWATCH_STORM_SECONDS").ok().and_then(|text| text.parse().ok());
     let lasts = Duration::from_secs(seconds.unwrap_or(6));
-    let outcome = ride(weather, Options { lasts, seed: SEED, prints: false }).await.unwrap();
+    let outcome = run_storm(disruption, Options { lasts, seed: SEED, prints: false }).await.unwrap();
     println!("{outcome}");
-    assert!(outcome.is_well(), "{outcome}");
-    assert!(outcome.blows > 0 && outcome.writes > 100 && outcome.report.own_writes() > 0, "{outcome}");
+    assert!(outcome.has_passed(), "{outcome}");
+    assert!(outcome.disruptions > 0 && outcome.writes > 100 && outcome.report.own_writes() > 0, "{outcome}");
     outcome
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn informers_outlive_connections_that_break() {
-    let outcome = storm(Weather::Cut).await;
+async fn informers_survive_connections_that_break() {
+    let outcome = storm(Disruption::Cut).await;
     assert!(outcome.cuts > 10, "{outcome}");
     for (name, parts, counts) in &outcome.informers {
         assert!(counts.watches > *parts as u64, "{name} watches again\n{outcome}");
@@ -36,66 +38,66 @@ async fn informers_outlive_connections_that_break() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn informers_are_late_but_right_on_slow_connections() {
-    storm(Weather::Slow).await;
+async fn informers_are_late_but_correct_on_slow_connections() {
+    storm(Disruption::Slow).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn informers_outlive_a_server_that_is_killed() {
-    storm(Weather::Killed).await;
+async fn informers_survive_a_server_that_is_killed() {
+    storm(Disruption::Killed).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn informers_outlive_a_server_that_is_stopped_and_started() {
-    storm(Weather::Restarted).await;
+async fn informers_survive_a_server_that_is_stopped_and_started() {
+    storm(Disruption::Restarted).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn informers_that_missed_what_is_forgotten_list_again() {
-    let outcome = storm(Weather::Compacted).await;
+async fn informers_that_missed_compacted_events_relist() {
+    let outcome = storm(Disruption::Compacted).await;
     for (name, relists) in outcome.relists() {
         assert!(relists > 0, "{name}\n{outcome}");
     }
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn informers_that_wait_for_a_server_know_what_it_has_once_it_is_there() {
-    let server = Owned::start(Setting::default()).await.unwrap();
+async fn informers_that_wait_for_a_server_sync_once_it_can_be_reached() {
+    let server = TestServer::start(ServerOptions::default()).await.unwrap();
     let proxy = Proxy::start(server.address(), SEED).await.unwrap();
     proxy.listen(false);
-    let (near, far) = clients(&server, &proxy).await;
-    let namespaces = filled(&near).await;
+    let (direct, proxied) = clients(&server, &proxy).await;
+    let namespaces = filled(&direct).await;
     let report = Arc::new(Report::default());
-    let fleet = Fleet::launch(&far, &namespaces, &report);
-    let early = fleet.synced(Duration::from_secs(2)).await;
+    let set = InformerSet::start(&proxied, &namespaces, &report);
+    let early = set.synced(Duration::from_secs(2)).await;
     assert!(early.is_err(), "there is no server yet");
-    assert!(fleet.counts().iter().all(|(_, _, counts)| !counts.errors.is_empty()), "{:?}", fleet.counts());
+    assert!(set.counts().iter().all(|(_, _, counts)| !counts.errors.is_empty()), "{:?}", set.counts());
     proxy.listen(true);
-    fleet.synced(WAIT_MAX).await.unwrap();
-    fleet.settle(&near, "1").await.unwrap();
+    set.synced(WAIT_MAX).await.unwrap();
+    set.settle(&direct, "1").await.unwrap();
     assert_eq!(report.faults(), [""; 0]);
-    fleet.stop().await;
+    set.stop().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn on_a_quiet_server_every_form_of_informer_equals_a_list() {
-    let server = Owned::start(Setting::default()).await.unwrap();
+    let server = TestServer::start(ServerOptions::default()).await.unwrap();
     let client = server.client(None).await.unwrap();
     let namespaces = filled(&client).await;
     let report = Arc::new(Report::default());
-    let fleet = Fleet::launch(&client, &namespaces, &report);
-    fleet.synced(WAIT_MAX).await.unwrap();
-    fleet.settle(&client, "1").await.unwrap();
+    let set = InformerSet::start(&client, &namespaces, &report);
+    set.synced(WAIT_MAX).await.unwrap();
+    set.settle(&client, "1").await.unwrap();
     assert_eq!(report.faults(), [""; 0]);
-    for (name, parts, counts) in fleet.counts() {
+    for (name, parts, counts) in set.counts() {
         assert_eq!((counts.states, counts.errors.len()), (parts as u64, 0), "{name}");
     }
-    fleet.stop().await;
+    set.stop().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_factory_has_what_a_list_has_in_every_form() {
-    let server = Owned::start(Setting::default()).await.unwrap();
+async fn every_form_of_informer_of_a_factory_equals_a_list() {
+    let server = TestServer::start(ServerOptions::default()).await.unwrap();
     let client = server.client(None).await.unwrap();
     let namespaces = filled(&client).await;
     let kind = kube::api::ApiResource::erase::<ConfigMap>(&());
@@ -119,14 +121,14 @@ async fn a_factory_has_what_a_list_has_in_every_form() {
     factory.shutdown().await;
 }
 
-/// A stop while there is no server must not wait for one.
+/// A stop must not wait for a server.
 #[tokio::test(flavor = "multi_thread")]
-async fn an_informer_stops_even_if_nobody_answers() {
-    let server = Owned::start(Setting::default()).await.unwrap();
+async fn an_informer_stops_even_if_no_server_responds() {
+    let server = TestServer::start(ServerOptions::default()).await.unwrap();
     let proxy = Proxy::start(server.address(), SEED).await.unwrap();
-    let (_, far) = clients(&server, &proxy).await;
+    let (_, proxied) = clients(&server, &proxy).await;
     proxy.flow(false);
-    let informer = Informer::<ConfigMap>::builder(far).build();
+    let informer = Informer::<ConfigMap>::builder(proxied).build();
     let stop = CancellationToken::new();
     let running = informer.start(stop.clone());
     tokio::time::sleep(Duration::from_millis(100)).await;
@@ -135,11 +137,11 @@ async fn an_informer_stops_even_if_nobody_answers() {
     assert!(informer.is_stopped() && informer.synced().await.is_err());
 }
 
-async fn clients(server: &Owned, proxy: &Proxy) -> (Client, Client) {
+async fn clients(server: &TestServer, proxy: &Proxy) -> (Client, Client) {
     (server.client(None).await.unwrap(), server.client(Some(proxy.address())).await.unwrap())
 }
 
-/// Makes namespaces, and some objects in them.
+/// Creates namespaces, and some objects in them.
 async fn filled(client: &Client) -> Vec<String> {
     let names: Vec<String> = (0..4).map(|number| format!("quiet-{number}")).collect();
     let all: Api<Namespace> = Api::all(client.clone());

@@ -1,7 +1,7 @@
 //! Where a list that came in pages goes on.
 //!
 //! Kept true: a token names a key below the list's prefix and never one beside or above it, whatever a
-//! client makes of it; the key is relative, so a token does not tell where a store keeps its data.
+//! client makes of it; the key is relative, so a token does not reveal where a store keeps its data.
 
 use std::fmt;
 
@@ -210,7 +210,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_base64_or_no_json_is_refused() {
+    fn tokens_that_are_not_base64_or_not_json_are_refused() {
         for text in [
             "garbage",
             "%%",

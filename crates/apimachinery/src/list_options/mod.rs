@@ -177,7 +177,7 @@ pub enum WatchStart {
         /// Where the state is; a version means that one or a newer one.
         position: Position,
         /// Whether a BOOKMARK with the annotation [`INITIAL_EVENTS_END`](crate::watch::INITIAL_EVENTS_END)
-        /// tells where the state ends.
+        /// marks the end of the state.
         end_bookmark: bool,
     },
     /// With what changes after `position`.

@@ -1,7 +1,7 @@
 //! Field selectors: `metadata.name=web-0,status.phase!=Failed`.
 //!
 //! Kept true: terms are sorted, and their values are unescaped. Which fields a kind has is not known
-//! here; whoever knows it renames or refuses them with [`FieldSelector::try_map_fields`].
+//! here; callers that know it rename or refuse them with [`FieldSelector::try_map_fields`].
 
 use std::fmt;
 
@@ -147,7 +147,7 @@ impl fmt::Display for FieldTerm {
     }
 }
 
-/// The text is no field selector. `Display` tells the client why.
+/// The text is no field selector. `Display` says why, for the client.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum InvalidFieldSelector {
@@ -258,7 +258,7 @@ mod tests {
 
     /// The answers of a v1.36 server, as far as they were recorded.
     #[test]
-    fn what_is_no_selector_is_refused_with_the_known_texts() {
+    fn invalid_selectors_are_refused_with_the_known_texts() {
         for (text, message) in [
             ("metadata.name", "invalid selector: 'metadata.name'; can't understand 'metadata.name'"),
             ("metadata.name>a", "invalid selector: 'metadata.name>a'; can't understand 'metadata.name>a'"),

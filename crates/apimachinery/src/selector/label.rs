@@ -205,7 +205,7 @@ impl fmt::Display for Requirement {
     }
 }
 
-/// The text is no label selector, or no requirement. `Display` tells the client what was found and expected.
+/// The text is no label selector, or no requirement. `Display` says what was found and expected, for the client.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct InvalidLabelSelector(String);
 
@@ -513,7 +513,7 @@ mod tests {
 
     /// The answers of a v1.36 server, as far as they were recorded; `NAME` and `VALUE` stand for the long rules.
     #[test]
-    fn what_is_no_selector_is_refused_with_the_known_texts() {
+    fn invalid_selectors_are_refused_with_the_known_texts() {
         let long = "a".repeat(64);
         for (text, message) in [
             ("x==a==b", "found '==', expected: ',' or 'end of string'"),

@@ -100,7 +100,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_wrong_with_a_key_is_said_in_full() {
+    fn an_error_lists_everything_that_is_wrong_with_a_key() {
         let longer = "a".repeat(64);
         let long_prefix = format!("{}/a", "a".repeat(254));
         let name = format!("name part {NAME_RULE}");

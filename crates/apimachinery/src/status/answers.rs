@@ -10,7 +10,7 @@ use crate::meta::Qualified;
 use crate::resource_version::ResourceVersion;
 use std::collections::HashSet;
 
-/// How many faults of one object are told. A small request can have very many.
+/// The maximum number of causes in a `Status`. A small request can have very many.
 const CAUSES_MAX: usize = 1000;
 
 /// Success.

@@ -44,7 +44,7 @@ pub struct Status {
     pub status: Outcome,
     /// For people.
     pub message: String,
-    /// For programs; absent on success and on failures that nobody foresaw.
+    /// For programs; absent on success and on unexpected failures.
     pub reason: Option<Reason>,
     /// What the failure is about.
     pub details: Option<Box<Details>>,

@@ -1,4 +1,4 @@
-//! The words by which programs tell failures apart. A word that is not known here is kept as it is.
+//! The reasons by which programs distinguish failures. A reason that is not known here is kept as it is.
 
 use std::fmt;
 

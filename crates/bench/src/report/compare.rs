@@ -59,7 +59,7 @@ pub struct ComparedRow {
 /// One kind of number in several runs.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ComparedMetric {
-    /// What it tells, as `CPU each`.
+    /// Its name, such as `CPU each`.
     pub name: String,
     /// What it counts, as in [`Figure`](crate::results::Figure).
     pub unit: String,
@@ -76,7 +76,7 @@ pub struct Compared {
     pub value: f64,
     /// How many times that of the first run; absent if that has none, or nought.
     pub ratio: Option<f64>,
-    /// Whether that is good; absent if nobody can say.
+    /// Whether that is good; absent if it is neither good nor bad.
     pub judgement: Option<Judgement>,
 }
 
@@ -369,7 +369,7 @@ mod tests {
     }
 
     #[test]
-    fn loads_that_differ_are_told() {
+    fn loads_that_differ_are_reported() {
         assert!(compare(&two()).loads.is_empty());
         let mut runs = two();
         runs[1].load.objects += 1;

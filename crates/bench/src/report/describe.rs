@@ -1,4 +1,4 @@
-//! Who was measured, where and with which load, in words.
+//! Describes the server, the machine and the load in words.
 
 use super::{
     number::{bytes, count_of, micros, number},
@@ -21,9 +21,10 @@ pub(super) fn machine(machine: &Machine) -> String {
 
 /// As `10,000 objects of 1 KiB in 10 namespaces, 1,000 watchers, …`.
 pub(super) fn load(load: &Load) -> String {
+    let kind = load.kind.as_deref().map_or("object".into(), plain);
     let objects = format!(
         "{} of {} in {}",
-        count_of(load.objects as u64, "object"),
+        count_of(load.objects as u64, &kind),
         bytes(load.object_bytes as f64),
         count_of(load.namespaces as u64, "namespace")
     );

@@ -27,4 +27,4 @@ pub use verdict::Verdict;
 #[cfg(test)]
 mod testing;
 #[cfg(test)]
-mod odd;
+mod robustness_tests;

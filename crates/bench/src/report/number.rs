@@ -1,6 +1,6 @@
 //! Numbers as people read them: three digits that matter, and a unit that keeps them small.
 //!
-//! Kept true: every number has a text, also those that no measurement gives.
+//! Kept true: every number has a text, also numbers that no measurement gives.
 
 /// What stands where nothing was measured.
 pub(super) const NOTHING: &str = "–";

@@ -16,7 +16,7 @@ const WIDTH: f64 = 380.0;
 const LETTER: f64 = 6.4;
 /// How many colours there are; after that, they begin again.
 pub(super) const COLOURS: usize = 6;
-/// How many points a line has at the most: more cannot be told apart.
+/// The maximum number of points of a line: more cannot be distinguished.
 const POINTS_MAX: usize = 500;
 /// How many places of a timeline can be pointed at.
 const HINTS: usize = 60;
@@ -114,7 +114,7 @@ pub(super) fn latency_scale<'a>(latencies: impl Iterator<Item = &'a Latency>) ->
 pub(super) fn latencies(lines: &[(Series, &Latency)], scale: &Scale, axis: &str, label: &str) -> String {
     let area = Area { x: 58.0, y: 12.0, width: WIDTH - 58.0 - 22.0, height: 190.0 };
     let nines = lines.iter().map(|(_, latency)| nines_of(latency)).fold(3.5, f64::max);
-    // From the middle on: what took less is not what anybody waits for.
+    // From the median on: the faster half is not interesting.
     let least = nines_at(0.5);
     let place = |share: f64| ((nines_at(share) - least) / (nines - least)).clamp(0.0, 1.0);
     let across = |share: f64| area.across(if share >= 1.0 { 1.0 } else { place(share) });
@@ -149,7 +149,7 @@ pub(super) fn latencies(lines: &[(Series, &Latency)], scale: &Scale, axis: &str,
     drawing.finished("plot", label)
 }
 
-/// The curve of a file as far as it makes sense: rising shares from the middle on; else what the percentiles tell.
+/// The curve of a file as far as it makes sense: rising shares from the middle on; else a curve of the percentiles.
 fn curve(latency: &Latency) -> Vec<(f64, f64)> {
     let mut curve: Vec<_> =
         latency.curve.iter().copied().filter(|(share, _)| (0.5..=1.0).contains(share)).collect();
@@ -167,7 +167,7 @@ fn nines_at(share: f64) -> f64 {
     -(1.0 - share.clamp(0.0, 1.0)).max(1e-9).log10()
 }
 
-/// How many nines can be told from so many.
+/// How many nines a percentile of so many values can have.
 fn nines_of(latency: &Latency) -> f64 {
     (latency.count.max(1) as f64).log10().clamp(3.5, 5.0)
 }
@@ -194,7 +194,7 @@ pub(super) struct Form<'a> {
     pub(super) scale: Scale,
     /// Where time ends.
     pub(super) end_ms: u64,
-    /// What it shows, for those who do not see it.
+    /// A description for screen readers.
     pub(super) label: &'a str,
     /// Whether bands are named.
     pub(super) has_names: bool,
@@ -252,7 +252,7 @@ fn draw_band(
     }
 }
 
-/// Strips that tell the values at their time to those who point at them.
+/// Strips that show the values at their time when the pointer is over them.
 fn draw_hints(drawing: &mut Drawing, area: Area, lines: &[Line], form: Form<'_>, end: f64) {
     if lines.iter().all(|line| line.points.is_empty()) {
         return;
@@ -362,7 +362,7 @@ mod tests {
     }
 
     #[test]
-    fn the_nearest_value_is_told() {
+    fn the_nearest_value_is_shown() {
         let points = [(0, Some(1.0)), (10, None), (20, Some(3.0))];
         assert_eq!(
             [0, 4, 9, 16, 99].map(|at| nearest(&points, at)),

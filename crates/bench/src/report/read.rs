@@ -1,6 +1,6 @@
 //! Result files, read again.
 //!
-//! Kept true by [`read_all`]: of several files no two have the same title, so that each can be told from the others
+//! Kept true by [`read_all`]: of several files no two have the same title, so that each can be distinguished from the others
 //! wherever it is shown.
 
 use super::text::plain;
@@ -108,7 +108,7 @@ pub fn read(path: impl AsRef<Path>) -> Result<Results, ReadError> {
     serde_json::from_slice(&content).map_err(|source| ReadError::NotResults { path, source })
 }
 
-/// Reads the results of several runs. Of those with one title, each is also named after its file.
+/// Reads the results of several runs. Results with the same title are also named after their files.
 pub fn read_all<P: AsRef<Path>>(paths: &[P]) -> Result<Vec<Results>, ReadError> {
     let mut all = paths.iter().map(read).collect::<Result<Vec<_>, _>>()?;
     let paths: Vec<_> = paths.iter().map(AsRef::as_ref).collect();
@@ -158,7 +158,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_written_is_read_again() {
+    fn written_results_are_read_again() {
         let written = serde_json::to_string(&testing::results("größe")).unwrap();
         assert_eq!(serde_json::to_string(&read_text(&written).unwrap()).unwrap(), written);
     }

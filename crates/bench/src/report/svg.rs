@@ -181,7 +181,7 @@ impl Drawing {
         ));
     }
 
-    /// A rectangle that says something to those who point at it.
+    /// A rectangle with a tooltip.
     pub(super) fn rect(&mut self, class: &str, area: Area, hint: &str) {
         let Area { x, y, width, height } = area;
         self.shapes.push_str(&format!(
@@ -190,7 +190,7 @@ impl Drawing {
         self.closed("rect", hint);
     }
 
-    /// A point that says something to those who point at it.
+    /// A point with a tooltip.
     pub(super) fn point(&mut self, class: &str, (x, y): (f64, f64), hint: &str) {
         self.shapes.push_str(&format!("<circle class=\"{class}\" cx=\"{x:.1}\" cy=\"{y:.1}\" r=\"3\""));
         self.closed("circle", hint);
@@ -228,7 +228,7 @@ impl Drawing {
         }
     }
 
-    /// The drawing as it stands in a page. `label` tells what it shows to those who do not see it.
+    /// The drawing as an element of a page. `label` describes it for screen readers.
     pub(super) fn finished(self, class: &str, label: &str) -> String {
         let Drawing { width, height, shapes } = self;
         let label = escaped(label);
@@ -288,9 +288,9 @@ mod tests {
 
     #[test]
     fn any_number_has_a_place_between_the_ends() {
-        let odd = [0.0, -1.0, 1e-320, 1e-300, 1.0, 3.0, 1e15, 1e300, f64::MAX, f64::INFINITY, f64::NAN];
-        for one in odd {
-            for other in odd {
+        let unusual = [0.0, -1.0, 1e-320, 1e-300, 1.0, 3.0, 1e15, 1e300, f64::MAX, f64::INFINITY, f64::NAN];
+        for one in unusual {
+            for other in unusual {
                 let values = || [one, other].into_iter();
                 for scale in
                     [Scale::linear(values(), 1.0), Scale::linear(values(), 1024.0), Scale::log(values())]
@@ -299,7 +299,7 @@ mod tests {
                     assert!((2..=TICKS_MAX + 1).contains(&ticks.len()), "{scale:?} {ticks:?}");
                     assert!(ticks.iter().all(|tick| tick.is_finite()), "{scale:?} {ticks:?}");
                     assert!(ticks.windows(2).all(|pair| pair[0] < pair[1]), "{scale:?} {ticks:?}");
-                    for value in odd {
+                    for value in unusual {
                         assert!((0.0..=1.0).contains(&scale.place(value)), "{value} on {scale:?}");
                     }
                 }

@@ -21,7 +21,7 @@ const INDENT: usize = 2;
 /// One measurement of a row.
 pub(super) struct Column {
     pub(super) head: &'static str,
-    /// What it means, for those who see it first.
+    /// An explanation below the table.
     meaning: &'static str,
     /// The same where [latencies are lateness](Row::is_lateness), if that is something else.
     of_events: &'static str,

@@ -25,6 +25,7 @@ pub(super) fn results(title: &str) -> Results {
             system: "Linux 6.1".to_owned(),
         },
         load: Load {
+            kind: None,
             objects: 10_000,
             object_bytes: 1024,
             namespaces: 10,

@@ -1,6 +1,6 @@
 //! Texts of a result file, made fit for a terminal or for a page.
 //!
-//! Kept true by [`plain`]: what somebody else wrote stays on its line, and cannot move the cursor, change colours or turn
+//! Kept true by [`plain`]: a text from a file stays on its line, and cannot move the cursor, change colours or turn
 //! the direction of writing. By [`escaped`]: on a page it is text, never markup.
 
 use std::borrow::Cow;
@@ -111,7 +111,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_written_is_no_markup_and_does_nothing() {
+    fn texts_are_escaped_in_the_page() {
         assert_eq!(
             escaped("<script>alert(\"1\")</script>"),
             "&lt;script&gt;alert(&quot;1&quot;)&lt;/script&gt;"

@@ -3,6 +3,7 @@
 mod list;
 mod mixed;
 mod slow;
+mod start;
 mod sync;
 mod watch;
 mod write;
@@ -10,21 +11,25 @@ mod write;
 use crate::{
     Failure,
     cluster::Connection,
-    drive::{Driven, Pace, Request, clients, drive},
+    delivery::Writes,
+    drive::{DriveResult, Pace, Request, clients, drive},
     results::{Check, Figure, Row},
     run::Run,
-    tally::Ledger,
-    watching::Watchers,
+    watchers::Watchers,
 };
 use std::{fmt, str::FromStr, sync::Arc, time::Duration};
 use tokio::time::sleep;
 
-pub use slow::WINDOW_FLAG;
+pub use slow::SHORT_HISTORY_FLAG;
 pub(crate) use write::fill;
 
 /// A kind of load.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Scenario {
+    /// Servers start.
+    Start,
+    /// The memory of servers.
+    Memory,
     /// Creates all objects.
     Fill,
     /// Lists them in every way.
@@ -37,6 +42,8 @@ pub enum Scenario {
     Selective,
     /// Some of many read slowly.
     Slow,
+    /// Many do not read for a while.
+    Stalled,
     /// Many watch, and nothing happens.
     Idle,
     /// Many come back at once.
@@ -49,7 +56,7 @@ pub enum Scenario {
     Mixed,
 }
 
-/// What a scenario found.
+/// The results of a scenario.
 #[derive(Debug, Default)]
 pub(crate) struct Outcome {
     pub(crate) rows: Vec<Row>,
@@ -58,14 +65,17 @@ pub(crate) struct Outcome {
 
 impl Scenario {
     /// All, in the order in which they are best run.
-    pub const ALL: [Scenario; 11] = [
+    pub const ALL: [Scenario; 14] = [
         Scenario::Fill,
+        Scenario::Start,
+        Scenario::Memory,
         // Before much was written and forgotten, while memory that is free is not there yet.
         Scenario::Idle,
         Scenario::List,
         Scenario::FanOut,
         Scenario::Selective,
         Scenario::Slow,
+        Scenario::Stalled,
         Scenario::Resume,
         Scenario::Write,
         Scenario::Churn,
@@ -76,12 +86,15 @@ impl Scenario {
     /// As it is named on the command line.
     pub fn name(self) -> &'static str {
         match self {
+            Scenario::Start => "start",
+            Scenario::Memory => "memory",
             Scenario::Fill => "fill",
             Scenario::List => "list",
             Scenario::Write => "write",
             Scenario::FanOut => "fan-out",
             Scenario::Selective => "selective",
             Scenario::Slow => "slow",
+            Scenario::Stalled => "stalled",
             Scenario::Idle => "idle",
             Scenario::Resume => "resume",
             Scenario::Churn => "churn",
@@ -90,23 +103,32 @@ impl Scenario {
         }
     }
 
-    /// What it does, for somebody who has not seen it before.
+    /// A description for the help and the reports.
     pub fn about(self) -> &'static str {
         match self {
+            Scenario::Start => {
+                "Starts servers until they are ready: for the first time, again, and with the objects. Without --kubeconfig."
+            }
+            Scenario::Memory => {
+                "EventType a server that was started for this holds: empty, and with the objects. Without --kubeconfig."
+            }
             Scenario::Fill => "Creates the objects that the other scenarios work on.",
             Scenario::List => "Reads all objects, in the ways clients do it.",
             Scenario::Write => "Creates, updates, patches and deletes objects as fast as they are answered.",
             Scenario::FanOut => {
-                "Everybody watches everything while objects change. An event is what one watcher is told of a change."
+                "All watchers watch all objects while objects change. An event is one change, delivered to one watcher."
             }
             Scenario::Selective => {
-                "Everybody watches one object of their own, so that a change concerns one of all watchers."
+                "Every watcher watches one object of its own, so that a change is delivered to one of all watchers."
             }
             Scenario::Slow => {
-                "Some watchers read too slowly to keep up, then read on; nobody should miss anything because of it."
+                "Some watchers read too slowly to keep up, then read on; no watcher should miss an event because of it."
+            }
+            Scenario::Stalled => {
+                "All watchers read nothing while objects change, then read on; the server's memory should not grow with them."
             }
             Scenario::Idle => {
-                "Everybody watches, and nothing happens: what a watcher costs that is told nothing."
+                "All watchers watch, and nothing changes: what a watcher costs that receives nothing."
             }
             Scenario::Resume => {
                 "All watchers lose their connections, objects change, and all come back at once for what they missed."
@@ -119,14 +141,28 @@ impl Scenario {
         }
     }
 
+    /// Whether it starts servers itself, which it cannot where a kubeconfig names one that runs.
+    pub fn starts_servers(self) -> bool {
+        matches!(self, Scenario::Start | Scenario::Memory)
+    }
+
+    /// Whether its watchers should fall behind what the watch cache of a server holds that is started for it: then that
+    /// gets [`SHORT_HISTORY_FLAG`].
+    pub fn needs_short_history(self) -> bool {
+        matches!(self, Scenario::Slow | Scenario::Stalled | Scenario::Resume)
+    }
+
     pub(crate) async fn run(self, run: &Arc<Run>) -> Result<Outcome, Failure> {
         match self {
+            Scenario::Start => start::start(run).await,
+            Scenario::Memory => start::memory(run).await,
             Scenario::Fill => write::fill(run).await,
             Scenario::List => list::list(run).await,
             Scenario::Write => write::write(run).await,
             Scenario::FanOut => watch::fan_out(run).await,
             Scenario::Selective => watch::selective(run).await,
             Scenario::Slow => slow::slow(run).await,
+            Scenario::Stalled => slow::stalled(run).await,
             Scenario::Idle => watch::idle(run).await,
             Scenario::Resume => watch::resume(run).await,
             Scenario::Churn => write::churn(run).await,
@@ -153,13 +189,13 @@ impl FromStr for Scenario {
     }
 }
 
-/// The claim that is checked wherever somebody watches.
+/// The claim that is checked in every scenario with watchers.
 const COMPLETE: &str = "every watcher saw every event that concerns it, once and in order";
 /// The claim that is checked wherever something is asked for.
 const ANSWERED: &str = "every request was answered as it should be";
 
 /// Whether requests went well.
-fn answered(driven: &[&Driven]) -> Check {
+fn answered(driven: &[&DriveResult]) -> Check {
     Check {
         claim: ANSWERED.to_owned(),
         checked: driven.iter().map(|driven| driven.count + driven.failed).sum(),
@@ -173,7 +209,7 @@ fn figure(name: &str, value: f64, unit: &str, less_is_better: Option<bool>) -> F
 }
 
 /// How many requests there was no time for, if any: the pace was more than the server can do, or the client.
-fn tell_unsent(row: &mut Row, driven: &Driven) {
+fn report_unsent(row: &mut Row, driven: &DriveResult) {
     if driven.unsent > 0 {
         let name = "not sent, as the pace was too fast";
         row.figures.push(figure(name, driven.unsent as f64, "requests", Some(true)));
@@ -181,7 +217,7 @@ fn tell_unsent(row: &mut Row, driven: &Driven) {
 }
 
 /// How often watches ended, if any did: a watcher goes on where it was, but a server that cuts them has more to do.
-fn tell_cuts(row: &mut Row, watchers: &Watchers) {
+fn report_cuts(row: &mut Row, watchers: &Watchers) {
     if watchers.cuts() > 0 {
         row.figures.push(figure("watches that were cut", watchers.cuts() as f64, "", Some(true)));
     }
@@ -195,12 +231,12 @@ async fn measured(
     request: Request,
     concurrency: usize,
     pace: Pace,
-    ledger: &Arc<Ledger>,
-) -> Result<(Row, Driven), Failure> {
+    written: &Arc<Writes>,
+) -> Result<(Row, DriveResult), Failure> {
     run.progress.says(name.to_owned());
     let clients = clients(run, concurrency).await?;
     let meter = run.meter();
-    let driven = drive(run, clients, request, pace, ledger, &meter.latencies).await?;
+    let driven = drive(run, clients, request, pace, written, &meter.latencies).await?;
     Ok((meter.row(name, unit, driven.count, driven.failed), driven))
 }
 

@@ -2,10 +2,11 @@
 //! its own, which speaks HTTP/1.1 whatever the others do.
 
 use super::Outcome;
-use crate::{Failure, results::Check, run::Run};
+use crate::{Failure, ObjectKind, results::Check, run::Run};
 use futures::future::join_all;
-use k8s_openapi::api::core::v1::ConfigMap;
-use keepwatch_informer::Informer;
+use k8s_openapi::api::core::v1::{ConfigMap, Pod};
+use keepwatch_informer::{Informer, Lean, informer::Builder};
+use kube_client::Client;
 use std::{sync::Arc, time::Duration};
 use tokio::time::{Instant, timeout};
 use tokio_util::sync::CancellationToken;
@@ -14,6 +15,18 @@ use tokio_util::sync::CancellationToken;
 const SYNC_MAX: Duration = Duration::from_secs(120);
 
 pub(super) async fn sync(run: &Arc<Run>) -> Result<Outcome, Failure> {
+    match run.objects.kind() {
+        ObjectKind::ConfigMaps => {
+            sync_lean(run, |client| Informer::<ConfigMap>::builder(client).lean()).await
+        }
+        ObjectKind::Pods => sync_lean(run, |client| Informer::<Pod>::builder(client).lean()).await,
+    }
+}
+
+async fn sync_lean<K: 'static>(
+    run: &Arc<Run>,
+    lean: impl Fn(Client) -> Builder<Lean<K>>,
+) -> Result<Outcome, Failure> {
     run.progress.says("informers start");
     let stop = CancellationToken::new();
     let _stops = stop.clone().drop_guard();
@@ -21,8 +34,7 @@ pub(super) async fn sync(run: &Arc<Run>) -> Result<Outcome, Failure> {
     for _ in 0..run.options.informers {
         // Each is a program of its own.
         let client = keepwatch_informer::client(run.cluster.config()).map_err(Failure::at("no client"))?;
-        informers
-            .push(Informer::<ConfigMap>::builder(client).labels(run.objects.plain_label()).lean().build());
+        informers.push(lean(client).labels(run.objects.plain_label()).build());
     }
     let meter = run.meter();
     let latencies = &meter.latencies;

@@ -21,21 +21,21 @@ pub(crate) async fn fill(run: &Arc<Run>) -> Result<Outcome, Failure> {
 
 pub(super) async fn write(run: &Arc<Run>) -> Result<Outcome, Failure> {
     let (objects, clients) = (run.options.objects, run.options.concurrency);
-    let (pace, ledger) = (Pace::flat_out(run.options.duration / 4), Arc::default());
-    let written =
-        async |name, request, pace| measured(run, name, "object", request, clients, pace, &ledger).await;
-    let (create, created) = written("create", Request::Create(objects), pace).await?;
-    let (update, updated) = written("update (PUT)", Request::Update, pace).await?;
-    let (patch, patched) = written("merge patch", Request::Patch(objects), pace).await?;
-    // Those that were created, so that the others find what they expect.
+    let (pace, written) = (Pace::unlimited(run.options.duration / 4), Arc::default());
+    let measure =
+        async |name, request, pace| measured(run, name, "object", request, clients, pace, &written).await;
+    let (create, created) = measure("create", Request::Create(objects), pace).await?;
+    let (update, updated) = measure("update (PUT)", Request::Update, pace).await?;
+    let (patch, patched) = measure("merge patch", Request::Patch(objects), pace).await?;
+    // Only the created ones, so that other scenarios find the objects that they expect.
     let all = Pace::exactly(created.count + created.failed);
-    let (delete, deleted) = written("delete", Request::Delete(objects), all).await?;
+    let (delete, deleted) = measure("delete", Request::Delete(objects), all).await?;
     let check = answered(&[&created, &updated, &patched, &deleted]);
     Ok(Outcome { rows: vec![create, update, patch, delete], checks: vec![check] })
 }
 
 pub(super) async fn churn(run: &Arc<Run>) -> Result<Outcome, Failure> {
-    let (name, pace) = ("connect, get one object, leave", Pace::flat_out(run.options.duration));
+    let (name, pace) = ("connect, get one object, leave", Pace::unlimited(run.options.duration));
     let clients = run.options.concurrency;
     let (row, driven) =
         measured(run, name, "connection", Request::Connect, clients, pace, &Arc::default()).await?;

@@ -247,7 +247,7 @@ impl Backend for ControlledBackend {
 
     async fn request_progress(&self) -> Result<(), StorageError> {
         self.enter(Call::Progress).await?;
-        if !self.tells_progress() {
+        if !self.reports_progress() {
             return Ok(());
         }
         self.inner.request_progress().await
@@ -270,7 +270,7 @@ impl Backend for ControlledBackend {
         self.inner.keep_history_for(reader);
     }
 
-    fn tells_progress(&self) -> bool {
+    fn reports_progress(&self) -> bool {
         !self.behavior.borrow().ignores_progress_requests
     }
 

@@ -236,7 +236,7 @@ async fn a_watch_that_starts_during_writes_misses_and_repeats_nothing() {
 async fn storage_without_progress_notifications_is_not_trusted_for_the_newest_state() {
     let cache = TestCache::ready(ControlledBackend::without_progress(), CacherOptions::default()).await;
     let mut client = cache.client(initial_events(Position::MostRecent)).await;
-    client.receives("ERROR storage failed: telling where a state ends; END").await;
+    client.receives("ERROR storage failed: finding the end of the initial state; END").await;
     let (list, calls) = cache.calls_during(cache.list_names(ListRequest::all())).await;
     assert_eq!((list.as_str(), calls.as_str()), (" @1", "Range 1"));
 }

@@ -46,6 +46,15 @@ pub(crate) struct Bench {
         help_heading = "Which server"
     )]
     pub(crate) tls: bool,
+    /// What the objects are: config maps have hardly any rules, pods the most.
+    #[arg(
+        long,
+        value_name = "configmaps|pods",
+        default_value = "configmaps",
+        hide_possible_values = true,
+        help_heading = "Load"
+    )]
+    pub(crate) kind: Kind,
     /// How many objects there are.
     #[arg(long, value_name = "COUNT", default_value = "2000", value_parser = values::count, help_heading = "Load")]
     pub(crate) objects: usize,
@@ -84,7 +93,7 @@ pub(crate) struct Bench {
         hide_possible_values = true,
         help_heading = "Load"
     )]
-    pub(crate) protocol: Spoken,
+    pub(crate) protocol: ProtocolFlag,
     /// What to call the results.
     #[arg(
         long,
@@ -114,9 +123,18 @@ pub(super) fn scenarios() -> String {
     format!("\nScenarios:\n{}", all.join("\n"))
 }
 
+/// What the objects are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Kind {
+    /// Config maps.
+    Configmaps,
+    /// Pods.
+    Pods,
+}
+
 /// What is spoken.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub(crate) enum Spoken {
+pub(crate) enum ProtocolFlag {
     /// HTTP/1.1.
     Http1,
     /// HTTP/2.
@@ -131,7 +149,7 @@ const COUNT_MAX: usize = 10_000_000;
 const SIZE_MAX: usize = 1 << 20;
 
 /// Flags that say what to measure and how; the first four are about a server that is started.
-const MEASURING: [&str; 20] = [
+const MEASURING: [&str; 21] = [
     "storage",
     "etcd_servers",
     "data_dir",
@@ -139,6 +157,7 @@ const MEASURING: [&str; 20] = [
     "kubeconfig",
     "context",
     "pid",
+    "kind",
     "objects",
     "size",
     "namespaces",
@@ -197,7 +216,14 @@ impl Bench {
 
     fn check_server(&self, given: impl Fn(&str) -> bool) -> Result<(), Failure> {
         readable("--kubeconfig", self.kubeconfig.as_deref())?;
-        let is_own = self.kubeconfig.is_none() && self.context.is_none();
+        let is_own = self.is_own();
+        if let Some(scenario) =
+            self.scenarios()?.into_iter().find(|scenario| !is_own && scenario.starts_servers())
+        {
+            let text =
+                format!("{scenario}: is about servers that are started here, and a kubeconfig names another");
+            return Err(Failure::usage(text));
+        }
         let own_only = &MEASURING[..4];
         if let Some(flag) = own_only.iter().find(|flag| !is_own && given(flag)) {
             let flag = format!("--{}", flag.replace('_', "-"));
@@ -206,7 +232,7 @@ impl Bench {
                 "is for a server that is started here, and a kubeconfig names another",
             ));
         }
-        if is_own && !self.tls && self.protocol == Spoken::Http2 {
+        if is_own && !self.tls && self.protocol == ProtocolFlag::Http2 {
             return Err(Failure::flag(
                 "--protocol",
                 "http2 is agreed on by TLS, and --tls=false does without it",
@@ -223,10 +249,16 @@ impl Bench {
         }
     }
 
-    /// What is to be run; everything if nothing is named.
+    /// Whether a server is started for the purpose.
+    fn is_own(&self) -> bool {
+        self.kubeconfig.is_none() && self.context.is_none()
+    }
+
+    /// What is to be run; everything that can be if nothing is named.
     pub(crate) fn scenarios(&self) -> Result<Vec<Scenario>, Failure> {
         if self.names.is_empty() {
-            return Ok(Scenario::ALL.to_vec());
+            let can_be = |scenario: &Scenario| self.is_own() || !scenario.starts_servers();
+            return Ok(Scenario::ALL.into_iter().filter(can_be).collect());
         }
         self.names.iter().map(|name| name.parse().map_err(|fault: String| Failure::usage(fault))).collect()
     }
@@ -249,7 +281,10 @@ mod tests {
     fn nothing_at_all_is_a_tour_of_everything() {
         let given = bench("").unwrap();
         assert_eq!(given.scenarios().unwrap(), Scenario::ALL);
-        assert_eq!((given.storage, given.protocol, given.tls), (StorageKind::Memory, Spoken::Http1, true));
+        assert_eq!(
+            (given.storage, given.protocol, given.tls),
+            (StorageKind::Memory, ProtocolFlag::Http1, true)
+        );
     }
 
     #[test]
@@ -273,15 +308,16 @@ mod tests {
     }
 
     #[test]
-    fn what_makes_no_sense_is_refused_in_one_line() {
+    fn inconsistent_flags_are_refused_in_one_line() {
         for (words, expected) in [
-            ("fanout", "there is no scenario \"fanout\"; there are fill, idle, list, fan-out"),
+            ("fanout", "there is no scenario \"fanout\"; there are fill, start, memory, idle"),
             ("--objects 0", "--objects: 0 is not between 1 and 10000000"),
             ("--slow-share 101", "--slow-share: 101 is not between 1 and 100"),
             ("--size 2000000", "--size: 2000000 is not between 1 and 1048576"),
             ("--duration 0s", "--duration: must be more than 0"),
             ("--context x --storage memory", "--storage: is for a server that is started here"),
             ("--storage etcd", "--etcd-servers: --storage=etcd needs it"),
+            ("start --context x", "start: is about servers that are started here"),
             ("--etcd-servers http://a:1", "--etcd-servers: goes with --storage=etcd only"),
             ("--compare a.json", "--compare: needs at least two files"),
             ("--compare a.json b.json --json c", "--json: means nothing with --compare"),

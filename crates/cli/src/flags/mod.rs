@@ -1,7 +1,7 @@
-//! What can be said on the command line. Flags that kube-apiserver has too have the same names and meanings.
+//! The command line. Flags that kube-apiserver has too have the same names and meanings.
 //!
-//! Kept true: whatever [`parse`] returns makes sense as a whole, and each file that it names can be read. What is
-//! wrong is told in one line that names the flag.
+//! Kept true: the flags that [`parse`] returns are consistent, and each file that they name can be read. An error is one line
+//! that names the flag.
 
 mod values;
 mod failure;
@@ -18,7 +18,7 @@ use clap::parser::ValueSource;
 use clap::{Args, CommandFactory, FromArgMatches, Parser, Subcommand, ValueEnum};
 use tracing::level_filters::LevelFilter;
 
-pub(crate) use bench::{Bench, Spoken};
+pub(crate) use bench::{Bench, Kind, ProtocolFlag};
 pub(crate) use failure::Failure;
 pub(crate) use values::{IpRange, PortRange};
 pub(crate) use watch::{Output, Watch};
@@ -39,7 +39,7 @@ pub(crate) enum Command {
         disable_help_flag = true
     )]
     Watch(Box<Watch>),
-    /// Measure what load costs a server, and whether every watcher is told everything.
+    /// Measure what load costs a server, and whether every watcher receives every event.
     #[command(
         help_template = HELP, override_usage = "keepwatch bench [SCENARIO…] [FLAGS]", next_line_help = true,
         disable_help_flag = true, after_help = bench::scenarios()

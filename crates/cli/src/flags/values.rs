@@ -18,7 +18,7 @@ pub(crate) struct IpRange {
 }
 
 impl IpRange {
-    /// How many bits tell the addresses of the range apart: 8 addresses at the least, a million at the most.
+    /// How many bits of the addresses vary in the range: at least 8 addresses, at most a million.
     const HOST_BITS: std::ops::RangeInclusive<u8> = 3..=20;
 
     /// The range, if it is one of IPv4.
@@ -223,7 +223,7 @@ fn unit_nanoseconds(unit: &str) -> Option<u128> {
     })
 }
 
-/// A decimal number times a unit, as far as nanoseconds can tell. No number that fits has more than 19 digits.
+/// A decimal number times a unit, in nanoseconds. No number that fits has more than 19 digits.
 fn times(number: &str, unit: u128) -> Option<u128> {
     let (whole, fraction) = number.split_once('.').unwrap_or((number, ""));
     if whole.len() + fraction.len() == 0 || whole.len() > 19 || fraction.contains('.') {

@@ -142,7 +142,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_done_is_told_in_one_line() {
+    fn errors_are_one_line() {
         for (words, message) in [
             ("", "`keepwatch watch` needs <RESOURCE>; `keepwatch watch --help` says more"),
             ("pods a b", r#""b" is not understood: give one resource, and at most one name"#),

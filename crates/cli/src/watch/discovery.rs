@@ -107,7 +107,7 @@ fn from_aggregated(group: &str, version: &str, resource: APIResourceDiscovery) -
     .completed()
 }
 
-/// As servers before 1.26 tell it. A group that cannot be asked for, whose own server is down, is left out.
+/// Discovery of servers before 1.26. A group whose own server is down is left out.
 async fn offered_one_by_one(client: &Client) -> Result<Vec<Resource>, kube_client::Error> {
     let (core, groups) = try_join(client.list_core_api_versions(), client.list_api_groups()).await?;
     let mut versions: Vec<String> = core.versions;

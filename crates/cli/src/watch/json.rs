@@ -1,8 +1,8 @@
 //! What happens, a JSON object each on a line of its own, for programs. Objects are whole, but for `managedFields`.
 
 use super::{
-    news::News,
-    session::{Happening, Kept},
+    session::{StoredObject, Update},
+    status_change::StatusChange,
     text::one_line,
 };
 use keepwatch_informer::Event;
@@ -10,15 +10,15 @@ use serde::Serialize;
 use std::borrow::Cow;
 
 /// The line of something that happened.
-pub(super) fn of(happening: &Happening) -> String {
-    let line = match happening {
-        Happening::Event(event) => event_line(event),
-        Happening::News(news) => news_line(news),
+pub(super) fn of(update: &Update) -> String {
+    let line = match update {
+        Update::Event(event) => event_line(event),
+        Update::StatusChange(change) => status_line(change),
     };
     inactive(line) + "\n"
 }
 
-fn event_line(event: &Event<Kept>) -> String {
+fn event_line(event: &Event<StoredObject>) -> String {
     let (kind, more) = match event {
         Event::Added { initial: true, .. } => ("ADDED", r#""initial":true,"#),
         Event::Added { .. } => ("ADDED", ""),
@@ -70,15 +70,15 @@ struct StatusLine<'a> {
     retry_seconds: Option<f64>,
 }
 
-fn news_line(news: &News) -> String {
-    let line = match news {
-        News::Synced { count, version } => StatusLine {
+fn status_line(change: &StatusChange) -> String {
+    let line = match change {
+        StatusChange::Synced { count, version } => StatusLine {
             state: "synced",
             count: Some(*count),
             version: Some(version),
             ..StatusLine::default()
         },
-        News::Retrying { namespace, error, .. } => StatusLine {
+        StatusChange::Retrying { namespace, error, .. } => StatusLine {
             state: "retrying",
             namespace: namespace.as_deref(),
             error: Some(one_line(&error.error)),
@@ -86,20 +86,20 @@ fn news_line(news: &News) -> String {
             retry_seconds: error.next_delay.map(|delay| delay.as_millis() as f64 / 1000.0),
             ..StatusLine::default()
         },
-        News::Resumed { namespace, version } => StatusLine {
+        StatusChange::Resumed { namespace, version } => StatusLine {
             state: "resumed",
             namespace: namespace.as_deref(),
             version: Some(version),
             ..StatusLine::default()
         },
-        News::ListedAgain { namespace, version, before } => StatusLine {
+        StatusChange::ListedAgain { namespace, version, before } => StatusLine {
             state: "listed",
             namespace: namespace.as_deref(),
             version: Some(version),
             before: Some(before),
             ..StatusLine::default()
         },
-        News::Unreadable { error } => {
+        StatusChange::Unreadable { error } => {
             StatusLine { state: "unreadable", error: Some(one_line(error)), ..StatusLine::default() }
         }
     };
@@ -115,8 +115,9 @@ mod tests {
     #[test]
     fn an_object_stays_as_it_is_but_on_one_line() {
         let json = "{\n  \"metadata\": {\"name\": \"a\", \"x\": \"\u{9b}2J\\n\"}\r\n}";
-        let event = Event::Added { obj: Arc::new(Kept::new(json.as_bytes()).unwrap()), initial: true };
-        let line = of(&Happening::Event(event));
+        let event =
+            Event::Added { obj: Arc::new(StoredObject::new(json.as_bytes()).unwrap()), initial: true };
+        let line = of(&Update::Event(event));
         assert_eq!(
             line,
             "{\"type\":\"ADDED\",\"initial\":true,\"object\":{   \"metadata\": {\"name\": \"a\", \"x\": \"\\u009b2J\\n\"}  }}\n"
@@ -127,14 +128,14 @@ mod tests {
 
     #[test]
     fn news_are_of_the_type_status() {
-        let resumed = News::Resumed { namespace: None, version: "7".to_owned() };
+        let resumed = StatusChange::Resumed { namespace: None, version: "7".to_owned() };
         assert_eq!(
-            of(&Happening::News(resumed)),
+            of(&Update::StatusChange(resumed)),
             "{\"type\":\"STATUS\",\"state\":\"resumed\",\"version\":\"7\"}\n"
         );
-        let synced = News::Synced { count: 2, version: "5".to_owned() };
+        let synced = StatusChange::Synced { count: 2, version: "5".to_owned() };
         assert_eq!(
-            of(&Happening::News(synced)),
+            of(&Update::StatusChange(synced)),
             "{\"type\":\"STATUS\",\"state\":\"synced\",\"version\":\"5\",\"count\":2}\n"
         );
     }

@@ -2,22 +2,22 @@
 
 use super::{
     Subject,
-    news::News,
-    session::{Happening, Kept},
+    session::{StoredObject, Update},
+    status_change::StatusChange,
     summary,
     text::{one_line, plain, seconds, time},
 };
 use keepwatch_informer::{Event, Object};
 
 /// The line of something that happened.
-pub(super) fn of(happening: &Happening, subject: &Subject) -> String {
-    match happening {
-        Happening::Event(event) => format!("{} {}\n", time(), event_text(event)),
-        Happening::News(news) => format!("# {}, {}\n", news_text(news, subject), time()),
+pub(super) fn of(update: &Update, subject: &Subject) -> String {
+    match update {
+        Update::Event(event) => format!("{} {}\n", time(), event_text(event)),
+        Update::StatusChange(change) => format!("# {}, {}\n", status_text(change, subject), time()),
     }
 }
 
-fn event_text(event: &Event<Kept>) -> String {
+fn event_text(event: &Event<StoredObject>) -> String {
     let (word, version) = match event {
         Event::Added { initial: true, .. } => ("LISTED", "version"),
         Event::Added { .. } => ("ADDED", "version"),
@@ -35,27 +35,27 @@ fn event_text(event: &Event<Kept>) -> String {
     format!("{word} {}{status} {version}={}", plain(&key), plain(revision))
 }
 
-fn news_text(news: &News, subject: &Subject) -> String {
+fn status_text(change: &StatusChange, subject: &Subject) -> String {
     let of =
         |namespace: &Option<String>| namespace.as_ref().map(|name| format!("{name}: ")).unwrap_or_default();
-    match news {
-        News::Synced { count, version } => {
+    match change {
+        StatusChange::Synced { count, version } => {
             format!("synced {} at version {}", subject.resource.counted(*count), plain(version))
         }
-        News::Retrying { namespace, error, is_synced } => {
+        StatusChange::Retrying { namespace, error, is_synced } => {
             let what = if *is_synced { "disconnected" } else { "not connected" };
             let wait = seconds(error.next_delay.unwrap_or_default());
             let (why, attempt) = (one_line(&error.error), error.attempt);
             format!("{}{what}: {why}; retrying in {wait} (attempt {attempt})", of(namespace))
         }
-        News::Resumed { namespace, version } => {
+        StatusChange::Resumed { namespace, version } => {
             format!("{}resumed from version {}", of(namespace), plain(version))
         }
-        News::ListedAgain { namespace, version, before } => {
+        StatusChange::ListedAgain { namespace, version, before } => {
             let (version, before) = (plain(version), plain(before));
             format!("{}listed again at version {version}, instead of going on from {before}", of(namespace))
         }
-        News::Unreadable { error } => format!("an object cannot be read: {}", one_line(error)),
+        StatusChange::Unreadable { error } => format!("an object cannot be read: {}", one_line(error)),
     }
 }
 
@@ -64,8 +64,8 @@ mod tests {
     use super::*;
     use std::sync::Arc;
 
-    fn object(json: &str) -> Arc<Kept> {
-        Arc::new(Kept::new(json.as_bytes()).unwrap())
+    fn object(json: &str) -> Arc<StoredObject> {
+        Arc::new(StoredObject::new(json.as_bytes()).unwrap())
     }
 
     #[test]
@@ -93,7 +93,7 @@ mod tests {
     }
 
     #[test]
-    fn whatever_a_server_sends_stays_on_its_line() {
+    fn texts_of_a_server_stay_on_their_line() {
         let json =
             r#"{"metadata":{"name":"a\nb\u001b[2J","resourceVersion":"1\r"},"status":{"phase":"a b\n\""}}"#;
         let event = Event::Added { obj: object(json), initial: false };

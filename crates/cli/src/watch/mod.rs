@@ -7,7 +7,7 @@ mod text;
 mod cluster;
 mod discovery;
 mod summary;
-mod news;
+mod status_change;
 mod session;
 mod lines;
 mod json;
@@ -46,7 +46,7 @@ impl Subject {
     }
 }
 
-/// Runs until a signal comes, or nobody reads any more.
+/// Runs until a signal comes, or its output is closed.
 pub(crate) fn watch(flags: &Watch) -> Result<ExitCode, Failure> {
     let output = output(flags.output)?;
     let in_vain = |error| Failure::in_vain(format!("the program cannot run: {error}"));
@@ -58,7 +58,7 @@ pub(crate) fn watch(flags: &Watch) -> Result<ExitCode, Failure> {
             () = signals.next() => Ok(()),
         }
     });
-    // Somebody who does not read must not keep the program from ending.
+    // A reader that does not read must not keep the program from ending.
     runtime.shutdown_background();
     ended.map(|()| ExitCode::SUCCESS)
 }
@@ -87,7 +87,7 @@ async fn show(flags: &Watch, output: Output) -> Result<(), Failure> {
     let subject = Subject { resource, namespaces };
     let session = Session::start(cluster.client, &subject, &flags.selector, &flags.fields());
     match output {
-        Output::Lines => stream::run(session, |happening| lines::of(happening, &subject)).await,
+        Output::Lines => stream::run(session, |update| lines::of(update, &subject)).await,
         Output::Json => stream::run(session, json::of).await,
         Output::Table => screen::run(session, &subject).await,
     }

@@ -4,8 +4,9 @@
 //! so is the cursor.
 
 use super::{
-    Subject, news,
-    session::{Happening, Session},
+    Subject,
+    session::{Session, Update},
+    status_change,
     table::{Head, Line, Rows, Size, Style},
     text::columns,
 };
@@ -47,9 +48,9 @@ pub(super) async fn run(mut session: Session, subject: &Subject) -> Result<(), F
             }
             _ = resized.recv() => is_stale = true,
             _ = tick.tick() => is_stale = true,
-            happening = session.next() => {
+            update = session.next() => {
                 is_stale = true;
-                if let Happening::Event(event) = happening? {
+                if let Update::Event(event) = update? {
                     screen.rows.take(&event, Timestamp::now());
                 }
             }
@@ -75,7 +76,7 @@ impl Screen {
     fn draw(&mut self, session: &Session, subject: &Subject) -> io::Result<()> {
         let now = Timestamp::now();
         self.rows.forget(now);
-        let (state, is_well) = news::state(session.watched(), Instant::now());
+        let (state, is_well) = status_change::state(session.watched(), Instant::now());
         let head = Head { title: subject.title(), version: session.version(), state, is_well };
         let size = size();
         let lines = self.rows.lines(&head, size, now);

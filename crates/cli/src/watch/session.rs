@@ -1,11 +1,11 @@
-//! An informer at work, and what there is to tell of it, one thing after another.
+//! A running informer, as a sequence of events and status changes.
 //!
-//! Kept true by [`Session::next`]: that a watch has broken is told after everything that was heard before; that it goes
-//! on, before everything that is heard after. What there was at the start is told first, and then that it was all.
+//! Kept true by [`Session::next`]: a broken watch is reported after all events that were received before; a resumed watch, before
+//! all events that are received after. The initial state comes first, and then the report that it is complete.
 
 use super::{
     Subject,
-    news::{self, News},
+    status_change::{self, StatusChange},
 };
 use crate::flags::Failure;
 use futures::{StreamExt, future::BoxFuture};
@@ -20,33 +20,33 @@ use std::{collections::VecDeque, time::Duration};
 use tokio::sync::{mpsc, watch};
 use tokio_util::sync::CancellationToken;
 
-/// An object as it is kept.
-pub(super) type Kept = Lean<DynamicObject>;
+/// An object in the store.
+pub(super) type StoredObject = Lean<DynamicObject>;
 
-/// How long a server may say nothing; it should say something about once a minute.
+/// How long a server may send nothing; it should send a bookmark about once a minute.
 const SILENCE_MAX: Duration = Duration::from_secs(150);
 
-/// How many objects that cannot be read may wait to be told of; of more of them nothing is said.
+/// How many objects that cannot be read may wait to be reported; more are not reported.
 const UNREADABLE_MAX: usize = 64;
 
-/// Something that happened.
-pub(super) enum Happening {
-    Event(Event<Kept>),
-    News(News),
+/// An event, or a change of the informer's status.
+pub(super) enum Update {
+    Event(Event<StoredObject>),
+    StatusChange(StatusChange),
 }
 
 pub(super) struct Session {
-    informer: Informer<Kept>,
-    events: Events<Kept>,
+    informer: Informer<StoredObject>,
+    events: Events<StoredObject>,
     status: watch::Receiver<Status>,
     unreadable: mpsc::Receiver<InformerError>,
     synced: BoxFuture<'static, Result<(), Stopped>>,
     is_synced: bool,
-    /// How many objects there were at the start, as far as they were told.
+    /// How many objects of the initial state were delivered so far.
     initial: usize,
     seen: Vec<WatchStatus>,
-    /// What is told once there is no event left.
-    held: VecDeque<News>,
+    /// Status changes that are reported once no event is left.
+    pending: VecDeque<StatusChange>,
     title: String,
 }
 
@@ -64,7 +64,7 @@ impl Session {
                 }
             })
             .lean()
-            .transform(|object: &mut Kept| {
+            .transform(|object: &mut StoredObject| {
                 object.remove(&["metadata", "managedFields"]);
             })
             .build();
@@ -72,35 +72,46 @@ impl Session {
         let synced = Box::pin(events.synced());
         informer.start(CancellationToken::new());
         let title = subject.title();
-        let (initial, held) = (0, VecDeque::new());
-        Session { informer, events, status, unreadable, synced, is_synced: false, initial, seen, held, title }
+        let (initial, pending) = (0, VecDeque::new());
+        Session {
+            informer,
+            events,
+            status,
+            unreadable,
+            synced,
+            is_synced: false,
+            initial,
+            seen,
+            pending,
+            title,
+        }
     }
 
-    /// What happens next. If this is dropped before it is done, nothing is lost. Fails if there is nothing to wait for.
-    pub(super) async fn next(&mut self) -> Result<Happening, Failure> {
+    /// The next event or status change. If this is dropped before it is done, nothing is lost. Fails if nothing can come.
+    pub(super) async fn next(&mut self) -> Result<Update, Failure> {
         loop {
             if self.events.pending() == 0
-                && let Some(news) = self.held.pop_front()
+                && let Some(change) = self.pending.pop_front()
             {
-                return self.tell(news);
+                return self.report(change);
             }
             tokio::select! {
                 biased;
                 _ = &mut self.synced, if !self.is_synced => {
                     self.is_synced = true;
-                    return self.tell(self.first_state());
+                    return self.report(self.first_state());
                 }
                 _ = self.status.changed() => self.look(),
-                Some(error) = self.unreadable.recv() => self.held.push_back(News::Unreadable { error }),
+                Some(error) = self.unreadable.recv() => self.pending.push_back(StatusChange::Unreadable { error }),
                 Some(event) = self.events.next() => {
                     self.initial += usize::from(matches!(event, Event::Added { initial: true, .. }));
-                    return Ok(Happening::Event(event));
+                    return Ok(Update::Event(event));
                 }
             }
-            if self.held.iter().any(News::comes_first)
-                && let Some(news) = self.held.pop_front()
+            if self.pending.iter().any(StatusChange::comes_first)
+                && let Some(change) = self.pending.pop_front()
             {
-                return self.tell(news);
+                return self.report(change);
             }
         }
     }
@@ -108,35 +119,35 @@ impl Session {
     fn look(&mut self) {
         self.status.mark_unchanged();
         let now = self.informer.watch_statuses();
-        self.held.extend(news::between(&self.seen, &now));
+        self.pending.extend(status_change::between(&self.seen, &now));
         self.seen = now;
     }
 
-    fn tell(&self, news: News) -> Result<Happening, Failure> {
-        match &news {
-            News::Retrying { error, .. } if news.is_hopeless() => Err(refused(&self.title, error)),
-            _ => Ok(Happening::News(news)),
+    fn report(&self, change: StatusChange) -> Result<Update, Failure> {
+        match &change {
+            StatusChange::Retrying { error, .. } if change.is_hopeless() => Err(refused(&self.title, error)),
+            _ => Ok(Update::StatusChange(change)),
         }
     }
 
-    fn first_state(&self) -> News {
+    fn first_state(&self) -> StatusChange {
         let watched = self.informer.watch_statuses();
         let version = oldest_version(watched.iter().map(|own| own.state_version.as_str()));
-        News::Synced { count: self.initial, version: version.to_owned() }
+        StatusChange::Synced { count: self.initial, version: version.to_owned() }
     }
 
-    /// Up to which version everything is known.
+    /// The version that the informer has reached.
     pub(super) fn version(&self) -> String {
         self.informer.store().resource_version()
     }
 
-    /// How each of the watches fares.
+    /// The status of each watch.
     pub(super) fn watched(&self) -> &[WatchStatus] {
         &self.seen
     }
 }
 
-/// What is said if the server does not want to.
+/// The error if the server refuses the watch.
 fn refused(title: &str, error: &InformerError) -> Failure {
     let todo = match error.error.class {
         Class::Forbidden => "it takes the right to list and to watch them",

@@ -1,8 +1,8 @@
-//! Writes what happens to standard output, for as long as somebody reads it.
+//! Writes events and status changes to standard output, until it is closed.
 //!
-//! A slow reader delays nobody else: what happens meanwhile is kept by the informer, which forgets states in between.
+//! A slow reader delays only itself: the informer keeps the events meanwhile, and merges those of one object.
 
-use super::session::{Happening, Session};
+use super::session::{Session, Update};
 use crate::flags::Failure;
 use futures::FutureExt;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
@@ -15,11 +15,11 @@ use tokio::{
 /// How much is written at once, about.
 const CHUNK_BYTES: usize = 64 << 10;
 
-/// How often it is looked whether anybody reads, while there is nothing to write.
+/// How often it is checked whether the output is closed, while there is nothing to write.
 const LOOK: Duration = Duration::from_secs(1);
 
-/// Ends well if nobody reads any more.
-pub(super) async fn run(mut session: Session, text: impl Fn(&Happening) -> String) -> Result<(), Failure> {
+/// Ends without an error when the output is closed.
+pub(super) async fn run(mut session: Session, text: impl Fn(&Update) -> String) -> Result<(), Failure> {
     let mut output = tokio::io::stdout();
     let deserted = deserted();
     tokio::pin!(deserted);
@@ -39,12 +39,12 @@ pub(super) async fn run(mut session: Session, text: impl Fn(&Happening) -> Strin
 }
 
 /// Waits until something happens, and takes whatever else has happened by then.
-async fn chunk(session: &mut Session, text: impl Fn(&Happening) -> String) -> (String, Result<(), Failure>) {
+async fn chunk(session: &mut Session, text: impl Fn(&Update) -> String) -> (String, Result<(), Failure>) {
     let mut chunk = String::new();
     let mut next = Some(session.next().await);
-    while let Some(happening) = next {
-        match happening {
-            Ok(happening) => chunk += &text(&happening),
+    while let Some(update) = next {
+        match update {
+            Ok(update) => chunk += &text(&update),
             Err(failure) => return (chunk, Err(failure)),
         }
         next = if chunk.len() < CHUNK_BYTES { session.next().now_or_never() } else { None };
@@ -57,7 +57,7 @@ async fn write(output: &mut Stdout, text: &str) -> io::Result<()> {
     output.flush().await
 }
 
-/// Waits until nobody reads any more, which of pipes can be known before something is written.
+/// Waits until the output is closed, which can be known of pipes before something is written.
 async fn deserted() {
     let mut look = interval(LOOK);
     while !is_deserted() {

@@ -1,15 +1,15 @@
 //! How an object fares, in a word, whatever it is.
 
-use super::session::Kept;
+use super::session::StoredObject;
 use jiff::Timestamp;
 use serde::Deserialize;
 use serde_json::Value;
 
-/// Conditions that say how an object fares, the most telling first.
-const TELLING: [&str; 5] = ["Ready", "Available", "Complete", "Established", "Accepted"];
+/// The conditions that summarise the state of an object, the most important first.
+const SUMMARY_CONDITIONS: [&str; 5] = ["Ready", "Available", "Complete", "Established", "Accepted"];
 
 /// In a word how an object fares; empty if it does not say.
-pub(super) fn status(object: &Kept) -> String {
+pub(super) fn status(object: &StoredObject) -> String {
     if object.field(&["metadata", "deletionTimestamp"]).is_some() {
         return "Terminating".to_owned();
     }
@@ -20,12 +20,12 @@ pub(super) fn status(object: &Kept) -> String {
 }
 
 /// When an object was made.
-pub(super) fn created(object: &Kept) -> Option<Timestamp> {
+pub(super) fn created(object: &StoredObject) -> Option<Timestamp> {
     object.field(&["metadata", "creationTimestamp"])?.parse().ok()
 }
 
 /// As `2/3`.
-fn replicas(object: &Kept) -> Option<String> {
+fn replicas(object: &StoredObject) -> Option<String> {
     for (wanted, ready) in [
         (["spec", "replicas"], ["status", "readyReplicas"]),
         (["status", "desiredNumberScheduled"], ["status", "numberReady"]),
@@ -37,7 +37,7 @@ fn replicas(object: &Kept) -> Option<String> {
     None
 }
 
-fn conditions(object: &Kept) -> Option<String> {
+fn conditions(object: &StoredObject) -> Option<String> {
     #[derive(Deserialize)]
     struct Conditioned {
         #[serde(default)]
@@ -51,7 +51,7 @@ fn conditions(object: &Kept) -> Option<String> {
     if state("Failed") == Some("True") {
         return Some("Failed".to_owned());
     }
-    let (name, state) = TELLING.iter().find_map(|name| Some((name, state(name)?)))?;
+    let (name, state) = SUMMARY_CONDITIONS.iter().find_map(|name| Some((name, state(name)?)))?;
     Some(if state == "True" { (*name).to_owned() } else { format!("Not{name}") })
 }
 
@@ -61,7 +61,7 @@ mod tests {
 
     fn check(rest: &str, expected: &str) {
         let json = format!(r#"{{"kind":"Any","apiVersion":"v1","metadata":{{"name":"a"}}{rest}}}"#);
-        assert_eq!(status(&Kept::new(json.as_bytes()).unwrap()), expected, "{rest}");
+        assert_eq!(status(&StoredObject::new(json.as_bytes()).unwrap()), expected, "{rest}");
     }
 
     #[test]
@@ -83,9 +83,9 @@ mod tests {
     }
 
     #[test]
-    fn what_is_deleted_but_not_gone_is_terminating() {
+    fn objects_with_a_deletion_timestamp_are_terminating() {
         let json = br#"{"metadata":{"name":"a","deletionTimestamp":"2026-11-16T10:00:00Z"},"status":{"phase":"Running"}}"#;
-        assert_eq!(status(&Kept::new(json).unwrap()), "Terminating");
+        assert_eq!(status(&StoredObject::new(json).unwrap()), "Terminating");
     }
 
     #[test]
@@ -100,6 +100,9 @@ mod tests {
         ] {
             check(rest, "");
         }
-        assert_eq!(created(&Kept::new(br#"{"metadata":{"creationTimestamp":"soon"}}"#).unwrap()), None);
+        assert_eq!(
+            created(&StoredObject::new(br#"{"metadata":{"creationTimestamp":"soon"}}"#).unwrap()),
+            None
+        );
     }
 }

@@ -3,7 +3,7 @@
 //! Kept true: no line is wider than the terminal, there are no more than it has, and no text can do anything but be seen.
 
 use super::{
-    session::Kept,
+    session::StoredObject,
     summary,
     text::{age, clipped, columns, padded, plain},
 };
@@ -140,7 +140,7 @@ impl Rows {
         self.rows.values().filter(|row| !row.is_deleted()).count()
     }
 
-    pub(super) fn take(&mut self, event: &Event<Kept>, now: Timestamp) {
+    pub(super) fn take(&mut self, event: &Event<StoredObject>, now: Timestamp) {
         let last = match event {
             Event::Added { initial: true, .. } => None,
             Event::Added { .. } => Some((Change::Added, now)),
@@ -234,20 +234,20 @@ mod tests {
         Timestamp::from_second(second).unwrap()
     }
 
-    fn object(name: &str, version: usize, phase: &str) -> Arc<Kept> {
+    fn object(name: &str, version: usize, phase: &str) -> Arc<StoredObject> {
         let created = at(NOW - 90);
         let json = format!(
             r#"{{"metadata":{{"name":"{name}","namespace":"default","resourceVersion":"{version}",
             "creationTimestamp":"{created}"}},"status":{{"phase":"{phase}"}}}}"#
         );
-        Arc::new(Kept::new(json.as_bytes()).unwrap())
+        Arc::new(StoredObject::new(json.as_bytes()).unwrap())
     }
 
-    fn initial(name: &str, version: usize) -> Event<Kept> {
+    fn initial(name: &str, version: usize) -> Event<StoredObject> {
         Event::Added { obj: object(name, version, "Running"), initial: true }
     }
 
-    fn rows(events: &[Event<Kept>], when: i64) -> Rows {
+    fn rows(events: &[Event<StoredObject>], when: i64) -> Rows {
         let mut rows = Rows::new(true);
         events.iter().for_each(|event| rows.take(event, at(when)));
         rows
@@ -331,9 +331,9 @@ mod tests {
     }
 
     #[test]
-    fn what_has_no_namespace_shows_none() {
+    fn objects_without_a_namespace_show_none() {
         let mut rows = Rows::new(false);
-        let node = Kept::new(br#"{"metadata":{"name":"n1","resourceVersion":"1"}}"#).unwrap();
+        let node = StoredObject::new(br#"{"metadata":{"name":"n1","resourceVersion":"1"}}"#).unwrap();
         rows.take(&Event::Added { obj: Arc::new(node), initial: true }, at(NOW));
         assert_eq!(shown(&rows, 80, 24)[1..], ["Heading NAME   STATUS   AGE   CHANGED", "Plain n1"]);
     }

@@ -1,6 +1,6 @@
 //! Texts as they are shown.
 //!
-//! Kept true by [`plain`]: what somebody else wrote stays on its line, and cannot move the cursor, change colours or turn
+//! Kept true by [`plain`]: a text of a server stays on its line, and cannot move the cursor, change colours or turn
 //! the direction of writing.
 
 use jiff::Timestamp;

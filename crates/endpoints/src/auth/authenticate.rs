@@ -21,7 +21,7 @@ const SPACE_BEFORE_TOKEN: &str =
     "the provided Authorization header contains extra space before the bearer token, and is ignored";
 const UNKNOWN_TOKEN: InvalidCredential = InvalidCredential("the bearer token is nobody's");
 
-/// Where a request says who makes it.
+/// The headers with credentials.
 #[derive(Clone, Copy, Debug)]
 pub struct Credentials<'a> {
     /// The client's certificate.
@@ -33,9 +33,9 @@ pub struct Credentials<'a> {
 /// The user of a request.
 #[derive(Clone, Debug)]
 pub struct Authenticated {
-    /// Who it is.
+    /// The user.
     pub user: Arc<User>,
-    /// What the client should be told in a `Warning` header.
+    /// The text of a `Warning` header for the client.
     pub warning: Option<&'static str>,
     by_subprotocol: bool,
 }

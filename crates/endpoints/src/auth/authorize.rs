@@ -7,7 +7,7 @@ use keepwatch_apimachinery::status::Status;
 
 use super::user::{ALL_AUTHENTICATED, SYSTEM_MASTERS, User};
 
-/// What the role `system:public-info-viewer` shows everybody.
+/// The paths that the role `system:public-info-viewer` allows to all users.
 const PUBLIC_PATHS: [&str; 5] = ["/healthz", "/livez", "/readyz", "/version", "/version/"];
 
 /// What a request asks for. What does not apply is empty.
@@ -54,7 +54,7 @@ pub trait Authorizer: Send + Sync {
     async fn authorize(&self, user: &User, attributes: &Attributes<'_>) -> Decision;
 }
 
-/// Allows everything to everyone who has shown who they are, and public information to all others.
+/// Allows everything to authenticated users, and public information to all others.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct AlwaysAllow;
 
@@ -94,7 +94,7 @@ pub async fn authorized(
 /// assert_eq!(status.message, r#"forbidden: User "system:anonymous" cannot get path "/metrics""#);
 /// ```
 pub fn forbidden(user: &User, attributes: &Attributes<'_>, reason: &str) -> Status {
-    let mut why = without_html(&what_is_forbidden(user, attributes));
+    let mut why = without_html(&forbidden_message(user, attributes));
     if !reason.is_empty() {
         why.push_str(": ");
         why.push_str(reason);
@@ -102,7 +102,7 @@ pub fn forbidden(user: &User, attributes: &Attributes<'_>, reason: &str) -> Stat
     Status::forbidden(Qualified::new(attributes.group, attributes.resource), attributes.name, &why)
 }
 
-fn what_is_forbidden(user: &User, attributes: &Attributes<'_>) -> String {
+fn forbidden_message(user: &User, attributes: &Attributes<'_>) -> String {
     let (user, verb) = (Quoted(&user.name), attributes.verb);
     if !attributes.is_resource_request {
         return format!("User {user} cannot {verb} path {}", Quoted(attributes.path));
@@ -182,7 +182,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn everybody_may_see_health_and_version_and_nothing_else() {
+    async fn every_user_may_read_health_and_version_and_nothing_else() {
         for (verb, path, allowed) in [
             ("get", "/healthz", true),
             ("get", "/livez", true),
@@ -205,7 +205,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn who_has_shown_who_they_are_may_do_everything() {
+    async fn authenticated_users_may_do_everything() {
         let delete = Attributes {
             verb: "delete",
             resource: "nodes",

@@ -1,7 +1,7 @@
 //! The user that a client certificate stands for.
 //!
-//! TLS takes any certificate, and verifies only that the client has its key. Whether a client CA has signed it is looked
-//! at when the connection begins, and whether it is still valid at each request: what is wrong is told as an answer.
+//! TLS takes any certificate, and verifies only that the client has its key. Whether a client CA has signed it is checked
+//! when the connection begins, and whether it is still valid at each request: a fault is the response to a request.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::ops::RangeInclusive;
@@ -50,7 +50,7 @@ impl ClientCertificate {
         }
     }
 
-    /// Reads a certificate (DER) that was verified. What is wrong with it is told to each request.
+    /// Reads a certificate (DER) that was verified. A fault in it is the response to each request.
     pub(super) fn read(der: &[u8]) -> ClientCertificate {
         let unread =
             |why| ClientCertificate { user: Err(InvalidCredential(why)), valid: i64::MIN..=i64::MAX };
@@ -80,7 +80,7 @@ impl ClientCertificate {
 /// The certificates that were verified last. A client has many connections, or makes them anew: they share what is known of
 /// it, and it is not found out for each.
 #[derive(Default)]
-pub(crate) struct VerifiedLately(Mutex<VecDeque<Verified>>);
+pub(crate) struct RecentlyVerified(Mutex<VecDeque<Verified>>);
 
 struct Verified {
     chain: Vec<CertificateDer<'static>>,
@@ -93,7 +93,7 @@ const VERIFIED_MAX: usize = 32;
 /// After what time one is verified again: what leads to its CA may have expired.
 const VERIFIED_FOR: Duration = Duration::from_secs(60);
 
-impl VerifiedLately {
+impl RecentlyVerified {
     /// What a client has shown with these certificates, which are verified if need be. Only what was found to be good is
     /// remembered.
     pub(crate) fn certificate(
@@ -247,7 +247,7 @@ pub(super) mod tests {
 
     #[test]
     fn the_connections_of_a_client_share_what_is_known_of_it() {
-        let verified = VerifiedLately::default();
+        let verified = RecentlyVerified::default();
         let (alice, bob) = (chain("alice"), chain("bob"));
         let first = verified.certificate(&alice, || ClientCertificate::read(&alice[0]));
         let again = verified.certificate(&alice, || panic!("it was verified"));
@@ -265,8 +265,8 @@ pub(super) mod tests {
     }
 
     #[test]
-    fn what_is_verified_counts_for_a_while_and_what_is_refused_is_looked_at_again() {
-        let (verified, alice) = (VerifiedLately::default(), chain("alice"));
+    fn a_verified_certificate_is_remembered_for_a_while_and_a_refused_one_is_verified_again() {
+        let (verified, alice) = (RecentlyVerified::default(), chain("alice"));
         verified.certificate(&alice, || ClientCertificate::read(&alice[0]));
         let long_ago = Instant::now().checked_sub(VERIFIED_FOR).expect("the machine runs for longer");
         verified.0.lock()[0].at = long_ago;

@@ -1,4 +1,4 @@
-//! Acting as somebody else, if one may.
+//! Impersonation: a user with the permission acts as another.
 //!
 //! There are five ways to be allowed to, tried in this order; the first that succeeds counts, and if none does
 //! the client reads what the first one said:
@@ -35,7 +35,7 @@ const ASSOCIATED_NODE_KEYS: &str = "authentication.kubernetes.io/associated-node
 /// From how many values on one question about all of them is worth its while.
 const MANY_VALUES: usize = 4;
 
-/// A request to act as somebody else, not decided yet.
+/// A request to act as another user, not decided yet.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Impersonation {
     wanted: User,
@@ -74,7 +74,7 @@ impl Impersonation {
         }
     }
 
-    /// Takes the headers away, as nobody behind this point may behave differently for them.
+    /// Removes the headers, because no code behind this point may behave differently for them.
     pub fn remove_headers(headers: &mut HeaderMap) {
         let is_one = |name: &&HeaderName| {
             [USER_HEADER, UID_HEADER, GROUP_HEADER].contains(&name.as_str())
@@ -94,7 +94,7 @@ impl Impersonation {
         attributes: &Attributes<'_>,
     ) -> Result<Arc<User>, Status> {
         let mut first_refusal = None;
-        for way in WAYS.into_iter().filter(|way| way.fits(&self.wanted, requestor)) {
+        for way in MODES.into_iter().filter(|way| way.fits(&self.wanted, requestor)) {
             let question = Question { way, authorizer, requestor: way.requestor(requestor) };
             match question.decide(&self.wanted, attributes).await {
                 Ok(user) => return Ok(Arc::new(user.in_its_group())),
@@ -105,9 +105,9 @@ impl Impersonation {
     }
 }
 
-/// One of the ways to be allowed to act as somebody else.
+/// One of the permissions by which a user may act as another.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Way {
+enum ImpersonationMode {
     AssociatedNode,
     ArbitraryNode,
     ServiceAccount,
@@ -115,17 +115,22 @@ enum Way {
     Old,
 }
 
-const WAYS: [Way; 5] =
-    [Way::AssociatedNode, Way::ArbitraryNode, Way::ServiceAccount, Way::UserInfo, Way::Old];
+const MODES: [ImpersonationMode; 5] = [
+    ImpersonationMode::AssociatedNode,
+    ImpersonationMode::ArbitraryNode,
+    ImpersonationMode::ServiceAccount,
+    ImpersonationMode::UserInfo,
+    ImpersonationMode::Old,
+];
 
-impl Way {
+impl ImpersonationMode {
     fn verb(self) -> &'static str {
         match self {
-            Way::AssociatedNode => "impersonate:associated-node",
-            Way::ArbitraryNode => "impersonate:arbitrary-node",
-            Way::ServiceAccount => "impersonate:serviceaccount",
-            Way::UserInfo => "impersonate:user-info",
-            Way::Old => "impersonate",
+            ImpersonationMode::AssociatedNode => "impersonate:associated-node",
+            ImpersonationMode::ArbitraryNode => "impersonate:arbitrary-node",
+            ImpersonationMode::ServiceAccount => "impersonate:serviceaccount",
+            ImpersonationMode::UserInfo => "impersonate:user-info",
+            ImpersonationMode::Old => "impersonate",
         }
     }
 
@@ -138,24 +143,24 @@ impl Way {
         let only_name = wanted.uid.is_empty() && wanted.groups.is_empty() && wanted.extra.is_empty();
         let (node, account) = (node_of(&wanted.name), ServiceAccount::of(&wanted.name));
         match self {
-            Way::AssociatedNode => {
+            ImpersonationMode::AssociatedNode => {
                 let runs_on = requestor.extra.get(NODE_NAME).map(Vec::as_slice);
                 let requestor_is_account = ServiceAccount::of(&requestor.name).is_some();
                 only_name
                     && requestor_is_account
                     && node.is_some_and(|node| matches!(runs_on, Some([only]) if only == node))
             }
-            Way::ArbitraryNode => only_name && node.is_some(),
-            Way::ServiceAccount => only_name && account.is_some(),
-            Way::UserInfo => node.is_none() && account.is_none(),
-            Way::Old => true,
+            ImpersonationMode::ArbitraryNode => only_name && node.is_some(),
+            ImpersonationMode::ServiceAccount => only_name && account.is_some(),
+            ImpersonationMode::UserInfo => node.is_none() && account.is_none(),
+            ImpersonationMode::Old => true,
         }
     }
 
     /// Who is asked about. A pod may act as the node it runs on wherever that is, so where it is does not count.
     fn requestor(self, requestor: &User) -> User {
         let mut requestor = requestor.clone();
-        if self == Way::AssociatedNode {
+        if self == ImpersonationMode::AssociatedNode {
             let keys = std::mem::take(&mut requestor.extra).into_keys().collect();
             requestor.extra = BTreeMap::from([(ASSOCIATED_NODE_KEYS.to_owned(), keys)]);
         }
@@ -163,9 +168,9 @@ impl Way {
     }
 }
 
-/// Whether `requestor` may act as somebody in one of the ways.
+/// Whether `requestor` has the permission of a mode.
 struct Question<'a> {
-    way: Way,
+    way: ImpersonationMode,
     authorizer: &'a dyn Authorizer,
     requestor: User,
 }
@@ -190,7 +195,7 @@ impl Question<'_> {
     }
 
     fn is_old(&self) -> bool {
-        self.way == Way::Old
+        self.way == ImpersonationMode::Old
     }
 
     fn about(&self, group: &'static str, resource: &'static str) -> Attributes<'static> {
@@ -211,7 +216,7 @@ impl Question<'_> {
             (attributes.resource, attributes.name) = ("nodes", node);
             acting.groups = vec!["system:nodes".to_owned()];
         }
-        if self.way == Way::AssociatedNode {
+        if self.way == ImpersonationMode::AssociatedNode {
             attributes.name = "*";
         }
         if let Some(account) = ServiceAccount::of(&wanted.name) {
@@ -459,7 +464,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn whoever_may_do_everything_acts_as_anybody_in_the_right_groups() {
+    async fn a_user_with_all_rights_may_impersonate_anyone_and_gets_the_right_groups() {
         for (values, groups) in [
             (&[("impersonate-user", "alice")][..], &["system:authenticated"][..]),
             (

@@ -1,4 +1,4 @@
-//! Who a request comes from, and whether that user may do what it asks.
+//! Authentication and authorization of requests.
 //!
 //! A request passes through the modules in this order: [`Authenticator`] finds its user by certificate or token
 //! (`authenticate`, `certificate`, `version1`, `tokens`), [`Impersonation`] may put another one in that place
@@ -17,7 +17,7 @@ mod impersonate;
 
 pub use authenticate::{Authenticated, Authenticator, Credentials};
 pub use authorize::{AlwaysAllow, Attributes, Authorizer, Decision, authorized, forbidden};
-pub(crate) use certificate::VerifiedLately;
+pub(crate) use certificate::RecentlyVerified;
 pub use certificate::{AnyCertificate, ClientCertificate};
 pub use impersonate::Impersonation;
 pub use tokens::{InvalidCredential, StaticTokens, TokenAuthenticator, TokenFileError};

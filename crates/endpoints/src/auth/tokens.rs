@@ -15,7 +15,7 @@ use aws_lc_rs::{hmac, rand::SystemRandom};
 
 use super::user::User;
 
-/// Why a credential is not accepted: for the log, as the client is told nothing.
+/// Why a credential is not accepted: for the log, not for the client.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct InvalidCredential(pub &'static str);
 

@@ -1,14 +1,14 @@
-//! Who a request is made by.
+//! The user who makes a request.
 
 use std::collections::BTreeMap;
 
-/// The name of whoever shows no credential.
+/// The name of users without a credential.
 pub const ANONYMOUS: &str = "system:anonymous";
-/// The group of all who have shown who they are.
+/// The group of all authenticated users.
 pub const ALL_AUTHENTICATED: &str = "system:authenticated";
-/// The group of those who have not.
+/// The group of all other users.
 pub const ALL_UNAUTHENTICATED: &str = "system:unauthenticated";
-/// The group that may do everything.
+/// The group whose members may do everything.
 pub const SYSTEM_MASTERS: &str = "system:masters";
 /// The extra that names the certificate or token a user came with.
 pub const CREDENTIAL_ID: &str = "authentication.kubernetes.io/credential-id";
@@ -20,21 +20,21 @@ const SERVICE_ACCOUNT_PREFIX: &str = "system:serviceaccount:";
 const LABEL_BYTES_MAX: usize = 63;
 const SUBDOMAIN_BYTES_MAX: usize = 253;
 
-/// Whoever makes a request.
+/// A user who makes requests.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct User {
     /// The name, unique among all users.
     pub name: String,
-    /// Tells users of one name apart, over time; often empty.
+    /// Distinguishes users that had the same name at different times; often empty.
     pub uid: String,
     /// The groups that the user is in.
     pub groups: Vec<String>,
-    /// What else is known, by keys like [`CREDENTIAL_ID`].
+    /// Other attributes, by keys like [`CREDENTIAL_ID`].
     pub extra: BTreeMap<String, Vec<String>>,
 }
 
 impl User {
-    /// Whoever shows no credential.
+    /// The user without a credential.
     pub fn anonymous() -> User {
         let groups = vec![ALL_UNAUTHENTICATED.to_owned()];
         User { name: ANONYMOUS.to_owned(), groups, ..User::default() }

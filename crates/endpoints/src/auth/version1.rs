@@ -19,7 +19,7 @@ use x509_parser::x509::X509Version;
 
 /// Verifies certificates of version 1 itself, and asks another verifier about all others.
 pub struct WithVersion1 {
-    /// Who verifies the others.
+    /// The verifier of all other certificates.
     pub others: Arc<dyn ClientCertVerifier>,
     /// The CAs that sign certificates of clients.
     pub client_cas: Vec<CertificateDer<'static>>,

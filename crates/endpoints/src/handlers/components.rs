@@ -1,7 +1,7 @@
 //! `componentstatuses`: whether the parts of the control plane are well. Nothing is stored; they are asked.
 
-use super::{Answer, Call, Refused, answer};
-use crate::negotiation::Answering;
+use super::{Answer, Call, ErrorResponse, answer};
+use crate::negotiation::ResponseKind;
 use futures::future::join_all;
 use http::StatusCode;
 use keepwatch_apimachinery::{meta::Qualified, status::Status};
@@ -31,8 +31,8 @@ const ANSWER_WAIT_MAX: Duration = Duration::from_secs(20);
 const ANSWER_BYTES_MAX: u64 = 16 << 10;
 
 impl Call<'_> {
-    pub(super) async fn get_component(&self) -> Result<Answer, Refused> {
-        let renderer = self.renderer(Answering::One)?;
+    pub(super) async fn get_component(&self) -> Result<Answer, ErrorResponse> {
+        let renderer = self.renderer(ResponseKind::One)?;
         let name = self.context.info.name.as_str();
         if name != STORE && !PARTS.iter().any(|(own, _)| *own == name) {
             return Err(Status::not_found(Qualified::core("componentstatus"), name).into());
@@ -44,8 +44,8 @@ impl Call<'_> {
         Ok(answer(StatusCode::OK, &renderer, bytes, Vec::new()))
     }
 
-    pub(super) async fn list_components(&self) -> Result<Answer, Refused> {
-        let renderer = self.renderer(Answering::List)?;
+    pub(super) async fn list_components(&self) -> Result<Answer, ErrorResponse> {
+        let renderer = self.renderer(ResponseKind::List)?;
         let options = known_fields(&self.route.kind, self.list_options()?.check()?)?;
         let options = options.options();
         let no_labels: [(&str, &str); 0] = [];
@@ -82,12 +82,12 @@ impl Call<'_> {
 async fn ask(port: u16) -> Result<String, String> {
     let about = format!("Get \"https://127.0.0.1:{port}/healthz\"");
     let asked = tokio::time::timeout(ANSWER_WAIT_MAX, ask_once(port)).await;
-    let told = match asked {
-        Ok(Ok(told)) => told,
+    let response = match asked {
+        Ok(Ok(response)) => response,
         Ok(Err(why)) => return Err(format!("{about}: {why}")),
         Err(_) => return Err(format!("{about}: context deadline exceeded")),
     };
-    let (head, body) = told.split_once("\r\n\r\n").unwrap_or((&told, ""));
+    let (head, body) = response.split_once("\r\n\r\n").unwrap_or((&response, ""));
     let is_well = head.split(' ').nth(1) == Some("200");
     if is_well { Ok(body.to_owned()) } else { Err(body.to_owned()) }
 }
@@ -101,7 +101,7 @@ async fn ask_once(port: u16) -> Result<String, String> {
         };
         format!("dial tcp 127.0.0.1:{port}: connect: {why}")
     })?;
-    let told = async {
+    let response = async {
         let name = ServerName::from(std::net::IpAddr::from(Ipv4Addr::LOCALHOST));
         let mut stream = TlsConnector::from(Arc::new(config()?)).connect(name, stream).await?;
         stream.write_all(b"GET /healthz HTTP/1.0\r\nHost: 127.0.0.1\r\n\r\n").await?;
@@ -113,7 +113,7 @@ async fn ask_once(port: u16) -> Result<String, String> {
         }
         Ok::<String, std::io::Error>(String::from_utf8_lossy(&text).into_owned())
     };
-    told.await.map_err(|error| error.to_string())
+    response.await.map_err(|error| error.to_string())
 }
 
 fn config() -> std::io::Result<ClientConfig> {

@@ -1,26 +1,25 @@
 //! Delete, of one object and of many.
 
-use super::{Answer, Call, Refused, answer};
-use crate::negotiation::Answering;
+use super::{Answer, Call, ErrorResponse, answer};
+use crate::negotiation::ResponseKind;
 use http::StatusCode;
 use keepwatch_apimachinery::{meta::ListMeta, status::Status};
 use keepwatch_registry::{codec::Body as Sent, options::DeleteOptions, rest::Deleted};
 
-/// What is told to whoever deletes a job and does not say what becomes of its pods.
 impl Call<'_> {
-    fn delete_options(&self, body: &[u8]) -> Result<DeleteOptions, Refused> {
+    fn delete_options(&self, body: &[u8]) -> Result<DeleteOptions, ErrorResponse> {
         let sent: Option<Sent<'_>> = if body.is_empty() { None } else { Some(self.sent(body)?) };
         Ok(DeleteOptions::read(sent.as_ref(), &self.context.query.pairs())?)
     }
 
-    pub(super) async fn delete(&self, body: &[u8]) -> Result<Answer, Refused> {
-        let renderer = self.renderer(Answering::One)?;
+    pub(super) async fn delete(&self, body: &[u8]) -> Result<Answer, ErrorResponse> {
+        let renderer = self.renderer(ResponseKind::One)?;
         let options = self.delete_options(body)?;
         let target = self.target();
         let deleted = self.api.registry.delete(target, &options).await?;
         let (code, bytes) = match deleted {
             Deleted::Held(shown) => {
-                // Whoever asks in the old way that dependents go too is told that it is not done yet.
+                // A client that uses `orphanDependents: false` learns that the deletion has not finished.
                 let waits = options.orphan_dependents == Some(false);
                 (if waits { StatusCode::ACCEPTED } else { StatusCode::OK }, renderer.object(&shown)?)
             }
@@ -38,8 +37,8 @@ impl Call<'_> {
         Ok(answer(code, &renderer, bytes, warnings))
     }
 
-    pub(super) async fn delete_collection(&self, body: &[u8]) -> Result<Answer, Refused> {
-        let renderer = self.renderer(Answering::List)?;
+    pub(super) async fn delete_collection(&self, body: &[u8]) -> Result<Answer, ErrorResponse> {
+        let renderer = self.renderer(ResponseKind::List)?;
         let list_options = self.list_options()?.check()?;
         let options = self.delete_options(body)?;
         let target = self.target();

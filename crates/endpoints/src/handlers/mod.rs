@@ -15,7 +15,7 @@ use crate::{
     failure::to_status,
     fair_semaphore::FairPermit,
     large_documents::{self, LARGE_BYTES_MIN},
-    negotiation::{self, Answering, ShownAs},
+    negotiation::{self, Representation, ResponseKind},
     render::{IncludeObject, Renderer},
     request_context::RequestContext,
 };
@@ -49,28 +49,28 @@ impl Answer {
 }
 
 /// An answer that is no object.
-pub(crate) enum Refused {
+pub(crate) enum ErrorResponse {
     /// A Status, and what was odd about the request besides.
     Status { status: Box<Status>, warnings: Vec<String> },
     /// Something else.
     Response(Box<Response<Body>>),
 }
 
-impl From<Status> for Refused {
-    fn from(status: Status) -> Refused {
-        Refused::Status { status: Box::new(status), warnings: Vec::new() }
+impl From<Status> for ErrorResponse {
+    fn from(status: Status) -> ErrorResponse {
+        ErrorResponse::Status { status: Box::new(status), warnings: Vec::new() }
     }
 }
 
-impl From<Error> for Refused {
-    fn from(error: Error) -> Refused {
+impl From<Error> for ErrorResponse {
+    fn from(error: Error) -> ErrorResponse {
         to_status(error).into()
     }
 }
 
-impl From<Refusal> for Refused {
-    fn from(Refusal { error, warnings }: Refusal) -> Refused {
-        Refused::Status { status: Box::new(to_status(error)), warnings }
+impl From<Refusal> for ErrorResponse {
+    fn from(Refusal { error, warnings }: Refusal) -> ErrorResponse {
+        ErrorResponse::Status { status: Box::new(to_status(error)), warnings }
     }
 }
 
@@ -206,7 +206,7 @@ pub(crate) async fn handle(
     route: &Route,
     body: Bytes,
     deadline: Instant,
-) -> Result<Answer, Refused> {
+) -> Result<Answer, ErrorResponse> {
     let call = Call { api, context, route, deadline: Some(deadline) };
     // All that can be read and is not stored.
     let is_component = route.kind.storage.is_none();
@@ -277,12 +277,12 @@ impl Call<'_> {
     }
 
     /// In which form to answer.
-    fn renderer(&self, answering: Answering) -> Result<Renderer, Status> {
+    fn renderer(&self, answering: ResponseKind) -> Result<Renderer, Status> {
         let accept = self.context.accept();
-        let is_collection = matches!(answering, Answering::List | Answering::Watch);
+        let is_collection = matches!(answering, ResponseKind::List | ResponseKind::Watch);
         let form = negotiation::negotiate(accept.as_deref(), answering, is_collection)?;
-        let include_object = match form.shown_as {
-            crate::negotiation::ShownAs::Table(_) => {
+        let include_object = match form.representation {
+            crate::negotiation::Representation::Table(_) => {
                 IncludeObject::parse(self.context.query.first("includeObject").unwrap_or_default())?
             }
             _ => IncludeObject::default(),
@@ -312,8 +312,8 @@ impl Call<'_> {
 
     /// Whether an object is answered as it is stored.
     fn shows_what_is_stored(&self) -> bool {
-        let is_itself = |renderer: &Renderer| renderer.form.shown_as == ShownAs::Itself;
-        self.renderer(Answering::One).is_ok_and(|renderer| is_itself(&renderer) && renderer.is_plain())
+        let is_itself = |renderer: &Renderer| renderer.form.representation == Representation::Itself;
+        self.renderer(ResponseKind::One).is_ok_and(|renderer| is_itself(&renderer) && renderer.is_plain())
     }
 
     /// The body as it was sent.

@@ -5,7 +5,7 @@ use crate::{
     body::{Body, offload},
     description::Description,
     discovery,
-    negotiation::{self, Answering, Form},
+    negotiation::{self, Form, ResponseKind},
     request_context::RequestContext,
     respond::{
         not_modified, page_not_found, plain, plain_text, pretty_json, prometheus_text, set_etag, typed,
@@ -85,7 +85,7 @@ impl Api {
             return response;
         }
         let Some(document) = description.discovery().get(path) else { return self.not_found(context, path) };
-        match negotiation::negotiate(Some(accept), Answering::One, false) {
+        match negotiation::negotiate(Some(accept), ResponseKind::One, false) {
             Err(status) => context.refusal(&status),
             Ok(form) => {
                 if form.media != Media::Yaml {

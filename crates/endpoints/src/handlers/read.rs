@@ -1,11 +1,11 @@
 //! Get, list and watch.
 
-use super::{Answer, Call, Refused, Route, answer};
+use super::{Answer, Call, ErrorResponse, Route, answer};
 use crate::{
     api::Api,
     body::Body,
     large_documents::{self, LARGE_BYTES_MIN},
-    negotiation::{Answering, ShownAs},
+    negotiation::{Representation, ResponseKind},
     render::Renderer,
     request_context::RequestContext,
     respond::typed,
@@ -29,8 +29,8 @@ use tokio_util::task::AbortOnDropHandle;
 const ITEMS_AT_ONCE_MAX: usize = 20;
 
 impl Call<'_> {
-    pub(super) async fn get(&self) -> Result<Answer, Refused> {
-        let renderer = self.renderer(Answering::One)?;
+    pub(super) async fn get(&self) -> Result<Answer, ErrorResponse> {
+        let renderer = self.renderer(ResponseKind::One)?;
         if self.route.kind.storage.is_none() {
             return Err(self.target().not_found().into());
         }
@@ -47,8 +47,8 @@ impl Call<'_> {
         Ok(answer(StatusCode::OK, &renderer, bytes, Vec::new()).holding(held))
     }
 
-    pub(super) async fn list(&self) -> Result<Answer, Refused> {
-        let renderer = self.renderer(Answering::List)?;
+    pub(super) async fn list(&self) -> Result<Answer, ErrorResponse> {
+        let renderer = self.renderer(ResponseKind::List)?;
         let options = self.list_options()?.check()?;
         if self.route.kind.storage.is_none() {
             let body = renderer.list(Vec::new(), ListMeta::default())?;
@@ -75,7 +75,7 @@ impl Call<'_> {
     }
 
     /// The options of a list or watch. A path that names an object is a selector for it.
-    pub(super) fn list_options(&self) -> Result<ListOptions, Refused> {
+    pub(super) fn list_options(&self) -> Result<ListOptions, ErrorResponse> {
         let mut options = ListOptions::from_query(self.context.query.pairs())?;
         let name = self.context.info.name.as_str();
         if !name.is_empty() {
@@ -113,12 +113,12 @@ pub(crate) async fn watch(
     context: &RequestContext,
     route: &Route,
     upgrade: Option<hyper::upgrade::OnUpgrade>,
-) -> Result<Response<Body>, Refused> {
+) -> Result<Response<Body>, ErrorResponse> {
     let call = Call { api, context, route, deadline: None };
-    let renderer = call.renderer(Answering::Watch)?;
+    let renderer = call.renderer(ResponseKind::Watch)?;
     let options = call.list_options()?.check()?;
     let timeout = duration(&options, api.options.min_watch);
-    if let ShownAs::MetadataList(_) = renderer.form.shown_as {
+    if let Representation::MetadataList(_) = renderer.form.representation {
         // There is no list in a watch; upstream ends such a stream at its first event.
         return Ok(typed(StatusCode::OK, renderer.form.content_type(), Body::empty()));
     }
@@ -134,7 +134,7 @@ pub(crate) async fn watch(
     let events = Events::new(watch, renderer, api.encodings.clone(), metrics, stopping).holding(permit);
     if let Some(upgrade) = upgrade {
         let response =
-            websocket::handshake(&context.headers).map_err(|refused| Refused::Response(refused.0))?;
+            websocket::handshake(&context.headers).map_err(|refused| ErrorResponse::Response(refused.0))?;
         api.shutdown.serve(websocket::serve(upgrade, events));
         return Ok(response);
     }
@@ -147,7 +147,7 @@ pub(crate) async fn watch(
     Ok(response)
 }
 
-/// Whether a watch has no time to send the state that it was asked for. The original then just ends it, or tells that the
+/// Whether a watch has no time to send the state that it was asked for. The original then just ends it, or says that the
 /// time is over, as chance has it.
 fn ends_before_its_state(options: &ListOptions) -> bool {
     options.timeout_seconds.is_some_and(|seconds| seconds < 0)

@@ -1,9 +1,9 @@
-//! Questions that are answered and forgotten: who am I, what may I do.
+//! Reviews: requests about users and permissions, of which nothing is stored.
 
-use super::{Answer, Call, Refused, answer};
+use super::{Answer, Call, ErrorResponse, answer};
 use crate::{
     auth::{Attributes, Decision, User},
-    negotiation::Answering,
+    negotiation::ResponseKind,
 };
 use http::StatusCode;
 use keepwatch_apimachinery::{
@@ -19,8 +19,8 @@ use keepwatch_registry::{
 use serde_json::{Value, json};
 
 impl Call<'_> {
-    pub(super) async fn review(&self, question: Question, body: &[u8]) -> Result<Answer, Refused> {
-        let renderer = self.renderer(Answering::Untabled)?;
+    pub(super) async fn review(&self, question: Question, body: &[u8]) -> Result<Answer, ErrorResponse> {
+        let renderer = self.renderer(ResponseKind::Untabled)?;
         let kind = &*self.route.kind;
         let options = WriteOptions::from_query(&self.context.query.pairs(), Writing::Create)?;
         let decoded = codec::decode(&self.sent(body)?, Expected::of(kind), options.field_validation)?;
@@ -56,7 +56,7 @@ impl Call<'_> {
         }
     }
 
-    async fn review_access(&self, document: &Value, user: &User) -> Result<Value, Refused> {
+    async fn review_access(&self, document: &Value, user: &User) -> Result<Value, ErrorResponse> {
         let spec = &document["spec"];
         let (about, path) = (spec.get("resourceAttributes"), spec.get("nonResourceAttributes"));
         let text = |value: Option<&Value>, name: &str| -> String {
@@ -95,7 +95,7 @@ impl Call<'_> {
     }
 
     /// What the user may do here, as far as the authorizer can be asked: everything, or nothing that is known.
-    async fn review_rules(&self, document: &Value) -> Result<Value, Refused> {
+    async fn review_rules(&self, document: &Value) -> Result<Value, ErrorResponse> {
         let namespace = document["spec"]["namespace"].as_str().unwrap_or_default();
         let attributes = Attributes {
             verb: "*",
@@ -114,12 +114,12 @@ impl Call<'_> {
     }
 }
 
-fn refused(cause: Cause) -> Refused {
+fn refused(cause: Cause) -> ErrorResponse {
     Status::invalid(Qualified::new("authorization.k8s.io", ""), "", vec![cause]).into()
 }
 
 /// Of whom a review asks. Only the groups that are named count.
-fn subject(document: &Value) -> Result<User, Refused> {
+fn subject(document: &Value) -> Result<User, ErrorResponse> {
     let spec = &document["spec"];
     let texts = |value: &Value| -> Vec<String> {
         value.as_array().into_iter().flatten().filter_map(Value::as_str).map(str::to_owned).collect()

@@ -1,8 +1,8 @@
 //! Create, update and patch, of objects and of what lies under their names.
 
-use super::{Answer, Call, Refused, answer};
+use super::{Answer, Call, ErrorResponse, answer};
 use crate::{
-    negotiation::{Answering, Form},
+    negotiation::{Form, ResponseKind},
     render::Renderer,
 };
 use http::{StatusCode, header};
@@ -19,8 +19,8 @@ use keepwatch_registry::{
 use serde_json::Value;
 
 impl Call<'_> {
-    pub(super) async fn create(&self, body: &[u8]) -> Result<Answer, Refused> {
-        let renderer = self.renderer(Answering::One)?;
+    pub(super) async fn create(&self, body: &[u8]) -> Result<Answer, ErrorResponse> {
+        let renderer = self.renderer(ResponseKind::One)?;
         let options = self.write_options(Writing::Create)?;
         let decoded =
             codec::decode(&self.sent(body)?, Expected::of(&self.route.kind), options.field_validation)?;
@@ -28,8 +28,8 @@ impl Call<'_> {
         self.written(&renderer, written)
     }
 
-    pub(super) async fn update(&self, part: Part, body: &[u8]) -> Result<Answer, Refused> {
-        let renderer = self.renderer(Answering::One)?;
+    pub(super) async fn update(&self, part: Part, body: &[u8]) -> Result<Answer, ErrorResponse> {
+        let renderer = self.renderer(ResponseKind::One)?;
         let options = self.write_options(Writing::Update)?;
         let expected = Expected::of(&self.route.kind);
         let Decoded { document, warnings } =
@@ -38,8 +38,8 @@ impl Call<'_> {
         self.updated(&renderer, part, change, &options, warnings).await
     }
 
-    pub(super) async fn patch(&self, part: Part, body: &[u8]) -> Result<Answer, Refused> {
-        let renderer = self.renderer(Answering::One)?;
+    pub(super) async fn patch(&self, part: Part, body: &[u8]) -> Result<Answer, ErrorResponse> {
+        let renderer = self.renderer(ResponseKind::One)?;
         let (patch, options, warnings) = self.read_patch(body)?;
         let change = Change::Patch { patch: &patch, strictness: options.field_validation };
         self.updated(&renderer, part, change, &options, warnings).await
@@ -53,7 +53,7 @@ impl Call<'_> {
         change: Change<'_>,
         options: &WriteOptions,
         warnings: Vec<String>,
-    ) -> Result<Answer, Refused> {
+    ) -> Result<Answer, ErrorResponse> {
         let target = self.target();
         match self.api.registry.update(target, part, change, options, &self.requester()).await {
             Ok(mut written) => {
@@ -67,17 +67,17 @@ impl Call<'_> {
         }
     }
 
-    fn write_options(&self, writing: Writing) -> Result<WriteOptions, Refused> {
+    fn write_options(&self, writing: Writing) -> Result<WriteOptions, ErrorResponse> {
         let options = WriteOptions::from_query(&self.context.query.pairs(), writing)?;
         Ok(WriteOptions { deadline: self.deadline, ..options })
     }
 
-    fn written(&self, renderer: &Renderer, written: Written) -> Result<Answer, Refused> {
+    fn written(&self, renderer: &Renderer, written: Written) -> Result<Answer, ErrorResponse> {
         let code = if written.created { StatusCode::CREATED } else { StatusCode::OK };
         Ok(answer(code, renderer, renderer.object(&written.shown)?, written.warnings))
     }
 
-    fn read_patch(&self, body: &[u8]) -> Result<(Patch, WriteOptions, Vec<String>), Refused> {
+    fn read_patch(&self, body: &[u8]) -> Result<(Patch, WriteOptions, Vec<String>), ErrorResponse> {
         let kind = self.context.header(header::CONTENT_TYPE).unwrap_or_default();
         let kind = kind.split(';').next().unwrap_or_default().trim();
         let apply = matches!(kind, "application/apply-patch+yaml" | "application/apply-patch+cbor");
@@ -107,14 +107,14 @@ impl Call<'_> {
         Ok((patch, options, warnings))
     }
 
-    pub(super) async fn get_scale(&self) -> Result<Answer, Refused> {
-        let renderer = self.renderer(Answering::One)?;
+    pub(super) async fn get_scale(&self) -> Result<Answer, ErrorResponse> {
+        let renderer = self.renderer(ResponseKind::One)?;
         let scale = self.api.registry.scale(self.target()).await?;
         self.scaled(&renderer, &scale, Vec::new())
     }
 
-    pub(super) async fn update_scale(&self, body: &[u8]) -> Result<Answer, Refused> {
-        let renderer = self.renderer(Answering::One)?;
+    pub(super) async fn update_scale(&self, body: &[u8]) -> Result<Answer, ErrorResponse> {
+        let renderer = self.renderer(ResponseKind::One)?;
         let options = self.write_options(Writing::Update)?;
         let decoded = codec::decode(&self.sent(body)?, scale(), options.field_validation)?;
         let change = Change::Replace(decoded.document);
@@ -124,8 +124,8 @@ impl Call<'_> {
         self.scaled(&renderer, &scale, warnings)
     }
 
-    pub(super) async fn patch_scale(&self, body: &[u8]) -> Result<Answer, Refused> {
-        let renderer = self.renderer(Answering::One)?;
+    pub(super) async fn patch_scale(&self, body: &[u8]) -> Result<Answer, ErrorResponse> {
+        let renderer = self.renderer(ResponseKind::One)?;
         let (patch, options, mut warnings) = self.read_patch(body)?;
         let change = Change::Patch { patch: &patch, strictness: options.field_validation };
         let (scale, own) =
@@ -139,7 +139,7 @@ impl Call<'_> {
         renderer: &Renderer,
         document: &Value,
         warnings: Vec<String>,
-    ) -> Result<Answer, Refused> {
+    ) -> Result<Answer, ErrorResponse> {
         let bytes = self.plain(renderer).document(document, scale().ty)?;
         Ok(answer(StatusCode::OK, renderer, bytes, warnings))
     }
@@ -147,7 +147,7 @@ impl Call<'_> {
     /// What is no object of the resource is shown as what it is.
     fn plain(&self, renderer: &Renderer) -> Renderer {
         Renderer {
-            form: Form { shown_as: crate::negotiation::ShownAs::Itself, ..renderer.form },
+            form: Form { representation: crate::negotiation::Representation::Itself, ..renderer.form },
             ..renderer.clone()
         }
     }
@@ -159,8 +159,8 @@ impl Call<'_> {
         answer(StatusCode::CREATED, renderer, bytes, warnings)
     }
 
-    pub(super) async fn bind(&self, body: &[u8]) -> Result<Answer, Refused> {
-        let renderer = self.renderer(Answering::Untabled)?;
+    pub(super) async fn bind(&self, body: &[u8]) -> Result<Answer, ErrorResponse> {
+        let renderer = self.renderer(ResponseKind::Untabled)?;
         let options = self.write_options(Writing::Create)?;
         let expected = expected("", "Binding", "core.v1.Binding");
         let decoded = codec::decode(&self.sent(body)?, expected, options.field_validation)?;
@@ -177,8 +177,8 @@ impl Call<'_> {
         Ok(self.done(&renderer, decoded.warnings))
     }
 
-    pub(super) async fn evict(&self, body: &[u8]) -> Result<Answer, Refused> {
-        let renderer = self.renderer(Answering::Untabled)?;
+    pub(super) async fn evict(&self, body: &[u8]) -> Result<Answer, ErrorResponse> {
+        let renderer = self.renderer(ResponseKind::Untabled)?;
         let options = self.write_options(Writing::Create)?;
         let expected = expected("policy", "Eviction", "policy.v1.Eviction");
         let decoded = codec::decode(&self.sent(body)?, expected, options.field_validation)?;
@@ -195,8 +195,8 @@ impl Call<'_> {
         Ok(self.done(&renderer, decoded.warnings))
     }
 
-    pub(super) async fn request_token(&self, body: &[u8]) -> Result<Answer, Refused> {
-        let renderer = self.renderer(Answering::Untabled)?;
+    pub(super) async fn request_token(&self, body: &[u8]) -> Result<Answer, ErrorResponse> {
+        let renderer = self.renderer(ResponseKind::Untabled)?;
         let options = self.write_options(Writing::Create)?;
         let expected = expected("authentication.k8s.io", "TokenRequest", "authentication.v1.TokenRequest");
         let decoded = codec::decode(&self.sent(body)?, expected, options.field_validation)?;
@@ -211,7 +211,7 @@ impl Call<'_> {
     }
 
     /// Logs, commands and ports of a pod are at its node, to which this server does not talk.
-    pub(super) async fn connect(&self) -> Result<Answer, Refused> {
+    pub(super) async fn connect(&self) -> Result<Answer, ErrorResponse> {
         let target = self.target();
         self.api.registry.must_be_reachable(target).await?;
         let message = format!(

@@ -1,11 +1,11 @@
 //! The API described for programs: OpenAPI v3 with a document for each group and version, and OpenAPI v2 with one for all.
 //!
 //! kubectl reads them to explain fields, to learn whether the server checks fields itself, and to know which lists merge.
-//! What there is comes from the tables of kinds and types; descriptions of types and fields from whoever starts the server,
-//! since they are large and few need them.
+//! The schemas come from the tables of kinds and types; descriptions of types and fields from the program that starts the
+//! server, since they are large and few need them.
 //!
-//! Nothing is made before somebody asks: the documents are large, and most servers are asked for few of them. A document
-//! that was asked for is kept, compressed; of the others only a hash is, since the index names the hashes of all.
+//! Nothing is made before it is requested: the documents are large, and most servers need few of them. A document
+//! that was requested is kept, compressed; of the others only a hash is, since the index names the hashes of all.
 //! Making a document takes many milliseconds of work, so these functions belong where a thread may block.
 
 mod dialect;
@@ -76,7 +76,7 @@ pub struct OpenApi {
     index: OnceLock<Bytes>,
     v2: OnceLock<Document>,
     v2_protobuf: OnceLock<Document>,
-    /// Locked while a document is made, so that two who ask at once do not make it twice.
+    /// Locked while a document is made, so that two requests do not make it twice.
     v3: Mutex<BTreeMap<String, Document>>,
     v3_protobuf: Mutex<BTreeMap<String, Document>>,
 }

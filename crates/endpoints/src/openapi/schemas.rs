@@ -320,7 +320,7 @@ fn default_of(field: &Field) -> Option<Value> {
     zero_of(field.kind).filter(|_| is_there && field.shape == Shape::One)
 }
 
-/// A description that also lists the values, for those who read nothing else.
+/// A description that also lists the values, for clients that show nothing else.
 fn with_values(mut description: String, allowed: &[&str]) -> String {
     if !allowed.is_empty() {
         description.push_str("\n\nPossible enum values:");

@@ -144,7 +144,7 @@ fn operations_have_names_of_their_own_and_say_what_they_do() {
 }
 
 #[test]
-fn what_discovery_tells_is_what_the_document_has_paths_for() {
+fn the_document_has_paths_for_every_resource_of_discovery() {
     for kind in built_in() {
         let root = paths::root(&kind.group, &kind.version);
         let document = v3_of(&root[1..]);

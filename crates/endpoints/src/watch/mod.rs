@@ -1,4 +1,4 @@
-//! A watch on its way to a client: events in the form asked for, each made once for all who watch.
+//! A watch on its way to a client: events in the requested format, each encoded once for all watchers.
 //!
 //! Kept true: after an error, which is sent as an event, nothing more comes; a watch that is dropped frees all it held.
 
@@ -11,7 +11,7 @@ use crate::{
     api::WatchPermit,
     failure::to_status,
     metrics::WatchMetrics,
-    negotiation::{MetaVersion, ShownAs},
+    negotiation::{MetaVersion, Representation},
     render::{IncludeObject, Renderer, wrap_status},
     shutdown_signal,
 };
@@ -82,7 +82,7 @@ impl Stream for Events {
             None => None,
             Some(Ok(event)) => {
                 if let WatchEvent::Bookmark { initial_state_end: true, .. } = event {
-                    this.metrics.told_state();
+                    this.metrics.initial_state_sent();
                 }
                 Some(this.encoder.event(&event))
             }
@@ -93,13 +93,13 @@ impl Stream for Events {
         };
         this.ended |= bytes.is_none();
         if let Some(bytes) = &bytes {
-            this.metrics.told(bytes.len());
+            this.metrics.event_sent(bytes.len());
         }
         Poll::Ready(bytes)
     }
 }
 
-/// Makes events, or finds those that were made for somebody else.
+/// Encodes events, or finds those that were encoded for another watcher.
 struct Encoder {
     renderer: Renderer,
     encodings: Arc<Encodings>,
@@ -119,16 +119,16 @@ fn format_of(renderer: &Renderer) -> Format {
         IncludeObject::Object => 1,
         IncludeObject::None => 2,
     };
-    let shown_as = match form.shown_as {
-        ShownAs::Itself => 0,
-        ShownAs::Table(meta) => 1 + version(meta) * 3 + include,
-        ShownAs::Metadata(meta) | ShownAs::MetadataList(meta) => 7 + version(meta),
+    let representation = match form.representation {
+        Representation::Itself => 0,
+        Representation::Table(meta) => 1 + version(meta) * 3 + include,
+        Representation::Metadata(meta) | Representation::MetadataList(meta) => 7 + version(meta),
     };
     let media = u64::from(form.media == Media::Protobuf);
-    if shown_as == 0 && media == 0 && renderer.kind.stored_as.is_none() {
+    if representation == 0 && media == 0 && renderer.kind.stored_as.is_none() {
         return Format::JSON;
     }
-    Format(u64::from(renderer.kind.id()) * FORMS + shown_as * 2 + media)
+    Format(u64::from(renderer.kind.id()) * FORMS + representation * 2 + media)
 }
 
 /// A form that holds for a second only: rows say how old their objects are.
@@ -148,7 +148,7 @@ impl Encoder {
             }
         };
         let first = std::mem::take(&mut self.first);
-        let is_table = matches!(self.renderer.form.shown_as, ShownAs::Table(_));
+        let is_table = matches!(self.renderer.form.representation, Representation::Table(_));
         if self.format == Format::JSON {
             return self.encodings.json(object, kind);
         }

@@ -33,19 +33,19 @@ pub fn is_upgrade(headers: &HeaderMap) -> bool {
 }
 
 /// Why a handshake is refused.
-pub struct Refused(pub Box<Response<Body>>);
+pub struct HandshakeRefused(pub Box<Response<Body>>);
 
 /// Answers the handshake, or refuses it. `protocols` are those that the client offers, tokens removed.
-pub fn handshake(headers: &HeaderMap) -> Result<Response<Body>, Refused> {
+pub fn handshake(headers: &HeaderMap) -> Result<Response<Body>, HandshakeRefused> {
     let text = |name: header::HeaderName| headers.get(name).and_then(|value| value.to_str().ok());
-    let refuse = |code: StatusCode, why: &'static str| Refused(Box::new(plain(code, why)));
+    let refuse = |code: StatusCode, why: &'static str| HandshakeRefused(Box::new(plain(code, why)));
     let Some(key) = text(header::SEC_WEBSOCKET_KEY).filter(|key| !key.is_empty()) else {
         return Err(refuse(StatusCode::BAD_REQUEST, "mismatch challenge/response"));
     };
     if text(header::SEC_WEBSOCKET_VERSION) != Some("13") {
         let mut response = plain(StatusCode::BAD_REQUEST, "missing or bad WebSocket Version");
         response.headers_mut().insert(header::SEC_WEBSOCKET_VERSION, HeaderValue::from_static("13"));
-        return Err(Refused(Box::new(response)));
+        return Err(HandshakeRefused(Box::new(response)));
     }
     if !text(header::ORIGIN).is_some_and(is_origin) {
         return Err(refuse(StatusCode::FORBIDDEN, ""));

@@ -258,8 +258,8 @@ impl<O> Builder<O> {
     }
 
     /// Whether listeners receive the deletion of an object that was not in the store, as in client-go.
-    pub fn unknown_deletes(mut self, are_told: bool) -> Self {
-        self.notify.unknown_deletes = are_told;
+    pub fn unknown_deletes(mut self, are_delivered: bool) -> Self {
+        self.notify.unknown_deletes = are_delivered;
         self
     }
 

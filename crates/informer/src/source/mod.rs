@@ -2,6 +2,8 @@
 //! ([`ApiSource`](crate::source::ApiSource)) answers them, or a script in a test.
 
 mod api;
+mod failure;
+mod lines;
 mod wire;
 mod inline_connection;
 pub(crate) mod pager;

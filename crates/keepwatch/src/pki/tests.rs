@@ -45,14 +45,18 @@ fn client(trusted: &Pki, identity: Option<&Identity>) -> Arc<rustls::ClientConfi
 
 /// What the server knows of a connection.
 #[derive(Debug, PartialEq)]
-struct Met {
+struct TlsSession {
     certificates: usize,
     verified: bool,
     protocol: Option<Vec<u8>>,
     kind: Option<HandshakeKind>,
 }
 
-async fn meet(server: &Tls, client: &Arc<rustls::ClientConfig>, name: &'static str) -> io::Result<Met> {
+async fn meet(
+    server: &Tls,
+    client: &Arc<rustls::ClientConfig>,
+    name: &'static str,
+) -> io::Result<TlsSession> {
     let (near, far) = tokio::io::duplex(1 << 16);
     let serving = async {
         let mut stream = TlsAcceptor::from(server.config.clone()).accept(far).await?;
@@ -63,7 +67,7 @@ async fn meet(server: &Tls, client: &Arc<rustls::ClientConfig>, name: &'static s
         let is_verified = |verifier: &Arc<dyn ClientCertVerifier>| {
             verifier.verify_client_cert(&shown[0], &shown[1..], UnixTime::now()).is_ok()
         };
-        Ok(Met {
+        Ok(TlsSession {
             certificates: shown.len(),
             verified: !shown.is_empty() && server.verifier.as_ref().is_some_and(is_verified),
             protocol: connection.alpn_protocol().map(<[u8]>::to_vec),
@@ -87,7 +91,7 @@ async fn clients_are_known_by_a_certificate_of_the_ca() {
     let pki = Pki::in_memory(&names()).unwrap();
     let stranger = Pki::in_memory(&names()).unwrap();
     let server = server_config(&pki.server, &[pki.client_ca()]).unwrap();
-    let met = |certificates, verified| Met {
+    let met = |certificates, verified| TlsSession {
         certificates,
         verified,
         protocol: Some(b"h2".to_vec()),
@@ -128,7 +132,7 @@ async fn a_session_is_resumed_with_the_certificate_it_began_with() {
 }
 
 #[tokio::test]
-async fn what_is_in_the_directory_is_used_again() {
+async fn files_in_the_directory_are_used_again() {
     let directory = tempfile::tempdir().unwrap();
     let data_dir = directory.path().join("data");
     let pki = open(&data_dir);

@@ -1,4 +1,4 @@
-//! A client that sends just the bytes it is told to, and what several tests need of a server.
+//! A client that sends exactly the given bytes, and helpers for servers that several tests need.
 
 #![allow(dead_code, reason = "each test program uses a part of it")]
 #![allow(clippy::unwrap_used, reason = "a test says by panicking that something is wrong")]

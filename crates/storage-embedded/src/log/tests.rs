@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::{
-    entry::What,
+    entry::EntryKind,
     mvcc::Mvcc,
     record::{FRAME_BYTES, HEADER_BYTES},
     segment::tests::CRASH,
@@ -51,7 +51,7 @@ fn open(path: &Path) -> (Log, Recovered) {
 }
 
 fn put(n: u64, key: &str, value: impl Into<Value>) -> Entry {
-    let what = What::Put { value: value.into(), created: revision(n), expires_ms: None };
+    let what = EntryKind::Put { value: value.into(), created: revision(n), expires_ms: None };
     Entry { revision: revision(n), key: Key::from_backend(key), what }
 }
 
@@ -413,7 +413,7 @@ fn check_new(path: &Path) -> u64 {
 }
 
 #[test]
-fn what_is_stored_is_for_our_eyes_only() {
+fn files_are_readable_by_their_owner_only() {
     let root = tempfile::tempdir().unwrap();
     let made = root.path().join("made");
     for (directory, log) in [(made.as_path(), made.join("log")), (root.path(), root.path().join("log"))] {
@@ -571,9 +571,9 @@ impl Kept {
         let created = self.mvcc.stamp(key).map(|(created, _)| created);
         let what = match (value, created) {
             (Some(value), _) => {
-                What::Put { value: value.into(), created: created.unwrap_or(now), expires_ms: None }
+                EntryKind::Put { value: value.into(), created: created.unwrap_or(now), expires_ms: None }
             }
-            (None, Some(created)) => What::Delete { created },
+            (None, Some(created)) => EntryKind::Delete { created },
             (None, None) => return,
         };
         let entry = Entry { revision: now, key: Key::from_backend(key), what };
@@ -708,7 +708,7 @@ fn a_deletion_stays_as_long_as_an_older_segment_may_hold_what_it_deleted() {
 }
 
 #[test]
-fn what_nobody_needs_is_given_back_by_itself() {
+fn room_of_unneeded_versions_is_given_back_by_itself() {
     let root = tempfile::tempdir().unwrap();
     let mut kept = Kept::open(root.path());
     // Something that stays in each segment, and much that goes.

@@ -158,7 +158,7 @@ impl EtcdMember {
         format!("{}://{}", self.scheme, self.proxy.address())
     }
 
-    /// Changes the network between whoever uses [`url`](Self::url) and the member.
+    /// Changes the network between clients of [`url`](Self::url) and the member.
     pub fn set_network(&self, network: Network) {
         self.proxy.set(network);
     }
@@ -204,7 +204,7 @@ impl EtcdMember {
         assert!(sent.success(), "kill -{signal} {pid}");
     }
 
-    /// Waits until it says that it is ready. False if it ended instead. Its port does not tell: somebody else may
+    /// Waits until it says that it is ready. False if it ended instead. Its port is no sign: another process may
     /// have taken it first.
     async fn is_ready(&mut self) -> bool {
         let deadline = Instant::now() + START_TIMEOUT;
@@ -372,7 +372,7 @@ fn spawn_on_a_lasting_thread(command: Command) -> io::Result<Child> {
         let (sender, requests) = sync_channel::<SpawnRequest>(0);
         std::thread::spawn(move || {
             for (mut command, answer) in requests {
-                // Whoever asked waits for the answer.
+                // The caller waits for the response.
                 let _ = answer.send(command.spawn());
             }
         });

@@ -1,6 +1,6 @@
 //! Lists: pages of a scope at one revision, with selectors applied while reading.
 
-use super::{Store, Turns};
+use super::{Store, Yielding};
 use crate::{
     backend::RangeRequest,
     error::{ExpiredRead, StorageError},
@@ -40,7 +40,7 @@ impl Store {
         let mut count = limit.is_some() && request.predicate.is_everything();
         let mut keys_from_start = None;
         let mut items: Vec<Object> = Vec::new();
-        let mut turns = Turns::default();
+        let mut turns = Yielding::default();
         loop {
             let page = RangeRequest { scope: scope.clone(), from, limit: Some(page_keys), at: pinned, count };
             let range = self.backend.range(page).await.map_err(|error| expired(error, &request.at))?;

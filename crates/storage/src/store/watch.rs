@@ -4,7 +4,7 @@
 //! change; a change that takes an object into or out of the selectors' view is delivered as its addition or
 //! deletion; after an error nothing follows.
 
-use super::{Store, Turns, list::PAGE_KEYS_MAX};
+use super::{Store, Yielding, list::PAGE_KEYS_MAX};
 use crate::{
     backend::{BackendEvent, KeyValue, RangeRequest},
     error::{ExpiredRead, StorageError},
@@ -73,7 +73,7 @@ struct State {
     end_bookmark: bool,
 }
 
-/// What such a watch tells next: a page of the state, or what follows it, which never ends by itself.
+/// The next step of such a watch: a page of the state, or the changes after it, which never end by themselves.
 enum Stage {
     Begin,
     Page { from: String, at: ResourceVersion },
@@ -109,7 +109,7 @@ impl State {
     /// The objects of a page that are in view.
     fn additions(&self, items: Vec<KeyValue>) -> Watch {
         let view = View { store: self.store.clone(), predicate: self.request.predicate.clone() };
-        let page = (view, items.into_iter(), Turns::default());
+        let page = (view, items.into_iter(), Yielding::default());
         stream::try_unfold(page, |(view, mut items, mut turns)| async move {
             for item in items.by_ref() {
                 turns.decoded().await;

@@ -346,8 +346,8 @@ impl Backend for Faulty {
         self.inner.history()
     }
 
-    fn tells_progress(&self) -> bool {
-        self.inner.tells_progress()
+    fn reports_progress(&self) -> bool {
+        self.inner.reports_progress()
     }
 
     fn frontier(&self, scope: &Scope) -> Option<Frontier> {

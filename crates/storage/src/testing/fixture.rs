@@ -116,7 +116,7 @@ impl Fixture {
         Self { reopen: Some(Arc::new(move || Box::pin(reopen()))), ..self }
     }
 
-    /// Closes the store and opens it again, if it can be. Whoever holds a watch must have dropped it.
+    /// Closes the store and opens it again, if it can be. All watches must have been dropped.
     pub async fn reopen(&mut self) {
         let Some(reopen) = self.reopen.clone() else { return };
         // While a store is opened again nobody may hold it; an empty one stands in.

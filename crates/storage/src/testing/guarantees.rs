@@ -1,7 +1,7 @@
 //! What a watch promises, as functions over what was recorded of one.
 //!
 //! The same five hold at every hop (storage, watch cache, HTTP stream), so each hop turns what it saw into
-//! [`Seen`] events and asks the same functions. A stream may have been cut anywhere: what lies after the last
+//! [`RecordedEvent`] events and asks the same functions. A stream may have been cut anywhere: what lies after the last
 //! revision it delivered is not judged.
 //!
 //! What must have been delivered comes from a [`History`]: every change of the store in order, best collected
@@ -31,7 +31,7 @@ pub enum Kind {
 
 /// One event of a recorded stream.
 #[derive(Clone, PartialEq, Eq)]
-pub struct Seen {
+pub struct RecordedEvent {
     /// What happened.
     pub kind: Kind,
     /// To which object; empty for bookmarks.
@@ -42,7 +42,7 @@ pub struct Seen {
     pub content: Bytes,
 }
 
-impl Seen {
+impl RecordedEvent {
     /// Everything up to `revision` was delivered.
     pub fn bookmark(revision: u64) -> Self {
         Self { kind: Kind::Bookmark, key: String::new(), revision, content: Bytes::new() }
@@ -58,7 +58,7 @@ impl Seen {
     }
 }
 
-impl From<&WatchEvent> for Seen {
+impl From<&WatchEvent> for RecordedEvent {
     fn from(event: &WatchEvent) -> Self {
         match event {
             WatchEvent::Added(object) => Self::object(Kind::Added, object),
@@ -72,7 +72,7 @@ impl From<&WatchEvent> for Seen {
     }
 }
 
-impl fmt::Debug for Seen {
+impl fmt::Debug for RecordedEvent {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.kind {
             Kind::Bookmark | Kind::InitialStateEnd => write!(f, "{:?}@{}", self.kind, self.revision),
@@ -97,13 +97,13 @@ pub struct Recorded {
     /// Where it began.
     pub start: Start,
     /// The events that it delivered.
-    pub events: Vec<Seen>,
+    pub events: Vec<RecordedEvent>,
 }
 
 impl Recorded {
     /// Records what a storage's watch delivered.
     pub fn of<'a>(start: Start, events: impl IntoIterator<Item = &'a WatchEvent>) -> Self {
-        Self { start, events: events.into_iter().map(Seen::from).collect() }
+        Self { start, events: events.into_iter().map(RecordedEvent::from).collect() }
     }
 
     /// The revision up to which it has delivered everything.
@@ -114,7 +114,7 @@ impl Recorded {
 
     /// The initial state, the revision from which changes follow (unknown while the state is incomplete), and
     /// the changes with their bookmarks.
-    fn parts(&self) -> (&[Seen], Option<u64>, &[Seen]) {
+    fn parts(&self) -> (&[RecordedEvent], Option<u64>, &[RecordedEvent]) {
         match self.start {
             Start::After(revision) => (&[], Some(revision), &self.events),
             Start::State => match self.events.iter().position(|event| event.kind == Kind::InitialStateEnd) {
@@ -202,7 +202,7 @@ impl History {
     }
 
     /// The events that a watch must deliver for the changes with revisions above `after` and not above `until`.
-    pub fn expected(&self, after: u64, until: u64, visible: Visible<'_>) -> Vec<Seen> {
+    pub fn expected(&self, after: u64, until: u64, visible: Visible<'_>) -> Vec<RecordedEvent> {
         let mut expected = Vec::new();
         let mut state: BTreeMap<&str, &Bytes> = BTreeMap::new();
         for Change { key, revision, content } in self.0.iter().take_while(|change| change.revision <= until) {
@@ -220,7 +220,12 @@ impl History {
                 (Some(_), Some(new)) => (Kind::Modified, new),
                 (Some(old), None) => (Kind::Deleted, old),
             };
-            expected.push(Seen { kind, key: key.clone(), revision: *revision, content: content.clone() });
+            expected.push(RecordedEvent {
+                kind,
+                key: key.clone(),
+                revision: *revision,
+                content: content.clone(),
+            });
         }
         expected
     }
@@ -299,7 +304,7 @@ pub fn reliable(stream: &Recorded, history: &History, visible: Visible<'_>) -> R
     if stream.start == Start::State {
         let existing = history.state_at(followed);
         let expected = existing.into_iter().filter(|(key, (_, content))| visible(key, content)).map(
-            |(key, (revision, content))| Seen {
+            |(key, (revision, content))| RecordedEvent {
                 kind: Kind::Added,
                 key: key.to_owned(),
                 revision,
@@ -355,7 +360,11 @@ pub fn bookmarkable(stream: &Recorded, history: &History, visible: Visible<'_>) 
     Ok(())
 }
 
-fn same(guarantee: &'static str, expected: &[Seen], delivered: &[Seen]) -> Result<(), Violation> {
+fn same(
+    guarantee: &'static str,
+    expected: &[RecordedEvent],
+    delivered: &[RecordedEvent],
+) -> Result<(), Violation> {
     let differs = (0..expected.len().max(delivered.len())).find(|at| expected.get(*at) != delivered.get(*at));
     match differs.map(|at| (expected.get(at), delivered.get(at))) {
         None => Ok(()),
@@ -388,33 +397,33 @@ mod tests {
         ])
     }
 
-    fn seen(kind: Kind, key: &str, revision: u64, content: &'static str) -> Seen {
-        Seen { kind, key: key.to_owned(), revision, content: Bytes::from_static(content.as_bytes()) }
+    fn seen(kind: Kind, key: &str, revision: u64, content: &'static str) -> RecordedEvent {
+        RecordedEvent { kind, key: key.to_owned(), revision, content: Bytes::from_static(content.as_bytes()) }
     }
 
-    fn state_end(revision: u64) -> Seen {
-        Seen { kind: InitialStateEnd, ..Seen::bookmark(revision) }
+    fn state_end(revision: u64) -> RecordedEvent {
+        RecordedEvent { kind: InitialStateEnd, ..RecordedEvent::bookmark(revision) }
     }
 
     /// The state at 3, then everything.
-    fn good() -> Vec<Seen> {
+    fn good() -> Vec<RecordedEvent> {
         vec![
             seen(Added, "a", 2, "a2"),
             seen(Added, "b", 3, "b3"),
             state_end(3),
             seen(Modified, "a", 4, "a4"),
-            Seen::bookmark(4),
+            RecordedEvent::bookmark(4),
             seen(Modified, "b", 5, "b5"),
             seen(Deleted, "a", 6, "a4"),
-            Seen::bookmark(9),
+            RecordedEvent::bookmark(9),
         ]
     }
 
-    fn from_state(events: Vec<Seen>) -> Recorded {
+    fn from_state(events: Vec<RecordedEvent>) -> Recorded {
         Recorded { start: Start::State, events }
     }
 
-    fn after(revision: u64, events: Vec<Seen>) -> Recorded {
+    fn after(revision: u64, events: Vec<RecordedEvent>) -> Recorded {
         Recorded { start: Start::After(revision), events }
     }
 
@@ -515,7 +524,7 @@ mod tests {
     }
 
     #[test]
-    fn what_enters_and_leaves_the_view_is_added_and_deleted() {
+    fn objects_that_enter_and_leave_the_view_are_added_and_deleted() {
         let only_a4 = |_: &str, content: &[u8]| content == b"a4";
         let delivered = vec![seen(Added, "a", 4, "a4"), seen(Deleted, "a", 6, "a4")];
         assert_eq!(reliable(&after(2, delivered), &history(), &only_a4), Ok(()));
@@ -542,11 +551,11 @@ mod tests {
     #[test]
     fn a_bookmark_that_comes_too_early_is_found() {
         let mut events = good();
-        events[4] = Seen::bookmark(5);
+        events[4] = RecordedEvent::bookmark(5);
         let found = bookmarkable(&from_state(events), &history(), &everything).unwrap_err();
         assert!(found.message.ends_with("comes after Bookmark@5"), "{found}");
 
-        let early = from_state(vec![state_end(3), seen(Modified, "a", 4, "a4"), Seen::bookmark(5)]);
+        let early = from_state(vec![state_end(3), seen(Modified, "a", 4, "a4"), RecordedEvent::bookmark(5)]);
         let found = bookmarkable(&early, &history(), &everything).unwrap_err();
         assert_eq!(
             found.to_string(),

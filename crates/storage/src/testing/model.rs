@@ -6,7 +6,7 @@
 
 use super::{
     Fixture, Watching,
-    guarantees::{self, Change, History, Recorded, Seen, Start},
+    guarantees::{self, Change, History, Recorded, RecordedEvent, Start},
     labels, pod,
 };
 use crate::{
@@ -388,7 +388,7 @@ impl Model {
                 Some(Ok(event)) => {
                     is_state_delivered |= matches!(event, WatchEvent::Bookmark { .. });
                     let done = is_state_delivered && event.revision().get() >= self.now();
-                    events.push(Seen::from(&event));
+                    events.push(RecordedEvent::from(&event));
                     if done {
                         break;
                     }

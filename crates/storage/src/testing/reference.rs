@@ -220,7 +220,7 @@ struct WatchPosition {
 }
 
 impl WatchPosition {
-    /// What the watch tells next, if there is anything.
+    /// The next event of the watch, if there is one.
     fn step(&mut self, state: &State) -> Option<Result<BackendEvent, StorageError>> {
         if state.compacted.is_some_and(|compacted| self.delivered < compacted) {
             return Some(Err(StorageError::Expired(ExpiredRead::Watch)));

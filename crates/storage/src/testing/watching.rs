@@ -21,7 +21,7 @@ impl Watching {
 
     /// The next item, or `None` at the watch's end.
     pub async fn item(&mut self) -> Option<Result<WatchEvent, StorageError>> {
-        tokio::time::timeout(LONG_ENOUGH, self.0.next()).await.expect("the watch tells something")
+        tokio::time::timeout(LONG_ENOUGH, self.0.next()).await.expect("the watch delivers an event")
     }
 
     /// The next event.

@@ -166,7 +166,7 @@ pub async fn compacting_what_is_compacted_changes_nothing(fixture: &Fixture) {
     assert_eq!(fixture.revision().await, created[4].revision, "compaction is no write");
 }
 
-/// Whoever holds the storage learns up to where it is compacted.
+/// The storage reports up to where it is compacted.
 pub async fn the_compacted_revision_is_known(fixture: &Fixture) {
     let created = five(fixture).await;
     let known = fixture.source().compacted_revision();

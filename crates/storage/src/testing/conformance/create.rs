@@ -163,7 +163,7 @@ pub async fn no_creation_comes_after_a_change_of_what_it_depends_on(fixture: &Fi
     }
 }
 
-/// A read begun after a write was acknowledged sees it, whoever else writes.
+/// A read that begins after a write was acknowledged sees it, whatever other clients write.
 pub async fn readers_see_their_own_writes(fixture: &Fixture) {
     let writers = (0..8).map(|writer| {
         let storage = fixture.storage.clone();

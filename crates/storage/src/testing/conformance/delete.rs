@@ -13,7 +13,7 @@ fn hinting(hint: &Object) -> DeleteOptions {
     DeleteOptions { hint: Some(hint.clone()), ..DeleteOptions::default() }
 }
 
-/// The answer is what the watch tells too: the last content, at the revision of the deletion.
+/// The result equals the event of a watch: the last content, at the revision of the deletion.
 pub async fn a_deletion_returns_the_last_content_with_its_own_revision(fixture: &Fixture) {
     fixture.create(&pod("a")).await;
     let last = fixture.put(&pod("a").data(1)).await;

@@ -6,7 +6,7 @@ use crate::{
     testing::PodInspector,
 };
 use futures::TryStreamExt;
-use guarantees::{Change, History, Recorded, Seen, Start};
+use guarantees::{Change, History, Recorded, RecordedEvent, Start};
 use keepwatch_apimachinery::{
     ResourceVersion,
     list_options::{ListAt, WatchStart},
@@ -76,7 +76,8 @@ impl View {
     /// A watch delivers every change after a revision that this view sees.
     async fn hears_all(&self, watch: &mut Watching, history: &History, after: ResourceVersion) {
         let due = history.expected(after.get(), u64::MAX, &|key, value| self.sees(key, value));
-        let delivered: Vec<Seen> = watch.events(due.len()).await.iter().map(Seen::from).collect();
+        let delivered: Vec<RecordedEvent> =
+            watch.events(due.len()).await.iter().map(RecordedEvent::from).collect();
         assert_eq!(delivered, due, "after {after} by {} {:?}", self.key, self.predicate);
     }
 }

@@ -292,7 +292,7 @@ pub async fn concurrent_lists_are_states_that_were(fixture: &Fixture) {
     writer.await.expect("the writer is done");
 }
 
-/// A backend asked for no items still tells that there are some.
+/// A backend that is asked for no items still reports that there are some.
 pub async fn a_range_of_no_items_tells_whether_there_are_any(fixture: &Fixture) {
     create_all(fixture, "a b").await;
     let scope = pods_prefix().all();

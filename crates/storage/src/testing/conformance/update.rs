@@ -1,4 +1,4 @@
-//! Guaranteed updates: read, change, write, again until nobody wrote in between.
+//! Guaranteed updates: read, change, write, again until no other client wrote in between.
 
 use super::{Fixture, meanwhile, no_such_object, pod, precondition_failed, rejection};
 use crate::{
@@ -15,7 +15,7 @@ fn or_create() -> UpdateOptions {
     UpdateOptions { ignore_not_found: true, ..UpdateOptions::default() }
 }
 
-/// Updates pod `a` to a fixed value and tells which revisions the callback saw, `0` for none.
+/// Updates pod `a` to a fixed value and returns the revisions that the callback saw, `0` for none.
 async fn update(
     fixture: &Fixture,
     options: UpdateOptions,

@@ -4,7 +4,7 @@ use super::{Fixture, Watching, fields, labels, pod};
 use crate::{Object, Predicate, WatchEvent, WatchRequest, testing::Pod};
 use keepwatch_apimachinery::{ResourceVersion, list_options::WatchStart};
 
-/// Runs `steps` while a watch with `selector` is open, and compares what it tells.
+/// Runs `steps` while a watch with `selector` is open, and compares its events.
 ///
 /// Steps are `put <name> <app>` and `delete <name>`, delivered as `KIND name app#step @step`: the content is that
 /// of one step, the revision that of another.

@@ -61,8 +61,7 @@ pub async fn a_watch_from_now_tells_only_what_follows(fixture: &Fixture) {
     assert_eq!(watch.event().await, WatchEvent::Added(d));
 }
 
-/// The same for whoever does not mind from where: nothing of what follows is missing. A cache may begin
-/// earlier.
+/// The same from any position: no later event is missing. A cache may begin earlier.
 pub async fn a_watch_from_any_point_tells_what_follows(fixture: &Fixture) {
     abc(fixture).await;
     let mut watch = fixture.watch(WatchStart::Changes { position: Position::Any }).await;
@@ -132,7 +131,7 @@ pub async fn a_watch_from_the_future_is_silent_until_its_revision_has_passed(fix
     assert_eq!(watch.event().await, WatchEvent::Added(first));
 }
 
-/// Until then there is no progress to tell either: it would be of a time before the watch began.
+/// Until then there is no progress to report either: it would be of a time before the watch began.
 pub async fn a_watch_from_the_future_reports_no_progress_of_the_present(fixture: &Fixture) {
     let start = WatchStart::after(later(fixture.revision().await, 1000));
     let mut watch =
@@ -142,7 +141,7 @@ pub async fn a_watch_from_the_future_reports_no_progress_of_the_present(fixture:
     watch.is_quiet().await;
 }
 
-/// One that waits for what no store reaches hears nothing, and disturbs nobody.
+/// A watch from a revision that no store reaches receives nothing, and disturbs no other.
 pub async fn a_watch_from_the_end_of_time_is_silent_for_ever(fixture: &Fixture) {
     let mut watch = fixture.watch(WatchStart::after(end_of_time())).await;
     let mut other = fixture.watch(WatchStart::now()).await;
@@ -265,7 +264,7 @@ async fn goes_on_where_it_ends(fixture: &Fixture, position: Position) {
     guarantees::reliable(&recorded, &history, &everything).unwrap();
 }
 
-/// While many write, watches opened at any time from any start tell the truth, each in the same order.
+/// While many clients write, watches opened at any time from any start deliver the same events in the same order.
 pub async fn watches_opened_among_many_writers_tell_every_change_once_and_in_order(fixture: &Fixture) {
     let before = fixture.revision().await;
     let writers = (0..6).map(|writer| {
@@ -326,7 +325,7 @@ fn is_past(fence: ResourceVersion, start: Start) -> impl Fn(&WatchEvent) -> bool
     }
 }
 
-/// When its time is over a watch ends; until then it tells what happens.
+/// When its time is over a watch ends; until then it delivers events.
 pub async fn a_watch_with_a_timeout_ends_by_itself_without_an_error(fixture: &Fixture) {
     let timeout = Some(Duration::from_millis(500));
     let mut watch = fixture.watch_with("/pods", WatchRequest { timeout, ..marked_state() }).await;
@@ -339,7 +338,7 @@ pub async fn a_watch_with_a_timeout_ends_by_itself_without_an_error(fixture: &Fi
     assert!(matches!(watch.event().await, WatchEvent::Added(_)), "no timeout is too long");
 }
 
-/// A watcher that does not read keeps its place, and holds nobody up.
+/// A watcher that does not read keeps its position, and delays no other.
 pub async fn a_watch_that_is_not_read_loses_nothing_and_delays_nobody(fixture: &Fixture) {
     let before = fixture.revision().await;
     let mut slow = fixture.watch(WatchStart::after(before)).await;
@@ -354,7 +353,7 @@ pub async fn a_watch_that_is_not_read_loses_nothing_and_delays_nobody(fixture: &
     guarantees::reliable(&recorded, &history, &everything).unwrap();
 }
 
-/// On request a watch that wants it tells how far it is, although nothing happened that it would show.
+/// On request a watch with `progress` reports its progress, although there was no event for it.
 pub async fn progress_is_reported_on_request(fixture: &Fixture) {
     let request = WatchRequest { progress: true, ..WatchRequest::from(WatchStart::now()) };
     let mut watch = fixture.watch_with("/pods", request).await;

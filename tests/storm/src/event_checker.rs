@@ -1,9 +1,9 @@
-//! One who believes only what it is told: judges every event by those before it, and keeps the state that they add up to.
+//! Checks every event of a listener against the events before it, and keeps the state that they add up to.
 //!
-//! What is demanded, for one object: it is added only while it is not there, and updated and deleted only while it is; its
-//! version grows with every event, except for what is told once more, which is the same; what an update says was before is
-//! what was told before. A listener that may miss states may find there something newer than it was told, but nothing
-//! older. And whoever looks into the store finds nothing older than what it was just told.
+//! The rules for one object: it is added only while it does not exist, and updated and deleted only while it does; its version
+//! grows with every event, except for a resync, which repeats it; the old object of an update is the one of the event before.
+//! For a listener that may miss states, the old object may be newer than that, but not older. And the store contains nothing
+//! older than the event.
 
 use crate::Report;
 use keepwatch_informer::{Cause, Event, Object, ObjectKey, Store, object::compare_versions};
@@ -17,28 +17,28 @@ use std::{
 /// Objects by name, and the version of each.
 pub type State = BTreeMap<ObjectKey, String>;
 
-/// One who is told.
+/// Checks the events of one listener.
 #[derive(Debug)]
-pub struct Witness {
+pub struct EventChecker {
     name: String,
     report: Arc<Report>,
     /// Whether states may be missing.
     may_skip: bool,
-    told: Mutex<HashMap<ObjectKey, Told>>,
+    observed: Mutex<HashMap<ObjectKey, Observed>>,
 }
 
-/// The last that was told of an object.
+/// The last event of an object.
 #[derive(Clone, Debug)]
-struct Told {
+struct Observed {
     version: String,
-    is_there: bool,
+    exists: bool,
 }
 
-impl Witness {
-    /// One who was told nothing yet.
-    pub fn new(name: impl Into<String>, may_skip: bool, report: &Arc<Report>) -> Arc<Witness> {
+impl EventChecker {
+    /// The checker of a listener that has received nothing yet.
+    pub fn new(name: impl Into<String>, may_skip: bool, report: &Arc<Report>) -> Arc<EventChecker> {
         let (name, report) = (name.into(), Arc::clone(report));
-        Arc::new(Witness { name, report, may_skip, told: Mutex::default() })
+        Arc::new(EventChecker { name, report, may_skip, observed: Mutex::default() })
     }
 
     /// Its name, for reports.
@@ -46,41 +46,42 @@ impl Witness {
         &self.name
     }
 
-    /// What is there, as far as it was told.
+    /// The objects that exist according to the events.
     pub fn state(&self) -> State {
-        let told = self.told.lock();
-        let there = told.iter().filter(|(_, told)| told.is_there);
-        there.map(|(key, told)| (key.clone(), told.version.clone())).collect()
+        let observed = self.observed.lock();
+        let there = observed.iter().filter(|(_, observed)| observed.exists);
+        there.map(|(key, observed)| (key.clone(), observed.version.clone())).collect()
     }
 
-    /// Judges an event. The store is that of the informer from which it comes.
-    pub fn hear<O: Object>(&self, event: &Event<O>, store: &Store<O>) {
+    /// Checks an event. The store is that of the informer that sent it.
+    pub fn check<O: Object>(&self, event: &Event<O>, store: &Store<O>) {
         self.report.event();
         let key = event.key();
-        let now = Told {
+        let now = Observed {
             version: event.object().revision().to_owned(),
-            is_there: !matches!(event, Event::Deleted { .. }),
+            exists: !matches!(event, Event::Deleted { .. }),
         };
-        let before = self.told.lock().insert(key.clone(), now.clone());
-        let fault = self.judge(event, before.as_ref()).or_else(|| is_stale(&now, store.get(key).as_deref()));
+        let before = self.observed.lock().insert(key.clone(), now.clone());
+        let fault =
+            self.violation(event, before.as_ref()).or_else(|| is_stale(&now, store.get(key).as_deref()));
         if let Some(fault) = fault {
-            self.report.fault(format!("{}: {event:?}: {fault} (told before: {before:?})", self.name));
+            self.report.fault(format!("{}: {event:?}: {fault} (the event before: {before:?})", self.name));
         }
     }
 
-    /// What is wrong with an event, if something is.
-    fn judge<O: Object>(&self, event: &Event<O>, before: Option<&Told>) -> Option<String> {
+    /// The rule that an event violates, if it does.
+    fn violation<O: Object>(&self, event: &Event<O>, before: Option<&Observed>) -> Option<String> {
         let order = |version: &str| match before {
             Some(before) => compare_versions(version, &before.version),
             None => Some(Ordering::Greater),
         };
-        let was_there = before.is_some_and(|before| before.is_there);
+        let existed = before.is_some_and(|before| before.exists);
         let fault = match event {
-            Event::Added { .. } if was_there => "it was there already",
+            Event::Added { .. } if existed => "it existed already",
             Event::Added { obj, .. } if order(obj.revision()) != Some(Ordering::Greater) => {
-                "it is not newer than what was told before"
+                "it is not newer than the event before"
             }
-            Event::Updated { .. } | Event::Deleted { .. } if !was_there => "it was not there",
+            Event::Updated { .. } | Event::Deleted { .. } if !existed => "it did not exist",
             Event::Updated { old, new, cause } => {
                 let grows = compare_versions(new.revision(), old.revision());
                 match (order(old.revision()), grows) {
@@ -90,16 +91,16 @@ impl Witness {
                         self.report.skip();
                         return None;
                     }
-                    (Some(Ordering::Equal), _) => "it is not newer than what it says was before",
-                    _ => "what it says was before is not what was told",
+                    (Some(Ordering::Equal), _) => "it is not newer than its old object",
+                    _ => "its old object is not that of the event before",
                 }
             }
             Event::Deleted { obj, final_state_unknown } => {
                 match (order(obj.revision()), final_state_unknown) {
                     (Some(Ordering::Greater), false) | (Some(Ordering::Equal), true) => return None,
                     (Some(Ordering::Greater), true) if self.may_skip => return None,
-                    (_, false) => "it is not newer than what was told before",
-                    (_, true) => "the last that is known is not what was told",
+                    (_, false) => "it is not newer than the event before",
+                    (_, true) => "the last known state is not that of the event before",
                 }
             }
             _ => return None,
@@ -108,12 +109,13 @@ impl Witness {
     }
 }
 
-/// Whoever is told of a change finds it in the store, or something later. If nothing is there it was deleted meanwhile.
-fn is_stale<O: Object>(told: &Told, stored: Option<&O>) -> Option<String> {
+/// A listener that receives an event finds this state of the object, or a later one, in the store. If the store has no such
+/// object, it was deleted meanwhile.
+fn is_stale<O: Object>(observed: &Observed, stored: Option<&O>) -> Option<String> {
     let stored = stored?.revision();
-    let is_stale = match compare_versions(stored, &told.version)? {
+    let is_stale = match compare_versions(stored, &observed.version)? {
         Ordering::Less => true,
-        Ordering::Equal => !told.is_there,
+        Ordering::Equal => !observed.exists,
         Ordering::Greater => false,
     };
     is_stale.then(|| format!("the store still has {stored}"))
@@ -160,20 +162,20 @@ mod tests {
         Event::Deleted { obj: map(version), final_state_unknown }
     }
 
-    /// How many of these events are wrong, to one who is told everything and to one who may miss some.
+    /// How many of these events violate a rule, for a listener that receives every state and for one that may miss some.
     fn faults(events: &[Event<ConfigMap>]) -> (u64, u64) {
         let store = Informer::from_source("configmaps", Nowhere).build().store();
         let count = |may_skip| {
             let report = Arc::new(Report::default());
-            let witness = Witness::new("", may_skip, &report);
-            events.iter().for_each(|event| witness.hear(event, &store));
+            let checker = EventChecker::new("", may_skip, &report);
+            events.iter().for_each(|event| checker.check(event, &store));
             report.fault_count()
         };
         (count(false), count(true))
     }
 
     #[test]
-    fn what_is_promised_is_accepted() {
+    fn events_that_keep_the_rules_are_accepted() {
         let watch = Cause::Watch;
         let events =
             [added(1), updated(1, 2, watch), updated(2, 2, Cause::Resync), deleted(3, false), added(4)];
@@ -182,7 +184,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_promised_is_a_fault() {
+    fn events_that_break_a_rule_are_faults() {
         let watch = Cause::Watch;
         for events in [
             &[added(1), added(2)][..],
@@ -200,7 +202,7 @@ mod tests {
     }
 
     #[test]
-    fn only_some_may_miss_states() {
+    fn only_slow_listeners_may_miss_states() {
         assert_eq!(faults(&[added(1), updated(2, 3, Cause::Watch)]), (1, 0));
         assert_eq!(faults(&[added(1), deleted(2, true)]), (1, 0));
     }

@@ -1,10 +1,10 @@
-//! Informers of every form, and those who listen to them.
+//! Informers of every form, and their listeners.
 //!
-//! Each informer has an index, a callback and a stream that are told everything, a stream that is too slow for that, and
-//! subscribers that come late and go early; each of these is a [`Witness`].
+//! Each informer has an index, a handler and a stream that receive every event, a stream that is too slow for that, and
+//! subscribers that are added late and leave early; each listener has an [`EventChecker`].
 
 use crate::{
-    Fault, LABEL, Report, State, Witness,
+    EventChecker, Fault, LABEL, Report, State,
     load::{COLOUR, COLOURS},
 };
 use futures::{StreamExt, future::BoxFuture, future::join_all};
@@ -34,15 +34,15 @@ const BACKOFF: BackoffPolicy = BackoffPolicy {
     steps: None,
     reset: Duration::from_secs(10),
 };
-/// How long the slow ones take for an event.
+/// How long slow listeners take for an event.
 const SLOWNESS: Duration = Duration::from_millis(100);
 /// How long a late subscriber stays, at the most.
 const VISIT_MAX_MS: u64 = 600;
-/// How long everybody may take to know what the server has, once nothing is in the way.
+/// How long informers and listeners may take to reach the state of the server, once it can be reached.
 const SETTLE_MAX: Duration = Duration::from_secs(45);
-/// How often it is looked whether that is so.
+/// How often their states are compared.
 const LOOK: Duration = Duration::from_millis(100);
-/// How long somebody waits for a write of its own while servers may be away. That it does not come is then no fault.
+/// How long a client waits for a write of its own while servers may be away. If the write does not come, that is no fault.
 const OWN_WRITE_MAX: Duration = Duration::from_secs(10);
 
 /// Which objects an informer has.
@@ -55,27 +55,27 @@ pub struct Scope {
 }
 
 /// All informers.
-pub struct Fleet {
+pub struct InformerSet {
     members: Vec<Box<dyn Member>>,
     report: Arc<Report>,
-    /// The namespaces that the storm is about. Whatever happens elsewhere is left out of comparisons.
+    /// The namespaces of the storm. Objects in other namespaces are not compared.
     namespaces: Vec<String>,
-    /// Whether everybody may take its time.
+    /// Whether slow listeners are slow.
     is_stormy: watch::Sender<bool>,
     stop: CancellationToken,
     tasks: TaskTracker,
 }
 
-impl std::fmt::Debug for Fleet {
+impl std::fmt::Debug for InformerSet {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Fleet").field("members", &self.members.len()).finish_non_exhaustive()
+        f.debug_struct("InformerSet").field("members", &self.members.len()).finish_non_exhaustive()
     }
 }
 
-impl Fleet {
+impl InformerSet {
     /// Starts informers of every form on these namespaces.
-    pub fn launch(client: &Client, namespaces: &[String], report: &Arc<Report>) -> Fleet {
-        let mut fleet = Fleet {
+    pub fn start(client: &Client, namespaces: &[String], report: &Arc<Report>) -> InformerSet {
+        let mut set = InformerSet {
             members: Vec::new(),
             report: Arc::clone(report),
             namespaces: namespaces.to_vec(),
@@ -93,15 +93,15 @@ impl Fleet {
         let two_web = Scope { selector: format!("{LABEL}!=db"), ..two.clone() };
         let kind = ApiResource::erase::<ConfigMap>(&());
         let maps = || Informer::<ConfigMap>::builder(client.clone());
-        fleet.add("all", &all, maps().idle_timeout(Duration::from_secs(3)));
-        fleet.add("two namespaces", &two, maps().resync(Duration::from_secs(1)));
-        fleet.add("selector", &web, maps());
-        fleet.add("lean", &all, maps().lean());
-        fleet.add("metadata", &all, Informer::metadata(client.clone(), &kind));
-        fleet.add("dynamic", &one, Informer::dynamic(client.clone(), &kind));
-        fleet.add("list mode", &all, maps().watch_list(false).page_size(7));
-        fleet.add("lean list mode", &two_web, maps().watch_list(false).page_size(5).lean());
-        fleet
+        set.add("all", &all, maps().idle_timeout(Duration::from_secs(3)));
+        set.add("two namespaces", &two, maps().resync(Duration::from_secs(1)));
+        set.add("selector", &web, maps());
+        set.add("lean", &all, maps().lean());
+        set.add("metadata", &all, Informer::metadata(client.clone(), &kind));
+        set.add("dynamic", &one, Informer::dynamic(client.clone(), &kind));
+        set.add("list mode", &all, maps().watch_list(false).page_size(7));
+        set.add("lean list mode", &two_web, maps().watch_list(false).page_size(5).lean());
+        set
     }
 
     fn add<O: Object>(&mut self, name: &str, scope: &Scope, builder: Builder<O>) {
@@ -111,53 +111,54 @@ impl Fleet {
         }
         let informer = builder.build();
         let index = informer.index(|object: &O| object.label_map().get(COLOUR).cloned());
-        let witness = |what: &str, may_skip| Witness::new(format!("{name}, {what}"), may_skip, &self.report);
+        let new_checker =
+            |what: &str, may_skip| EventChecker::new(format!("{name}, {what}"), may_skip, &self.report);
         let everything = || HandlerOptions::default().overflow(Overflow::Unbounded);
 
-        let (handler, store, own_index) = (witness("handler", false), informer.store(), index.clone());
-        let (judge, report, own) = (Arc::clone(&handler), Arc::clone(&self.report), name.to_owned());
+        let (handler, store, own_index) = (new_checker("handler", false), informer.store(), index.clone());
+        let (checker, report, own) = (Arc::clone(&handler), Arc::clone(&self.report), name.to_owned());
         let handle = move |event: Event<O>| {
-            judge.hear(&event, &store);
+            checker.check(&event, &store);
             check_index(&own, &**event.object(), &own_index, &report);
         };
         informer.add_handler(handle, everything().name(name)).expect("it was not stopped");
-        let stream = witness("stream", false);
-        let slow = witness("slow stream", true);
-        for (witness, pause, options) in
+        let stream = new_checker("stream", false);
+        let slow = new_checker("slow stream", true);
+        for (checker, pause, options) in
             [(&stream, Duration::ZERO, everything()), (&slow, SLOWNESS, HandlerOptions::default())]
         {
-            let (witness, store, stormy) =
-                (Arc::clone(witness), informer.store(), self.is_stormy.subscribe());
+            let (checker, store, stormy) =
+                (Arc::clone(checker), informer.store(), self.is_stormy.subscribe());
             let mut events = informer.subscribe_with(options);
             self.tasks.spawn(async move {
                 while let Some(event) = events.next().await {
-                    witness.hear(&event, &store);
+                    checker.check(&event, &store);
                     if !pause.is_zero() && *stormy.borrow() {
                         tokio::time::sleep(pause).await;
                     }
                 }
             });
         }
-        let guest = Guest {
-            name: format!("{name}, guest"),
+        let late = LateSubscriber {
+            name: format!("{name}, late"),
             informer: informer.clone(),
             report: Arc::clone(&self.report),
             stormy: self.is_stormy.subscribe(),
         };
-        let (last_guest, last) = watch::channel(None);
-        self.tasks.spawn(guest.visit_often(last_guest));
+        let (last_late, last) = watch::channel(None);
+        self.tasks.spawn(late.subscribe_repeatedly(last_late));
         self.tasks.spawn(informer.start(self.stop.clone()));
-        self.members.push(Box::new(Watching {
+        self.members.push(Box::new(TestedInformer {
             name: name.to_owned(),
             scope: scope.clone(),
             informer,
             index,
-            witnesses: vec![handler, stream, slow],
-            last_guest: last,
+            checkers: vec![handler, stream, slow],
+            last_late: last,
         }));
     }
 
-    /// Waits until all know what there is.
+    /// Waits until all informers have synced.
     pub async fn synced(&self, longest: Duration) -> Result<(), Fault> {
         let all = join_all(self.members.iter().map(|member| member.synced()));
         let synced = tokio::time::timeout(longest, all).await;
@@ -169,7 +170,7 @@ impl Fleet {
         }
     }
 
-    /// What each informer has done, and how many watches it has at a time.
+    /// The counters of each informer, and how many watches it has at a time.
     pub fn counts(&self) -> Vec<(String, usize, Counts)> {
         let of = |member: &dyn Member| {
             (member.name().to_owned(), member.scope().namespaces.len().max(1), member.counts())
@@ -177,8 +178,8 @@ impl Fleet {
         self.members.iter().map(|member| of(&**member)).collect()
     }
 
-    /// Somebody wrote an object that nobody else writes: those who hear of all namespaces find it in the store once they
-    /// were told that it is there.
+    /// A client wrote an object that no other client writes: the informers of all namespaces have it in the store once
+    /// they say that they have reached its version.
     pub async fn find_own_write(&self, key: &ObjectKey, version: &str) {
         let hear_all = self.members.iter().filter(|member| member.scope().namespaces.is_empty());
         for found in join_all(hear_all.map(|member| member.find_own_write(key, version))).await {
@@ -190,8 +191,8 @@ impl Fleet {
         }
     }
 
-    /// The storm is over, and something was written that all informers see, at this version or later: waits until they
-    /// know it, and then until everybody's state equals a fresh list.
+    /// After the storm, something was written that all informers see, at this version or later: waits until they have reached
+    /// it, and then until the state of every informer and listener equals a fresh list.
     pub async fn settle(&self, client: &Client, version: &str) -> Result<(), Fault> {
         self.is_stormy.send_replace(false);
         let deadline = Instant::now() + SETTLE_MAX;
@@ -229,7 +230,7 @@ impl Fleet {
         state
     }
 
-    /// In what somebody's state differs from what it should be.
+    /// The difference between the state of an informer or listener and a fresh list.
     fn difference(&self, member: &dyn Member, fresh: &State) -> Option<String> {
         if let Err(fault) = member.check_index() {
             return Some(fault);
@@ -247,7 +248,7 @@ impl Fleet {
         })
     }
 
-    /// Stops all informers and all who listen.
+    /// Stops all informers and all listeners.
     pub async fn stop(&self) {
         self.stop.cancel();
         self.is_stormy.send_replace(false);
@@ -256,24 +257,24 @@ impl Fleet {
     }
 }
 
-impl Drop for Fleet {
+impl Drop for InformerSet {
     fn drop(&mut self) {
         self.stop.cancel();
     }
 }
 
-/// An informer, whatever it keeps.
+/// An informer of any form.
 trait Member: Send + Sync {
     fn name(&self) -> &str;
     fn scope(&self) -> &Scope;
     fn counts(&self) -> Counts;
     fn synced(&self) -> BoxFuture<'_, bool>;
-    /// The state of the store and of everybody who listens.
+    /// The states of the store and of every listener.
     fn states(&self) -> Vec<(String, State)>;
     /// Whether the index is that of the store.
     fn check_index(&self) -> Result<(), String>;
     fn reach<'a>(&'a self, version: &'a str, longest: Duration) -> BoxFuture<'a, Result<(), String>>;
-    /// Whether the write was heard of in time; that it was and is not there is an error.
+    /// Whether the informer reached the version in time; it is an error if it did and does not have the object.
     fn find_own_write<'a>(
         &'a self,
         key: &'a ObjectKey,
@@ -281,13 +282,13 @@ trait Member: Send + Sync {
     ) -> BoxFuture<'a, Result<bool, String>>;
 }
 
-struct Watching<O: Object> {
+struct TestedInformer<O: Object> {
     name: String,
     scope: Scope,
     informer: Informer<O>,
     index: Index<O, String>,
-    witnesses: Vec<Arc<Witness>>,
-    last_guest: watch::Receiver<Option<Arc<Witness>>>,
+    checkers: Vec<Arc<EventChecker>>,
+    last_late: watch::Receiver<Option<Arc<EventChecker>>>,
 }
 
 fn state_of<O: Object>(store: &Store<O>) -> State {
@@ -298,7 +299,7 @@ fn state_of<O: Object>(store: &Store<O>) -> State {
     state
 }
 
-impl<O: Object> Member for Watching<O> {
+impl<O: Object> Member for TestedInformer<O> {
     fn name(&self) -> &str {
         &self.name
     }
@@ -317,9 +318,9 @@ impl<O: Object> Member for Watching<O> {
 
     fn states(&self) -> Vec<(String, State)> {
         let mut states = vec![(format!("{}, store", self.name), state_of(&self.informer.store()))];
-        let last_guest = self.last_guest.borrow().clone();
-        let witnesses = self.witnesses.iter().chain(&last_guest);
-        states.extend(witnesses.map(|witness| (witness.name().to_owned(), witness.state())));
+        let last_late = self.last_late.borrow().clone();
+        let checkers = self.checkers.iter().chain(&last_late);
+        states.extend(checkers.map(|checker| (checker.name().to_owned(), checker.state())));
         states
     }
 
@@ -363,16 +364,13 @@ impl<O: Object> Member for Watching<O> {
                 .and_then(|found| keepwatch_informer::object::compare_versions(found, version));
             match order {
                 Some(order) if order.is_ge() => Ok(true),
-                _ => Err(format!(
-                    "{}: everything up to {version} is said to be known, but {key} is {found:?}",
-                    self.name
-                )),
+                _ => Err(format!("{}: it has reached {version}, but {key} is {found:?}", self.name)),
             }
         })
     }
 }
 
-/// Whatever the index has of a colour has that colour, at any time.
+/// Checks that every object of a colour in the index has that colour.
 fn check_index<O: Object>(name: &str, object: &O, index: &Index<O, String>, report: &Report) {
     let Some(colour) = object.label_map().get(COLOUR).cloned() else { return };
     for found in index.get(&colour) {
@@ -382,41 +380,41 @@ fn check_index<O: Object>(name: &str, object: &O, index: &Index<O, String>, repo
     }
 }
 
-/// Comes late and goes early, again and again, and stays when the storm is over.
-struct Guest<O: Object> {
+/// Subscribes and leaves again and again, and stays when the storm is over.
+struct LateSubscriber<O: Object> {
     name: String,
     informer: Informer<O>,
     report: Arc<Report>,
     stormy: watch::Receiver<bool>,
 }
 
-impl<O: Object> Guest<O> {
-    async fn visit_often(mut self, last: watch::Sender<Option<Arc<Witness>>>) {
+impl<O: Object> LateSubscriber<O> {
+    async fn subscribe_repeatedly(mut self, last: watch::Sender<Option<Arc<EventChecker>>>) {
         while !self.informer.is_stopped() {
-            let witness = Witness::new(&self.name, true, &self.report);
+            let checker = EventChecker::new(&self.name, true, &self.report);
             let stays = Duration::from_millis(rand::rng().random_range(0..VISIT_MAX_MS));
             if *self.stormy.borrow_and_update() {
-                self.report.visit();
-                let _ = tokio::time::timeout(stays, self.visit(&witness)).await;
+                self.report.late_subscriber();
+                let _ = tokio::time::timeout(stays, self.visit(&checker)).await;
                 tokio::time::sleep(stays / 2).await;
             } else {
-                last.send_replace(Some(Arc::clone(&witness)));
-                self.visit(&witness).await;
+                last.send_replace(Some(Arc::clone(&checker)));
+                self.visit(&checker).await;
             }
         }
     }
 
     /// Listens until the informer stops.
-    async fn visit(&self, witness: &Witness) {
+    async fn visit(&self, checker: &EventChecker) {
         let was_synced = self.informer.has_synced();
         let store = self.informer.store();
         let mut events = self.informer.subscribe();
         let mut is_beyond_first = false;
         while let Some(event) = events.next().await {
-            witness.hear(&event, &store);
+            checker.check(&event, &store);
             let is_initial = matches!(event, Event::Added { initial: true, .. });
             if is_initial && is_beyond_first && was_synced {
-                self.report.fault(format!("{}: {event:?}: something else was told before", self.name));
+                self.report.fault(format!("{}: {event:?}: another event was delivered before", self.name));
             }
             is_beyond_first |= !is_initial;
         }

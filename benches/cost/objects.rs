@@ -56,24 +56,13 @@ pub(crate) fn node_name(number: usize) -> String {
     format!("node-{:04}", number % 5000)
 }
 
-/// A merge patch that changes no lengths.
-pub(crate) fn turn(number: usize) -> String {
-    format!(r#"{{"metadata":{{"annotations":{{"turn":"{:06}"}}}}}}"#, number % 1_000_000)
-}
-
-/// What a watcher is sent when this has become of an object, to the byte.
-pub(crate) fn event(object: &[u8]) -> Vec<u8> {
-    [br#"{"type":"MODIFIED","object":"#, object.trim_ascii_end(), b"}\n"].concat()
-}
-
-/// A config map; `version` if it is to replace the one of that version.
-pub(crate) fn config(name: &str, turn: usize, version: Option<u64>) -> String {
+/// A config map.
+pub(crate) fn config(name: &str, turn: usize) -> String {
     const ADDED_BY_SERVER: usize = 158;
-    let version = version.map(|version| format!(r#","resourceVersion":"{version}""#)).unwrap_or_default();
     let head = format!(
         r#"{{"apiVersion":"v1","kind":"ConfigMap","metadata":{{"name":"{name}","labels":{{"app":"web"}}"#
     );
     let data = format!(r#"}},"data":{{"turn":"{turn:06}","text":""#);
     let text = CONFIG_BYTES.saturating_sub(ADDED_BY_SERVER + head.len() + data.len() + 3);
-    format!("{head}{version}{data}{}\"}}}}", "x".repeat(text))
+    format!("{head}{data}{}\"}}}}", "x".repeat(text))
 }

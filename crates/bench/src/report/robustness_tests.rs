@@ -33,10 +33,10 @@ const TEXTS: [&str; 10] = [
     "µs",
 ];
 
-/// Picks odd values, the same for the same seed.
-struct Odd(u64);
+/// Picks unusual values, the same for the same seed.
+struct Unusual(u64);
 
-impl Odd {
+impl Unusual {
     fn below(&mut self, end: usize) -> usize {
         self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
         (self.0 >> 33) as usize % end
@@ -54,11 +54,11 @@ impl Odd {
         TEXTS[self.below(TEXTS.len())].to_owned()
     }
 
-    fn maybe<T>(&mut self, make: fn(&mut Odd) -> T) -> Option<T> {
+    fn maybe<T>(&mut self, make: fn(&mut Unusual) -> T) -> Option<T> {
         (self.below(3) > 0).then(|| make(self))
     }
 
-    fn some<T>(&mut self, make: fn(&mut Odd) -> T) -> Vec<T> {
+    fn some<T>(&mut self, make: fn(&mut Unusual) -> T) -> Vec<T> {
         (0..self.below(4)).map(|_| make(self)).collect()
     }
 
@@ -71,8 +71,8 @@ impl Odd {
             server: Server {
                 url: self.text(),
                 version: self.text(),
-                storage: self.maybe(Odd::text),
-                processes: self.some(Odd::text),
+                storage: self.maybe(Unusual::text),
+                processes: self.some(Unusual::text),
             },
             machine: Machine {
                 processor: self.text(),
@@ -82,15 +82,15 @@ impl Odd {
             },
             load: Load {
                 objects: self.count() as usize,
-                slow_share: self.maybe(Odd::number),
-                slow_bytes: self.maybe(Odd::number),
-                rate: self.maybe(Odd::number),
+                slow_share: self.maybe(Unusual::number),
+                slow_bytes: self.maybe(Unusual::number),
+                rate: self.maybe(Unusual::number),
                 seconds: self.number(),
                 protocol: self.text(),
                 ..Load::default()
             },
-            scenarios: self.some(Odd::scenario),
-            timeline: self.some(Odd::sample),
+            scenarios: self.some(Unusual::scenario),
+            timeline: self.some(Unusual::sample),
             ..testing::results("")
         }
     }
@@ -101,8 +101,8 @@ impl Odd {
             about: self.text(),
             began_ms: self.count(),
             ended_ms: self.count(),
-            rows: self.some(Odd::row),
-            checks: self.some(Odd::check),
+            rows: self.some(Unusual::row),
+            checks: self.some(Unusual::check),
         }
     }
 
@@ -113,10 +113,10 @@ impl Odd {
             count: self.count(),
             failed: self.count(),
             seconds: self.number(),
-            latency: self.maybe(Odd::latency),
-            cpu_micros_each: self.maybe(Odd::number),
-            memory: self.maybe(Odd::memory),
-            figures: self.some(Odd::figure),
+            latency: self.maybe(Unusual::latency),
+            cpu_micros_each: self.maybe(Unusual::number),
+            memory: self.maybe(Unusual::memory),
+            figures: self.some(Unusual::figure),
         }
     }
 
@@ -129,7 +129,7 @@ impl Odd {
             p99: self.number(),
             p999: self.number(),
             max: self.number(),
-            curve: self.some(|odd| (odd.number(), odd.number())),
+            curve: self.some(|unusual| (unusual.number(), unusual.number())),
         }
     }
 
@@ -142,7 +142,7 @@ impl Odd {
             name: self.text(),
             value: self.number(),
             unit: self.text(),
-            less_is_better: self.maybe(|odd| odd.below(2) == 0),
+            less_is_better: self.maybe(|unusual| unusual.below(2) == 0),
         }
     }
 
@@ -151,15 +151,15 @@ impl Odd {
             claim: self.text(),
             checked: self.count(),
             faults: self.count(),
-            first_fault: self.maybe(Odd::text),
+            first_fault: self.maybe(Unusual::text),
         }
     }
 
     fn sample(&mut self) -> Sample {
         Sample {
             at_ms: self.count(),
-            cores: self.maybe(Odd::number),
-            resident_bytes: self.maybe(Odd::count),
+            cores: self.maybe(Unusual::number),
+            resident_bytes: self.maybe(Unusual::count),
             per_second: self.number(),
         }
     }
@@ -170,10 +170,10 @@ fn read_again(results: &Results) -> Results {
 }
 
 #[test]
-fn whatever_can_be_read_can_be_shown() {
+fn all_results_that_can_be_read_can_be_shown() {
     for seed in 0..400 {
-        let mut odd = Odd(seed);
-        let all: Vec<_> = (0..odd.below(4)).map(|_| read_again(&odd.results())).collect();
+        let mut unusual = Unusual(seed);
+        let all: Vec<_> = (0..unusual.below(4)).map(|_| read_again(&unusual.results())).collect();
         for width in [0, 60, 80, 140] {
             let texts = all.iter().map(|results| table(results, width));
             for text in texts.chain([comparison_table(&compare(&all), width)]) {

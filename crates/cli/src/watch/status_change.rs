@@ -9,7 +9,7 @@ use tokio::time::Instant;
 
 /// Something about the watch. A namespace is named where several are watched.
 #[derive(Clone, Debug)]
-pub(super) enum News {
+pub(super) enum StatusChange {
     /// What there was at the start is known.
     Synced { count: usize, version: String },
     /// Something went wrong; it is tried again after a while.
@@ -22,42 +22,42 @@ pub(super) enum News {
     Unreadable { error: InformerError },
 }
 
-impl News {
+impl StatusChange {
     /// Whether trying again cannot help, as nothing went well so far and the server does not want to.
     pub(super) fn is_hopeless(&self) -> bool {
-        let News::Retrying { error, is_synced: false, .. } = self else { return false };
+        let StatusChange::Retrying { error, is_synced: false, .. } = self else { return false };
         matches!(
             error.error.class,
             Class::Forbidden | Class::Unauthorized | Class::NotFound | Class::Rejected
         )
     }
 
-    /// Whether it tells of something that comes before the events that are still to be told.
+    /// Whether it comes before the events that are still pending.
     pub(super) fn comes_first(&self) -> bool {
-        matches!(self, News::Resumed { .. } | News::ListedAgain { .. })
+        matches!(self, StatusChange::Resumed { .. } | StatusChange::ListedAgain { .. })
     }
 }
 
-/// What happened between two looks. What came and went between them is not told.
-pub(super) fn between(before: &[WatchStatus], now: &[WatchStatus]) -> Vec<News> {
+/// The changes between two statuses. A state that came and went in between is not seen.
+pub(super) fn between(before: &[WatchStatus], now: &[WatchStatus]) -> Vec<StatusChange> {
     let name = |watched: &WatchStatus| watched.namespace.clone().filter(|_| now.len() > 1);
-    let mut news = Vec::new();
+    let mut change = Vec::new();
     for (before, now) in before.iter().zip(now) {
         let namespace = name(now);
         if now.states > before.states.max(1) {
             let (version, before) = (now.state_version.clone(), now.before_state.clone());
-            news.push(News::ListedAgain { namespace: namespace.clone(), version, before });
+            change.push(StatusChange::ListedAgain { namespace: namespace.clone(), version, before });
         }
         if now.resumes > before.resumes
             && let Some(version) = resumed_from(now)
         {
-            news.push(News::Resumed { namespace: namespace.clone(), version });
+            change.push(StatusChange::Resumed { namespace: namespace.clone(), version });
         }
         if let Some(error) = new_failure(before, now) {
-            news.push(News::Retrying { namespace, error, is_synced: now.states > 0 });
+            change.push(StatusChange::Retrying { namespace, error, is_synced: now.states > 0 });
         }
     }
-    news
+    change
 }
 
 /// What it went on from is known only as long as it does.
