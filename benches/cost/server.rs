@@ -8,7 +8,7 @@ use keepwatch_endpoints::{
     render::{IncludeObject, Renderer},
 };
 use keepwatch_registry::{
-    Error, Registry, RegistryOptions, Shown,
+    Error, Registry, RegistryOptions, ObjectView,
     codec::{self, Body, Expected, Media},
     kind::Kind,
     kinds,
@@ -81,13 +81,13 @@ pub(crate) async fn create(
     registry: &Registry,
     resource: &'static Arc<Kind>,
     body: &[u8],
-) -> Result<Shown, Error> {
+) -> Result<ObjectView, Error> {
     let options = WriteOptions::default();
     let body = Body { bytes: body, media: Media::Json };
     let decoded = codec::decode(&body, Expected::of(resource), options.field_validation)?;
     let who = Requester { name: "kubernetes-admin".to_owned(), ..Requester::default() };
     let written = registry.create(collection(resource), decoded, &options, &who).await;
-    written.map(|written| written.shown).map_err(|refusal| refusal.error)
+    written.map(|written| written.object).map_err(|failed| failed.error)
 }
 
 /// What is stored of pods with the numbers up to `count`.

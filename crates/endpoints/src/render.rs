@@ -14,7 +14,7 @@ use keepwatch_apimachinery::{
     status::Status,
 };
 use keepwatch_registry::{
-    Shown,
+    ObjectView,
     codec::Media,
     convert,
     kind::{Kind, group_version},
@@ -71,7 +71,7 @@ const PIECE_BYTES: usize = 56 << 10;
 
 impl Renderer {
     /// One object.
-    pub fn object(&self, shown: &Shown) -> Result<Bytes, Status> {
+    pub fn object(&self, shown: &ObjectView) -> Result<Bytes, Status> {
         match self.form.representation {
             Representation::Itself if self.is_plain() => {
                 let mut out = Vec::with_capacity(shown.value.len() + 64);
@@ -281,7 +281,7 @@ impl Renderer {
 
     /// An item of a list: a built-in kind does not say what it is.
     fn item(&self, object: &Object) -> Value {
-        without_type(self.converted(Shown::from(object).document()))
+        without_type(self.converted(ObjectView::from(object).document()))
     }
 
     fn plain_list(&self, list: Vec<Object>, meta: &ListMeta) -> Body {
@@ -318,7 +318,7 @@ impl Renderer {
     fn table_list(&self, version: MetaVersion, list: Vec<Object>, meta: ListMeta) -> Body {
         if self.form.media == Media::Yaml {
             let documents: Vec<Value> =
-                list.iter().map(|object| self.converted(Shown::from(object).document())).collect();
+                list.iter().map(|object| self.converted(ObjectView::from(object).document())).collect();
             let table = self.table(version, json!(meta), &documents, true);
             return self.untyped(&table).into();
         }
@@ -330,7 +330,7 @@ impl Renderer {
         );
         let (own, now) = (self.clone(), Timestamp::now());
         let write = move |out: &mut Vec<u8>, object: &Object| {
-            let document = own.converted(Shown::from(object).document());
+            let document = own.converted(ObjectView::from(object).document());
             out.extend_from_slice(own.row(version, &document, now).to_string().as_bytes());
         };
         Body::offloaded(pieces(head.into_bytes(), list, b",", write, JSON_FOOT))
@@ -341,12 +341,12 @@ impl Renderer {
         if self.form.media == Media::Protobuf {
             let mut items = Vec::new();
             for object in &list {
-                let item = partial(version, &Shown::from(object).document());
+                let item = partial(version, &ObjectView::from(object).document());
                 protobuf::list_item(&mut items, &item, partial_type());
             }
             return protobuf_list(version.api_version(), kind, &meta, items);
         }
-        let shown = move |object: &Object| partial(version, &Shown::from(object).document());
+        let shown = move |object: &Object| partial(version, &ObjectView::from(object).document());
         if self.form.media == Media::Yaml {
             let items: Vec<Value> = list.iter().map(shown).collect();
             let document = json!({
@@ -362,7 +362,7 @@ impl Renderer {
     }
 
     /// An object of an event, without a newline. `first` is the first event of a watch, which alone shows the columns.
-    pub fn event_object(&self, shown: &Shown, first: bool) -> Vec<u8> {
+    pub fn event_object(&self, shown: &ObjectView, first: bool) -> Vec<u8> {
         let is_plain = self.form.representation == Representation::Itself && self.form.media == Media::Json;
         if is_plain && self.kind.stored_as.is_none() {
             let mut out = Vec::with_capacity(shown.value.len() + 64);

@@ -22,7 +22,7 @@ use keepwatch_endpoints::{
     shutdown_signal::ShutdownSignal,
     watch::Encodings,
 };
-use keepwatch_registry::{Registry, kind::Kind, namespaces};
+use keepwatch_registry::{Registry, kind::Kind, kinds::empty_deleted_namespaces};
 use keepwatch_storage::Backend;
 use keepwatch_storage_embedded::Embedded;
 #[cfg(feature = "etcd")]
@@ -227,7 +227,7 @@ pub(crate) async fn start(mut builder: Builder) -> Result<Server, StartError> {
     let mut tasks = JoinSet::new();
     let own_objects = OwnObjects::keep(Arc::clone(&registry), reachable, &mut tasks);
     if builder.registry.empties_namespaces {
-        tasks.spawn(namespaces::empty_deleted_namespaces(Arc::clone(&registry)));
+        tasks.spawn(empty_deleted_namespaces(Arc::clone(&registry)));
     }
     let tokens = ServiceAccountTokens::new(SigningKey::read(&pki.token_key)?, Arc::clone(&registry));
     let health = health(&caches, &backend, &shutdown.signal);

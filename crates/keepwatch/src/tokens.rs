@@ -12,7 +12,7 @@ use base64::{Engine, prelude::BASE64_URL_SAFE_NO_PAD};
 use keepwatch_apimachinery::list_options::Position;
 use keepwatch_endpoints::auth::{InvalidCredential, ServiceAccount, TokenAuthenticator, User};
 use keepwatch_registry::{
-    Error, Registry, Shown,
+    Error, ObjectView, Registry,
     kinds::{TokenIssuer, known},
     rest::Target,
 };
@@ -114,7 +114,8 @@ impl TokenAuthenticator for ServiceAccountTokens {
         let target = Target { kind, namespace: account.namespace, name: account.name };
         let stored = self.registry.get(target, Position::Any).await;
         let stored = stored.map_err(|_| InvalidCredential("the service account of the token is gone"))?;
-        let uid = Shown::from(&stored).document()["metadata"]["uid"].as_str().unwrap_or_default().to_owned();
+        let uid =
+            ObjectView::from(&stored).document()["metadata"]["uid"].as_str().unwrap_or_default().to_owned();
         if claims["kubernetes.io"]["serviceaccount"]["uid"] != uid.as_str() {
             return Err(InvalidCredential("the service account of the token was made anew"));
         }

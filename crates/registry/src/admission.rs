@@ -1,14 +1,14 @@
-//! What must be so around an object before it is written.
+//! Admission: checks that look at other objects before an object is written.
 //!
-//! These are the steps of Kubernetes' admission that every cluster has and clients notice. They look at other objects, so
-//! they come before the write and not inside it. What the cluster adds to objects of one kind stands with the kind.
+//! These are the admission plugins of Kubernetes that every cluster has and clients notice. What admission adds to objects
+//! of one kind is in the file of the kind.
 
 use crate::{
+    document::{Edit, Fields},
     error::{Error, Subject},
     kind::Kind,
-    kinds::known,
+    kinds::NAMESPACES,
     rest::{Registry, Target, document_of},
-    value::{fields, is_deleting, name, text},
 };
 use keepwatch_apimachinery::{
     list_options::{ListAt, Position},
@@ -18,7 +18,7 @@ use keepwatch_storage::{ListRequest, Object, Unchanged};
 use serde_json::{Value, json};
 
 impl Registry {
-    /// Refuses a change in a namespace that is not there.
+    /// Refuses a change in a namespace that does not exist.
     pub(crate) async fn must_have_namespace(&self, target: Target<'_>) -> Result<(), Error> {
         if target.kind.namespaced {
             self.namespace(target.namespace, Position::Any).await?;
@@ -26,9 +26,10 @@ impl Registry {
         Ok(())
     }
 
-    /// A namespace, as fresh as it has to be: one that is not known yet, or known to end, may just have been made (anew).
+    /// A namespace from the cache, or from storage if the cache does not have it or has it as terminating: it may just have
+    /// been created (again).
     async fn namespace(&self, name: &str, position: Position) -> Result<Object, Error> {
-        let target = Target { kind: known("", "namespaces"), namespace: "", name };
+        let target = Target { kind: &NAMESPACES, namespace: "", name };
         match self.get(target, position).await {
             Ok(namespace) if !is_ending(&namespace) => Ok(namespace),
             Err(error) if !error.is_not_found() => Err(error),
@@ -36,8 +37,8 @@ impl Registry {
         }
     }
 
-    /// A namespace that is being deleted takes nothing new, be it an object or something under the name of one. That it
-    /// takes an object is sure only as long as what is returned does not change.
+    /// Refuses new objects, and new subresources of objects, in a namespace that is terminating. The namespace takes the
+    /// object only if it has not changed when the object is written; what is returned checks that.
     pub(crate) async fn must_take_new_content(
         &self,
         target: Target<'_>,
@@ -51,9 +52,11 @@ impl Registry {
         if !is_ending(&namespace) {
             return Ok(Some(Unchanged { key: namespace.key.clone(), modified: namespace.revision }));
         }
-        let place = target.namespace;
-        let why = format!("unable to create new content in namespace {place} because it is being terminated");
-        let message = format!("namespace {place} is being terminated");
+        let namespace_name = target.namespace;
+        let why = format!(
+            "unable to create new content in namespace {namespace_name} because it is being terminated"
+        );
+        let message = format!("namespace {namespace_name} is being terminated");
         let causes = vec![Cause::new("NamespaceTerminating", message, "metadata.namespace")];
         Err(Error::Forbidden { subject: Subject::new(target.qualified(), new), why, causes })
     }
@@ -64,7 +67,7 @@ impl Registry {
         Ok(newest_default(&classes, annotation).map(str::to_owned))
     }
 
-    /// All objects of a resource that have this text in them.
+    /// All objects of a resource whose stored JSON contains a text.
     pub(crate) async fn all_with(&self, kind: &Kind, text: &str) -> Result<Vec<Value>, Error> {
         let target = Target { kind, namespace: "", name: "" };
         let Some(storage) = self.storage(kind) else { return Ok(Vec::new()) };
@@ -76,33 +79,32 @@ impl Registry {
     }
 }
 
-/// Whether a namespace is being deleted. Every write asks, and hardly any namespace has even the word in it.
+/// Whether a namespace is terminating. Every write checks it, so the JSON is searched for the field before it is parsed.
 fn is_ending(namespace: &Object) -> bool {
-    mentions(namespace, "\"deletionTimestamp\"") && is_deleting(&document_of(&namespace.value, None))
+    mentions(namespace, "\"deletionTimestamp\"") && document_of(&namespace.value, None).is_deleting()
 }
 
-/// Whether a text stands anywhere in an object as it is stored. Cheaper than reading it.
+/// Whether the stored JSON of an object contains a text. Cheaper than parsing it.
 fn mentions(object: &Object, text: &str) -> bool {
     memchr::memmem::find(&object.value, text.as_bytes()).is_some()
 }
 
 /// The name of the newest object that an annotation makes the default.
 fn newest_default<'a>(classes: &'a [Value], annotation: &str) -> Option<&'a str> {
-    let defaults =
-        classes.iter().filter(|class| text(class, &["metadata", "annotations", annotation]) == "true");
+    let defaults = classes.iter().filter(|class| class.annotation(annotation) == "true");
     let newest = defaults.max_by(|a, b| {
-        let created = |class: &'a Value| text(class, &["metadata", "creationTimestamp"]);
-        created(a).cmp(created(b)).then_with(|| name(b).cmp(name(a)))
+        let created = |class: &'a Value| class.text("metadata.creationTimestamp");
+        created(a).cmp(created(b)).then_with(|| b.name().cmp(a.name()))
     });
-    newest.map(name)
+    newest.map(Fields::name)
 }
 
-/// Adds a finalizer that keeps an object while it is used.
+/// Adds a finalizer that protects an object while it is in use.
 pub(crate) fn protect(document: &mut Value, finalizer: &str) {
-    if crate::value::finalizers(document).iter().any(|own| own == finalizer) {
+    if document.finalizers().iter().any(|own| own == finalizer) {
         return;
     }
-    let own = fields(document, &["metadata"]).entry("finalizers").or_insert_with(|| json!([]));
+    let own = document.object_or_new("metadata").entry("finalizers").or_insert_with(|| json!([]));
     if let Some(own) = own.as_array_mut() {
         own.push(finalizer.into());
     }

@@ -1,16 +1,17 @@
-//! The objects that a server makes for itself when it starts and they are not there.
+//! The objects of the server itself, such as the namespace `default` and the service `kubernetes`: a server creates those
+//! that do not exist.
 //!
-//! A server starts without those that are refused: whoever could set that right needs a server.
+//! A server starts without an object that is refused, because the reason can be removed only while a server runs.
 
 use crate::{
     codec::{Decoded, Expected, finish},
+    document::{Edit, Fields},
     error::Error,
     kinds::known,
     options::WriteOptions,
     rest::{Registry, Target, document_of},
     schema::{self, Problems, Timestamp, normalize},
     strategy::Requester,
-    value::{list, set_condition, text},
 };
 use futures::future::try_join_all;
 use keepwatch_apimachinery::list_options::Position;
@@ -21,70 +22,68 @@ use std::{net::IpAddr, sync::Arc, time::Duration};
 /// The namespaces that every server has.
 const NAMESPACES: [&str; 4] = ["default", "kube-node-lease", "kube-public", "kube-system"];
 
-/// How often an object is made that is refused: another server may be about to make it.
-const TRIES: usize = 4;
-const TRY_PAUSE: Duration = Duration::from_millis(100);
-/// How often is looked whether they are all there.
-const LOOK_PAUSE: Duration = Duration::from_secs(10);
+/// How often the creation of an object is tried: another server may be about to create it.
+const ATTEMPTS_MAX: usize = 4;
+const RETRY_PAUSE: Duration = Duration::from_millis(100);
+/// How long the server waits between two checks that all its objects exist.
+const RECONCILE_INTERVAL: Duration = Duration::from_secs(10);
 
 impl Registry {
-    /// Makes what is missing of the server's own objects. `address` is where it can be reached.
+    /// Creates the server's own objects that do not exist. `address` is the address of the server.
     pub async fn bootstrap(&self, address: (IpAddr, u16)) -> Result<(), Error> {
         self.settle_claims().await?;
         self.make_own_objects(address, true).await
     }
 
-    /// Makes what is missing of them again and again: clients may delete them.
+    /// Creates missing objects again and again, because clients may delete them.
     pub async fn keep_own_objects(self: Arc<Self>, address: (IpAddr, u16)) {
         loop {
-            tokio::time::sleep(LOOK_PAUSE).await;
+            tokio::time::sleep(RECONCILE_INTERVAL).await;
             if let Err(error) = self.make_own_objects(address, false).await {
                 tracing::debug!(%error, "the server's own objects cannot be made");
             }
         }
     }
 
-    /// A server that starts also sees to the ports of its service.
+    /// A server that starts also corrects the ports of its service.
     async fn make_own_objects(&self, address: (IpAddr, u16), starts: bool) -> Result<(), Error> {
         let namespaces = NAMESPACES.map(|own| ("", "namespaces", "", json!({"metadata": {"name": own}})));
         try_join_all(namespaces.map(|object| self.make(object))).await?;
         try_join_all(self.own_objects(address.1).into_iter().map(|object| self.make(object))).await?;
         if starts {
-            self.mend_own_service(address.1).await?;
+            self.reconcile_own_service(address.1).await?;
         }
-        // Whatever is wrong with them, it is looked at again soon.
-        if let Err(error) = self.lead_to_servers(address, starts).await {
+        // An error is not fatal: the endpoints are reconciled again soon.
+        if let Err(error) = self.reconcile_endpoints(address, starts).await {
             tracing::warn!(%error, "the server's own service does not lead to it");
         }
-        self.tell_range_ready().await
+        self.set_range_ready().await
     }
 
-    /// A server that listens on another port than the one before it.
-    async fn mend_own_service(&self, port: u16) -> Result<(), Error> {
+    /// Corrects the service if the server listens on another port than the one before it.
+    async fn reconcile_own_service(&self, port: u16) -> Result<(), Error> {
         let target = Target { kind: known("", "services"), namespace: "default", name: "kubernetes" };
         let ports = service_ports(port);
-        let is_right = |service: &Value| {
-            text(service, &["spec", "type"]) == "ClusterIP" && service["spec"]["ports"] == ports
-        };
+        let is_right =
+            |service: &Value| service.text("spec.type") == "ClusterIP" && service["spec"]["ports"] == ports;
         match self.get(target, Position::MostRecent).await {
             Ok(service) if is_right(&document_of(&service.value, None)) => return Ok(()),
             Err(error) if error.is_not_found() => return Ok(()),
             other => other.map(drop)?,
         }
-        let mended = self.change_stored(target, false, |service| {
+        let wanted = self.change_stored(target, false, |service| {
             service["spec"]["type"] = "ClusterIP".into();
             service["spec"]["ports"] = ports.clone();
             Ok(())
         });
-        mended.await.map(drop)
+        wanted.await.map(drop)
     }
 
-    /// Nobody else looks after the range of addresses, so it is as ready as the server is.
-    async fn tell_range_ready(&self) -> Result<(), Error> {
+    /// Marks the ServiceCIDR as ready. Kubernetes has a controller for that.
+    async fn set_range_ready(&self) -> Result<(), Error> {
         let target =
             Target { kind: known("networking.k8s.io", "servicecidrs"), namespace: "", name: "kubernetes" };
-        let is_told =
-            |range: &Object| !list(&document_of(&range.value, None), &["status", "conditions"]).is_empty();
+        let is_told = |range: &Object| !document_of(&range.value, None).list("status.conditions").is_empty();
         match self.get(target, Position::Any).await {
             Ok(range) if is_told(&range) => return Ok(()),
             Err(error) if error.is_not_found() => return Ok(()),
@@ -94,11 +93,11 @@ impl Registry {
             "type": "Ready", "status": "True", "lastTransitionTime": schema::time(Timestamp::now()),
             "reason": "", "message": "Kubernetes default Service CIDR is ready",
         });
-        let told = self.change_stored(target, false, |range| {
-            set_condition(range, condition.clone());
+        let updated = self.change_stored(target, false, |range| {
+            range.set_condition(condition.clone());
             Ok(())
         });
-        told.await.map(drop)
+        updated.await.map(drop)
     }
 
     fn own_objects(&self, port: u16) -> Vec<Own> {
@@ -146,19 +145,19 @@ impl Registry {
         ]
     }
 
-    /// Makes an object unless it is there. Whatever refuses it, it may be there a moment later.
+    /// Creates an object that does not exist. An error is tried again: another server may create the object.
     pub(crate) async fn make(&self, (group, plural, namespace, document): Own) -> Result<(), Error> {
         let kind = known(group, plural);
-        let own = crate::value::name(&document).to_owned();
+        let own = document.name().to_owned();
         let target = Target { kind, namespace, name: &own };
         let expected = Expected::of(kind);
         let mut document = normalize(document, expected.ty, &mut Problems::default())
             .map_err(|error| Error::Internal(error.to_string()))?;
         finish(&mut document, &expected);
-        for tried in 1..=TRIES {
+        for tried in 1..=ATTEMPTS_MAX {
             let Err(error) = self.make_once(target, &document).await else { break };
-            if tried < TRIES {
-                tokio::time::sleep(TRY_PAUSE).await;
+            if tried < ATTEMPTS_MAX {
+                tokio::time::sleep(RETRY_PAUSE).await;
                 continue;
             }
             let kind = &kind.plural;
@@ -191,7 +190,7 @@ impl Registry {
 
     async fn create_own(&self, target: Target<'_>, decoded: Decoded) -> Result<(), Error> {
         let created = self.create(target, decoded, &WriteOptions::default(), &Requester::default()).await;
-        created.map(drop).map_err(|refusal| refusal.error)
+        created.map(drop).map_err(|failed| failed.error)
     }
 }
 

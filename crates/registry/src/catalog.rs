@@ -13,7 +13,7 @@ use std::{
 /// The kinds that are served, which can change while requests run.
 pub struct Catalog {
     current: ArcSwap<Snapshot>,
-    /// Held by whoever changes it, so that no change is lost.
+    /// Held during a change, so that no concurrent change is lost.
     changing: Mutex<()>,
 }
 
@@ -47,7 +47,7 @@ impl Catalog {
         self.change(|snapshot| snapshot.with(kinds));
     }
 
-    /// Serves no kind any more for which this is true.
+    /// Removes the kinds for which this is true.
     pub fn remove(&self, goes: impl Fn(&Kind) -> bool) {
         self.change(|snapshot| {
             Snapshot::default().with(snapshot.kinds.iter().filter(|kind| !goes(kind)).cloned())

@@ -4,6 +4,7 @@
 //! apiVersion that were expected.
 
 use crate::{
+    document::{Edit, Fields},
     error::Error,
     kind::{Kind, group_version},
     kinds::built_in,
@@ -11,7 +12,6 @@ use crate::{
     protobuf::{self, ProtobufError},
     schema::{self, Problems, ReadError, TypeRef},
     strategy::{Plain, Strategy},
-    value::text,
 };
 use serde_json::Value;
 use std::fmt;
@@ -36,16 +36,16 @@ pub struct Body<'a> {
     pub media: Media,
 }
 
-/// A document, and what its sender is to be told.
+/// A decoded document, and the warnings for the client.
 #[derive(Clone, Debug)]
 pub struct Decoded {
     /// The document.
     pub document: Value,
-    /// What was odd about it.
+    /// The warnings.
     pub warnings: Vec<String>,
 }
 
-/// What a body must be.
+/// The kind and type that a body must have.
 #[derive(Clone, Copy)]
 pub struct Expected<'a> {
     /// The API group; empty for the core group.
@@ -66,7 +66,7 @@ impl<'a> Expected<'a> {
         Expected { group, version, kind: name, ty: kind.ty, strategy: &*kind.strategy }
     }
 
-    /// Something that no path leads to by itself, such as the scale of a deployment. It has no defaults.
+    /// The object of a subresource, such as the scale of a deployment. It has no defaults.
     pub fn part(group: &'a str, version: &'a str, kind: &'a str, ty: TypeRef) -> Expected<'a> {
         Expected { group, version, kind, ty, strategy: &Plain }
     }
@@ -107,8 +107,8 @@ pub fn decode(
         let or = |given: &str, expected: &str| {
             if given.is_empty() { expected.to_owned() } else { given.to_owned() }
         };
-        let kind = or(text(&document, &["kind"]), expected.kind);
-        let api_version = or(text(&document, &["apiVersion"]), &expected.api_version());
+        let kind = or(document.text("kind"), expected.kind);
+        let api_version = or(document.text("apiVersion"), &expected.api_version());
         must_be(&expected, &api_version, &kind)?;
         document = schema::normalize(document, expected.ty, &mut problems)
             .map_err(|error| cannot_be_handled(&expected, &api_version, &kind, &error.to_string()))?;
@@ -130,9 +130,9 @@ pub fn decode(
     Ok(Decoded { document, warnings })
 }
 
-/// What strict decoding says of a body.
+/// The errors of strict decoding.
 struct Strict {
-    /// What the parser of YAML says.
+    /// Errors of the YAML parser.
     yaml: Vec<String>,
     fields: Vec<String>,
 }
@@ -170,10 +170,10 @@ impl fmt::Display for Strict {
     }
 }
 
-/// How many bytes of a body that is not understood its sender is shown.
+/// How many bytes of a malformed body an error message contains.
 const SUMMARY_BYTES: usize = 30;
 
-/// How a body begins that is not understood.
+/// The beginning of a malformed body, for an error message.
 fn summary(body: &[u8]) -> String {
     let (shown, more) = match body.get(..SUMMARY_BYTES) {
         Some(beginning) if body.len() > SUMMARY_BYTES => (beginning, " ..."),
@@ -188,7 +188,7 @@ fn summary(body: &[u8]) -> String {
 
 /// Gives a document its defaults, and the kind and apiVersion that its path stands for.
 pub fn finish(document: &mut Value, expected: &Expected<'_>) {
-    let root = crate::value::fields(document, &[]);
+    let root = document.make_object();
     expected.strategy.set_defaults(root);
     root.insert("kind".to_owned(), expected.kind.into());
     root.insert("apiVersion".to_owned(), expected.api_version().into());
@@ -213,9 +213,9 @@ pub fn decode_options(body: &Body<'_>, kind: &'static str, ty: TypeRef) -> Resul
             protobuf::decode(raw, ty).map_err(|error| Error::bad_request(error.to_string()))
         }
         Raw::Document(document) => {
-            let found = text(&document, &["kind"]);
+            let found = document.text("kind");
             if !found.is_empty() && found != kind {
-                return Err(unregistered(found, text(&document, &["apiVersion"])));
+                return Err(unregistered(found, document.text("apiVersion")));
             }
             schema::normalize(document, ty, &mut problems)
                 .map_err(|error| Error::bad_request(error.to_string()))
@@ -247,7 +247,7 @@ fn read<'a>(body: &Body<'a>, problems: &mut Problems) -> Result<Raw<'a>, ReadErr
 /// Reads JSON that must be an object.
 pub fn read_json(text: &[u8], problems: &mut Problems) -> Result<Value, ReadError> {
     let unread = |why: String| format!("couldn't get version/kind; json parse error: {why}");
-    match schema::read(text, problems).map_err(|error| error.told(unread))? {
+    match schema::read(text, problems).map_err(|error| error.map_message(unread))? {
         document @ Value::Object(_) => Ok(document),
         Value::Null => Ok(Value::Object(Default::default())),
         _ => Err(ReadError::Malformed(unread(
@@ -261,7 +261,7 @@ pub fn read_yaml(text: &[u8], problems: &mut Problems) -> Result<Value, ReadErro
     let unread = |why: String| format!("yaml: {why}");
     let text = std::str::from_utf8(text)
         .map_err(|_| ReadError::Malformed(unread("invalid leading UTF-8 octet".to_owned())))?;
-    match schema::read_yaml(text, problems).map_err(|error| error.told(unread))? {
+    match schema::read_yaml(text, problems).map_err(|error| error.map_message(unread))? {
         document @ Value::Object(_) => Ok(document),
         _ => Err(ReadError::Malformed(
             "couldn't get version/kind; json parse error: json: cannot unmarshal into Go value of type struct"
@@ -270,7 +270,7 @@ pub fn read_yaml(text: &[u8], problems: &mut Problems) -> Result<Value, ReadErro
     }
 }
 
-/// The answer to a document that has more values than one may have.
+/// The error for a document with more values than the limit.
 pub(crate) fn too_many_values() -> Error {
     Error::TooLarge(ReadError::TooManyValues.to_string())
 }
@@ -309,7 +309,7 @@ mod tests {
 
     /// As the real server answered it.
     #[test]
-    fn duplicate_fields_of_yaml_are_told_by_their_lines_and_the_last_counts() {
+    fn duplicate_fields_of_yaml_are_reported_with_their_lines_and_the_last_wins() {
         let text = "zz: 1\nmetadata:\n  name: x\n  bb: 1\n  aa: 1\n  name: y\ndata:\n  k: a\n  k: b\n\
                     foo: {a: 1, a: 2}\nzz: 3\nmetadata:\n  name: x\n  aa: 3\n";
         let refused = decode_yaml(text, FieldValidation::Strict).unwrap_err();

@@ -3,7 +3,7 @@
 //! Of the built-in kinds only two have two forms: events (of the core group and of `events.k8s.io`) and autoscalers (v1 and
 //! v2); their strategies say how the fields differ.
 
-use crate::{kind::Kind, value::fields};
+use crate::{document::Edit, kind::Kind};
 use serde_json::Value;
 
 /// From the stored version to the resource's own.
@@ -22,7 +22,7 @@ pub fn to_stored(kind: &Kind, mut document: Value) -> Value {
 }
 
 fn retype(document: &mut Value, api_version: &str, kind: &str) {
-    let root = fields(document, &[]);
+    let root = document.make_object();
     root.insert("apiVersion".to_owned(), api_version.into());
     root.insert("kind".to_owned(), kind.into());
 }
@@ -30,10 +30,7 @@ fn retype(document: &mut Value, api_version: &str, kind: &str) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{
-        kinds::find,
-        value::{at, list, text},
-    };
+    use crate::{document::Fields, kinds::find};
     use serde_json::json;
 
     #[test]
@@ -46,8 +43,8 @@ mod tests {
             "reportingComponent": "", "reportingInstance": "", "related": {},
         });
         let shown = from_stored(new, core.clone());
-        assert_eq!(text(&shown, &["note"]), "m");
-        assert_eq!(text(&shown, &["regarding", "kind"]), "Pod");
+        assert_eq!(shown.text("note"), "m");
+        assert_eq!(shown.text("regarding.kind"), "Pod");
         assert!(shown.get("reportingController").is_none() && shown.get("eventTime") == Some(&Value::Null));
         assert_eq!(to_stored(new, shown), core);
     }
@@ -64,12 +61,12 @@ mod tests {
             "status": {"desiredReplicas": 1, "currentMetrics": null},
         });
         let stored = find("autoscaling", "v2", "horizontalpodautoscalers").unwrap();
-        stored.strategy.set_defaults(fields(&mut v2, &[]));
+        stored.strategy.set_defaults(v2.make_object());
         let shown = from_stored(v1, v2.clone());
-        assert_eq!(at(&shown, &["spec", "targetCPUUtilizationPercentage"]), Some(&json!(50)));
+        assert_eq!(shown.field("spec.targetCPUUtilizationPercentage"), Some(&json!(50)));
         assert!(
-            at(&shown, &["metadata", "annotations", "autoscaling.alpha.kubernetes.io/metrics"]).is_some()
-                && list(&shown, &["spec", "metrics"]).is_empty()
+            !shown.annotation("autoscaling.alpha.kubernetes.io/metrics").is_empty()
+                && shown.list("spec.metrics").is_empty()
         );
         assert_eq!(to_stored(v1, shown), v2);
     }

@@ -1,24 +1,28 @@
-//! What becomes of an object that is to be deleted: plain decisions, before anything is stored.
+//! How a deletion changes an object: decided here as plain data, before anything is stored.
 //!
-//! Kept true: an object goes only when nobody holds it by a finalizer and its time is up; what is already going is not made
-//! to stay longer.
+//! Kept true: an object is removed only when it has no finalizers and its grace period is over; a second deletion never
+//! makes the grace period longer.
 
 use crate::{
+    document::{Edit, Fields},
     error::Error,
     kind::Kind,
     options::{DeleteOptions, Propagation},
     rest::Target,
     schema::{self, Timestamp},
-    value::{fields, finalizers, integer, is_deleting, set, text},
 };
 use keepwatch_apimachinery::meta::Qualified;
 use serde_json::{Value, json};
 
-/// A deletion that says which object or version it means is for no other.
-pub(crate) fn must_meet(target: Target<'_>, options: &DeleteOptions, document: &Value) -> Result<(), Error> {
+/// Checks the preconditions of a deletion: the uid and the resource version of the object.
+pub(crate) fn check_preconditions(
+    target: Target<'_>,
+    options: &DeleteOptions,
+    document: &Value,
+) -> Result<(), Error> {
     let what = Qualified::new(&target.kind.group, &target.kind.name);
     if let Some(wanted) = &options.uid {
-        let found = text(document, &["metadata", "uid"]);
+        let found = document.text("metadata.uid");
         if wanted != found {
             let why = format!(
                 "the UID in the precondition ({wanted}) does not match the UID in record ({found}). The object might have been deleted and then recreated"
@@ -27,7 +31,7 @@ pub(crate) fn must_meet(target: Target<'_>, options: &DeleteOptions, document: &
         }
     }
     if let Some(wanted) = &options.resource_version {
-        let found = text(document, &["metadata", "resourceVersion"]);
+        let found = document.text("metadata.resourceVersion");
         if wanted != found {
             let why = format!(
                 "the ResourceVersion in the precondition ({wanted}) does not match the ResourceVersion in record ({found}). The object might have been modified"
@@ -40,28 +44,28 @@ pub(crate) fn must_meet(target: Target<'_>, options: &DeleteOptions, document: &
 
 /// How an object is deleted.
 pub(crate) struct Deletion {
-    /// What is stored first, if anything.
+    /// The object as it is stored first, if it changes.
     pub(crate) marked: Option<Value>,
-    /// Whether the object goes then.
+    /// Whether the object is removed then.
     pub(crate) removes: bool,
 }
 
 impl Deletion {
-    /// Whether anything is to be done at all.
+    /// Whether the deletion writes anything.
     pub(crate) fn writes(&self) -> bool {
         self.marked.is_some() || self.removes
     }
 }
 
-/// What becomes of an object of most kinds.
+/// The deletion of an object of most kinds.
 pub(crate) fn plan(kind: &Kind, options: &DeleteOptions, document: &Value, now: Timestamp) -> Deletion {
     let mut marked = document.clone();
     let finalizers_changed = set_dependents_finalizer(kind, options.propagation, &mut marked);
-    let held = !finalizers(&marked).is_empty();
+    let held = !marked.finalizers().is_empty();
     if !held {
         return Deletion { marked: finalizers_changed.then_some(marked), removes: true };
     }
-    if !is_deleting(document) {
+    if !document.is_deleting() {
         mark(&mut marked, now, 0);
         return Deletion { marked: Some(marked), removes: false };
     }
@@ -70,8 +74,8 @@ pub(crate) fn plan(kind: &Kind, options: &DeleteOptions, document: &Value, now: 
 
 /// Marks an object for deletion.
 pub(crate) fn mark(document: &mut Value, at: Timestamp, grace_seconds: i64) {
-    let generation = integer(document, &["metadata", "generation"]).unwrap_or(0);
-    let metadata = fields(document, &["metadata"]);
+    let generation = document.number("metadata.generation");
+    let metadata = document.object_or_new("metadata");
     metadata.insert("deletionTimestamp".to_owned(), schema::time(at).into());
     metadata.insert("deletionGracePeriodSeconds".to_owned(), grace_seconds.into());
     if generation > 0 {
@@ -82,7 +86,7 @@ pub(crate) fn mark(document: &mut Value, at: Timestamp, grace_seconds: i64) {
 const FOREGROUND: &str = "foregroundDeletion";
 const ORPHAN: &str = "orphan";
 
-/// What becomes of dependents is told to whoever collects them by a finalizer. Returns whether that changed.
+/// Sets the finalizer that tells the garbage collector what to do with dependents. Returns whether it changed.
 pub(crate) fn set_dependents_finalizer(
     kind: &Kind,
     wanted: Option<Propagation>,
@@ -92,7 +96,7 @@ pub(crate) fn set_dependents_finalizer(
         return false;
     }
     let before: Vec<String> =
-        finalizers(document).iter().filter_map(Value::as_str).map(str::to_owned).collect();
+        document.finalizers().iter().filter_map(Value::as_str).map(str::to_owned).collect();
     let has = |name: &str| before.iter().any(|own| own == name);
     let by_default = if kind.orphans_by_default { Propagation::Orphan } else { Propagation::Background };
     let policy = wanted.unwrap_or_else(|| {
@@ -115,6 +119,6 @@ pub(crate) fn set_dependents_finalizer(
         return false;
     }
     let after = (!after.is_empty()).then(|| json!(after));
-    set(fields(document, &["metadata"]), "finalizers", after);
+    document.object_or_new("metadata").set("finalizers", after);
     true
 }

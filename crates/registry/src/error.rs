@@ -1,6 +1,6 @@
 //! Why a request was not carried out.
 //!
-//! An error says what happened; what a client is told of it is for the server that answers to say.
+//! An error says what happened. `endpoints` turns it into the `Status` that a client receives.
 
 use keepwatch_apimachinery::{meta::Qualified, status::Cause};
 use keepwatch_storage::StorageError;
@@ -13,13 +13,13 @@ pub enum Error {
     NotFound(Box<Subject>),
     /// There is no such resource.
     UnknownPath,
-    /// The resource has nothing of the kind.
+    /// The resource has no such method or subresource.
     MethodNotAllowed,
-    /// This cannot be done with the resource.
+    /// The resource does not support the verb.
     MethodNotSupported {
         /// The resource.
         subject: Box<Subject>,
-        /// What was to be done.
+        /// The verb.
         verb: &'static str,
         /// Why not.
         why: String,
@@ -31,11 +31,11 @@ pub enum Error {
         /// Whether it is marked for deletion.
         is_deleting: bool,
     },
-    /// Every name that was generated was taken; the subject has the last one.
+    /// An object existed for every generated name; the subject has the last one.
     NoFreeName(Box<Subject>),
     /// The object has changed since the client read it.
     Modified(Box<Subject>),
-    /// The object is not as it would have to be.
+    /// The state of the object does not allow the request.
     Conflict {
         /// The object.
         subject: Box<Subject>,
@@ -49,43 +49,43 @@ pub enum Error {
         /// Each rule that it breaks.
         causes: Vec<Cause>,
     },
-    /// Nobody may do that.
+    /// The request is forbidden for every user.
     Forbidden {
         /// The object.
         subject: Box<Subject>,
         /// Why.
         why: String,
-        /// For programs.
+        /// The causes, for programs.
         causes: Vec<Cause>,
     },
     /// The request makes no sense.
     BadRequest(String),
-    /// More than is taken.
+    /// The request or the object is too large.
     TooLarge(String),
     /// A patch does not fit the object.
     DoesNotFit,
-    /// A disruption budget does not let a pod go.
+    /// A disruption budget does not allow the eviction.
     OverBudget {
         /// In which way.
         why: String,
-        /// When to ask again; zero if that is up to the client.
+        /// When to try again; zero if the client decides.
         retry_after_seconds: u32,
     },
-    /// A mistake for which there is no reason in the API: only words.
+    /// An error for which the API has no reason, only a message.
     Unexplained(String),
     /// Something that should not happen.
     Internal(String),
-    /// Nobody waits for the answer any more.
+    /// The deadline of the request has passed.
     Late,
-    /// The server stops, and there was more to do.
+    /// The server stopped before the request was complete.
     Stopping,
     /// Storage failed, or refused.
     Storage {
         /// The resource, and the object if it is about one.
         subject: Box<Subject>,
-        /// What was to be done.
+        /// The operation that failed.
         operation: &'static str,
-        /// Why it was not.
+        /// The error of the storage.
         error: Box<StorageError>,
     },
 }
@@ -131,12 +131,12 @@ impl Error {
         Error::AlreadyExists { subject: Subject::new(what, name), is_deleting }
     }
 
-    /// Every name that was generated was taken.
+    /// An object existed for every generated name.
     pub(crate) fn no_free_name(what: Qualified<'_>, name: &str) -> Error {
         Error::NoFreeName(Subject::new(what, name))
     }
 
-    /// This cannot be done with the resource.
+    /// The resource does not support the verb.
     pub(crate) fn method_not_supported(what: Qualified<'_>, verb: &'static str, why: &str) -> Error {
         Error::MethodNotSupported { subject: Subject::new(what, ""), verb, why: why.to_owned() }
     }
@@ -146,7 +146,7 @@ impl Error {
         Error::Modified(Subject::new(what, name))
     }
 
-    /// The object is not as it would have to be.
+    /// The state of the object does not allow the request.
     pub(crate) fn conflict(what: Qualified<'_>, name: &str, why: impl Into<String>) -> Error {
         Error::Conflict { subject: Subject::new(what, name), why: why.into() }
     }
@@ -156,7 +156,7 @@ impl Error {
         Error::Invalid { subject: Subject::new(what, name), causes }
     }
 
-    /// Nobody may do that.
+    /// The request is forbidden for every user.
     pub(crate) fn forbidden(what: Qualified<'_>, name: &str, why: impl Into<String>) -> Error {
         Error::Forbidden { subject: Subject::new(what, name), why: why.into(), causes: Vec::new() }
     }
@@ -166,7 +166,7 @@ impl Error {
         Error::BadRequest(why.into())
     }
 
-    /// A mistake for which there is no reason in the API.
+    /// An error for which the API has no reason.
     pub(crate) fn unexplained(why: impl Into<String>) -> Error {
         Error::Unexplained(why.into())
     }
@@ -176,7 +176,7 @@ impl Error {
         Error::Storage { subject: Subject::new(what, name), operation, error: Box::new(error) }
     }
 
-    /// Whether what was asked for is not there.
+    /// Whether the object or resource does not exist.
     pub fn is_not_found(&self) -> bool {
         match self {
             Error::NotFound(_) | Error::UnknownPath => true,
@@ -185,7 +185,7 @@ impl Error {
         }
     }
 
-    /// Whether the object is not as the client thought.
+    /// Whether the request conflicts with the state of the object.
     pub(crate) fn is_conflict(&self) -> bool {
         match self {
             Error::AlreadyExists { .. }

@@ -1,4 +1,4 @@
-//! Reads from a stored value what selectors, lists and watches need of it.
+//! Reads the attributes of a stored value that selectors, lists and watches need.
 
 use crate::kind::{At, FieldPath, Kind};
 use keepwatch_apimachinery::meta::{Others, Peek, Text};
@@ -12,26 +12,26 @@ use std::{borrow::Cow, fmt};
 /// The inspector of one resource's stored values.
 pub struct ResourceInspector {
     namespaced: bool,
-    /// Names, and what the values are of objects that have none.
+    /// The names of the fields, and their values where they are not set.
     fields: Vec<(String, &'static str)>,
-    paths: Vec<Place>,
+    paths: Vec<Candidate>,
 }
 
-/// Where a field may lie.
-struct Place {
+/// A path at which the value of a field may be.
+struct Candidate {
     /// The number of the field.
     field: usize,
     path: FieldPath,
-    /// Whether this place comes before the others of the field.
+    /// Whether it is the first path of the field.
     is_first: bool,
 }
 
 impl ResourceInspector {
     /// For the resource in the version in which it is stored.
     pub fn new(kind: &Kind) -> Self {
-        let (mut fields, mut paths): (Vec<(String, &str)>, Vec<Place>) = Default::default();
+        let (mut fields, mut paths): (Vec<(String, &str)>, Vec<Candidate>) = Default::default();
         for field in &kind.fields {
-            let (if_absent, places) = match &field.at {
+            let (if_absent, paths_of_field) = match &field.at {
                 At::Path(path) => ("", std::slice::from_ref(path)),
                 At::Flag(path) => ("false", std::slice::from_ref(path)),
                 At::Number(path) => ("0", std::slice::from_ref(path)),
@@ -41,12 +41,12 @@ impl ResourceInspector {
             if fields.iter().any(|(name, _)| *name == field.indexed) {
                 continue;
             }
-            let place = |(at, path): (usize, &FieldPath)| Place {
+            let candidate = |(at, path): (usize, &FieldPath)| Candidate {
                 field: fields.len(),
                 path: path.clone(),
                 is_first: at == 0,
             };
-            paths.extend(places.iter().enumerate().map(place));
+            paths.extend(paths_of_field.iter().enumerate().map(candidate));
             fields.push((field.indexed.clone(), if_absent));
         }
         Self { namespaced: kind.namespaced, paths, fields }
@@ -56,9 +56,9 @@ impl ResourceInspector {
 impl Inspector for ResourceInspector {
     fn inspect(&self, _: &Key, value: &[u8]) -> Result<Attributes, Undecodable> {
         let mut found: Vec<Option<Cow<'_, str>>> = vec![None; self.fields.len()];
-        let within: Vec<&Place> = self.paths.iter().collect();
-        let mut looking = Looking { depth: 0, within: &within, found: &mut found };
-        let peek = Peek::beside(value, &mut looking).map_err(undecodable)?;
+        let within: Vec<&Candidate> = self.paths.iter().collect();
+        let mut reader = FieldReader { depth: 0, within: &within, found: &mut found };
+        let peek = Peek::beside(value, &mut reader).map_err(undecodable)?;
         let metadata = &peek.metadata;
         let namespace = self.namespaced.then_some(("metadata.namespace", &*metadata.namespace));
         let own = self
@@ -84,33 +84,36 @@ fn undecodable(error: impl std::error::Error) -> Undecodable {
 }
 
 /// Walks through a value along the paths of the wanted fields and skips all else.
-struct Looking<'a, 'de> {
+struct FieldReader<'a, 'de> {
     depth: usize,
-    /// The places that lie here.
-    within: &'a [&'a Place],
+    /// The candidates below this value.
+    within: &'a [&'a Candidate],
     found: &'a mut [Option<Cow<'de, str>>],
 }
 
-impl<'de> DeserializeSeed<'de> for Looking<'_, 'de> {
+impl<'de> DeserializeSeed<'de> for FieldReader<'_, 'de> {
     type Value = ();
     fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<(), D::Error> {
         deserializer.deserialize_any(self)
     }
 }
 
-impl<'de> Looking<'_, 'de> {
+impl<'de> FieldReader<'_, 'de> {
     fn leaf(self, text: Cow<'de, str>) {
-        for place in self.within {
-            let slot = &mut self.found[place.field];
-            // The first of several places wins: what comes later in the value must not replace it.
-            if place.path.len() == self.depth && !text.is_empty() && (place.is_first || slot.is_none()) {
+        for candidate in self.within {
+            let slot = &mut self.found[candidate.field];
+            // The first of several paths wins: a later one in the value must not replace it.
+            if candidate.path.len() == self.depth
+                && !text.is_empty()
+                && (candidate.is_first || slot.is_none())
+            {
                 *slot = Some(text.clone());
             }
         }
     }
 }
 
-impl<'de> Visitor<'de> for Looking<'_, 'de> {
+impl<'de> Visitor<'de> for FieldReader<'_, 'de> {
     type Value = ();
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -155,14 +158,19 @@ impl<'de> Visitor<'de> for Looking<'_, 'de> {
     }
 }
 
-impl<'de> Others<'de> for Looking<'_, 'de> {
+impl<'de> Others<'de> for FieldReader<'_, 'de> {
     fn read<A: MapAccess<'de>>(&mut self, name: &str, fields: &mut A) -> Result<(), A::Error> {
-        let leads = |place: &&&Place| place.path.get(self.depth).is_some_and(|step| *step == name);
-        let within: Vec<&Place> = self.within.iter().filter(leads).copied().collect();
+        let leads =
+            |candidate: &&&Candidate| candidate.path.get(self.depth).is_some_and(|step| *step == name);
+        let within: Vec<&Candidate> = self.within.iter().filter(leads).copied().collect();
         if within.is_empty() {
             return fields.next_value::<IgnoredAny>().map(drop);
         }
-        fields.next_value_seed(Looking { depth: self.depth + 1, within: &within, found: &mut *self.found })
+        fields.next_value_seed(FieldReader {
+            depth: self.depth + 1,
+            within: &within,
+            found: &mut *self.found,
+        })
     }
 }
 

@@ -1,4 +1,4 @@
-//! A kind: all that is known about one resource in one version of its group.
+//! A kind: everything that the server knows about one resource in one version of its group.
 //!
 //! Built-in kinds are values of [`Kind`] like any other; `kinds` has a file for each. Every step of a request reads from the
 //! kind what is special about it, so that kinds can come and go while the server runs.
@@ -38,20 +38,22 @@ pub struct Kind {
     pub short_names: Vec<String>,
     /// Groups of resources that people can ask for at once.
     pub categories: Vec<String>,
-    /// What can be done with it, in alphabetical order.
+    /// The verbs that it allows, in alphabetical order.
     pub verbs: &'static [&'static str],
-    /// What else there is under the name of an object, in alphabetical order.
+    /// Its subresources, in alphabetical order.
     pub subresources: Vec<Subresource>,
-    /// What a creation does of something that is not stored.
-    pub question: Option<Question>,
-    /// Where objects are kept, below the store's own prefix; absent if none are.
+    /// What a create request does, for a resource whose objects are not stored.
+    pub create_only: Option<CreateOnly>,
+    /// Where objects are stored, below the store's own prefix; absent if they are not stored.
     pub storage: Option<String>,
-    /// The version in which they are kept; absent if it is this one.
+    /// The version in which they are stored; absent if it is this one.
     pub stored_as: Option<StoredAs>,
-    /// The fields that selectors may name besides `metadata.name`.
+    /// Whether Kubernetes stores its objects as JSON rather than as Protobuf, in which an empty list is null.
+    pub(crate) stored_as_json: bool,
+    /// The fields besides `metadata.name` that selectors can use.
     pub fields: Vec<SelectableField>,
-    /// Those of them by whose value lists find objects without looking at the others. Each costs memory for every object,
-    /// so they are few: fields that are asked for all the time, with few objects for each value.
+    /// The selectable fields for which the cache has an index. Each costs memory for every object, so they are few: fields
+    /// that clients select by all the time, with few objects for each value.
     pub indexed_fields: Vec<String>,
     /// How an unknown field in a selector is refused.
     pub unknown_field: UnknownField,
@@ -59,33 +61,33 @@ pub struct Kind {
     pub generation: Generation,
     /// Which names its objects may have.
     pub names: NameRule,
-    /// Whether an update may leave out the version that it is based on.
+    /// Whether an update may come without a resource version.
     pub unconditional_update: bool,
-    /// Whether an update of an object that is not there creates it.
+    /// Whether an update of an object that does not exist creates it.
     pub create_on_update: bool,
     /// Whether a deletion is answered with the object, rather than with a Status.
     pub returns_deleted: bool,
-    /// Whether objects that belong to a deleted one stay if nobody says otherwise.
+    /// Whether the dependents of a deleted object are orphaned by default.
     pub orphans_by_default: bool,
-    /// Whether a new object keeps the status that it comes with.
+    /// Whether a new object keeps the status of the request.
     pub keeps_status: bool,
     /// Whether a write of the status leaves labels, annotations, owners and finalizers as they are.
     pub status_keeps_metadata: bool,
-    /// Whether objects are deleted by themselves when they are old enough.
+    /// Whether objects expire.
     pub expires: bool,
-    /// Whether the server puts the name of an object, or what it keeps for it, into the object itself.
+    /// Whether a new object contains its name, or what the server reserves by its name, in other fields too.
     pub(crate) depends_on_name: bool,
-    /// Whether a namespace need not be there for what is created in it.
+    /// Whether objects can be created in namespaces that do not exist.
     pub(crate) takes_any_namespace: bool,
-    /// What to tell whoever uses it.
+    /// The warning of every request, if the kind is deprecated.
     pub deprecation: Option<&'static str>,
-    /// What to tell whoever deletes objects and does not say what becomes of those that belong to them.
+    /// The warning of a deletion that does not say what happens to dependents.
     pub deletion_warning: Option<&'static str>,
-    /// What to tell whoever writes an object that asks for something this server does not do yet.
+    /// The warning of every write, if the server does not do yet what the objects ask for.
     pub(crate) not_enforced: Option<&'static str>,
     /// Whether a watch cache is worth its memory.
     pub is_cached: bool,
-    /// Which names validation accepts; the same as `names` but for kinds of which more was allowed in the past.
+    /// Which names validation accepts; the same as `names`, except for kinds that allowed more in the past.
     pub(crate) validated_names: NameRule,
     /// Whether finalizers without a slash must be of Kubernetes' own.
     pub(crate) known_finalizers: bool,
@@ -93,7 +95,7 @@ pub struct Kind {
     pub(crate) strategy: Arc<dyn Strategy>,
 }
 
-/// How the objects of a resource are stored whose stored form is another than the one that is shown.
+/// The stored version of a resource, if it is another than the version of the kind.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct StoredAs {
     /// The group of the stored version.
@@ -104,32 +106,32 @@ pub struct StoredAs {
     pub ty: TypeRef,
 }
 
-/// Something under the name of an object.
+/// A subresource.
 #[derive(Clone, Debug)]
 pub struct Subresource {
     /// Its name: `status`.
     pub name: String,
-    /// What can be done with it, in alphabetical order.
+    /// The verbs that it allows, in alphabetical order.
     pub verbs: &'static [&'static str],
-    /// What is sent and received, if it is not an object of the resource.
+    /// The kind of its request and response, if that is not the kind of the resource.
     pub kind: Option<GroupVersionKind>,
 }
 
-/// Something that is answered and forgotten.
+/// What a create request does, for a resource whose objects are not stored.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Question {
-    /// On which node a pod is to be.
+pub enum CreateOnly {
+    /// Binds a pod to a node.
     Binding,
-    /// Who one is.
-    SelfReview,
-    /// Whose a token is.
+    /// Answers who the user is.
+    SelfSubjectReview,
+    /// Answers whose token it is.
     TokenReview,
-    /// What one may do.
-    SelfRules,
-    /// Whether one may do something.
-    SelfAccess,
-    /// Whether somebody may do something.
-    Access,
+    /// Answers what the user may do.
+    SelfSubjectRulesReview,
+    /// Answers whether the user may do something.
+    SelfSubjectAccessReview,
+    /// Answers whether a user may do something.
+    SubjectAccessReview,
 }
 
 /// The full name of a kind.
@@ -148,7 +150,7 @@ pub struct GroupVersionKind {
 pub struct SelectableField {
     /// Its name in selectors.
     pub name: String,
-    /// What it is called in the index, which all versions of a resource share.
+    /// Its name in the index, which all versions of a resource share.
     pub indexed: String,
     /// Where its value is.
     pub at: At,
@@ -162,13 +164,13 @@ pub type FieldPath = Vec<String>;
 pub enum At {
     /// The metadata's, which every object has.
     Metadata,
-    /// A text or a number at this path; empty if it is not there.
+    /// A text or a number at this path; empty if it is not set.
     Path(FieldPath),
-    /// A yes or no at this path; no if it is not there.
+    /// A boolean at this path; false if it is not set.
     Flag(FieldPath),
-    /// A number at this path; zero if it is not there.
+    /// A number at this path; zero if it is not set.
     Number(FieldPath),
-    /// The first of the paths that leads to something.
+    /// The first of these paths that is set.
     Either(Vec<FieldPath>),
     /// Always empty.
     Nowhere,
@@ -177,32 +179,32 @@ pub enum At {
 /// How an unknown field in a selector is refused.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum UnknownField {
-    /// Naming the two that there are.
+    /// The message names the two known fields.
     OnlyMetadata,
-    /// Naming the field.
+    /// The message names the field.
     NotSupported,
-    /// Naming the field and the kind.
+    /// The message names the field and the kind.
     NotSupportedFor(&'static str),
-    /// Naming the full kind, then the field.
+    /// The message names the full kind, then the field.
     NotSupportedForKind,
 }
 
 /// When the generation of an object goes up.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Generation {
-    /// The server leaves it alone.
+    /// The server does not manage it.
     Unmanaged,
-    /// It is 1 for ever.
+    /// It is always 1.
     Once,
     /// When the spec changes.
     Spec,
-    /// When the spec changes; what a new object says is kept.
+    /// When the spec changes; a new object keeps the generation of the request.
     SpecOnceCreated,
     /// When the spec or an annotation changes.
     SpecOrAnnotations,
-    /// When anything but metadata and status changes.
+    /// When anything except metadata and status changes.
     Content,
-    /// When anything but metadata changes, or the labels do.
+    /// When anything except metadata changes, or the labels change.
     ContentOrLabels,
 }
 
@@ -213,7 +215,7 @@ pub enum NameRule {
     Subdomain,
     /// One part of a DNS name.
     Label,
-    /// Whatever can stand in a path.
+    /// Any text that can be a path segment.
     PathSegment,
     /// An IP address in its usual form.
     Ip,
@@ -246,9 +248,10 @@ impl Kind {
             categories: Vec::new(),
             verbs: ALL_VERBS,
             subresources: Vec::new(),
-            question: None,
+            create_only: None,
             storage: Some(plural.to_owned()),
             stored_as: None,
+            stored_as_json: ty.open,
             fields: vec![SelectableField::namespace()],
             indexed_fields: Vec::new(),
             unknown_field: UnknownField::OnlyMetadata,
@@ -304,45 +307,45 @@ impl Kind {
         self
     }
 
-    /// Sets what can be done with it.
+    /// Sets the verbs that it allows.
     pub fn verbs(mut self, verbs: &'static [&'static str]) -> Kind {
         self.verbs = verbs;
         self
     }
 
-    /// Sets what there is under the names of its objects.
+    /// Sets its subresources.
     pub fn subresources(mut self, subresources: impl IntoIterator<Item = Subresource>) -> Kind {
         self.subresources = subresources.into_iter().collect();
         self
     }
 
-    /// Sets where objects are kept.
+    /// Sets where objects are stored.
     pub fn stored_at(mut self, prefix: &str) -> Kind {
         self.storage = Some(prefix.to_owned());
         self
     }
 
-    /// Sets the version in which objects are kept, by the type that they have there.
+    /// Sets the version in which objects are stored, by their type in that version.
     pub fn stored_as(mut self, group: &str, version: &str, ty: &str) -> Kind {
         let ty = schema::lookup(ty).expect("the table of types has every built-in type; a test looks");
         self.stored_as = Some(StoredAs { group: group.to_owned(), version: version.to_owned(), ty });
         self
     }
 
-    /// Nothing is stored: the server says what there is when it is asked.
+    /// Nothing is stored: the server computes the objects for each request.
     pub fn not_stored(mut self, verbs: &'static [&'static str]) -> Kind {
         self.verbs = verbs;
         self.storage = None;
         self
     }
 
-    /// Nothing is stored: what is created is answered and forgotten.
-    pub fn question(mut self, question: Question) -> Kind {
-        self.question = Some(question);
+    /// Nothing is stored: a create request is answered, and the object is dropped.
+    pub fn create_only(mut self, of: CreateOnly) -> Kind {
+        self.create_only = Some(of);
         self.not_stored(CREATE)
     }
 
-    /// Sets which fields selectors may name, and how they are refused that name others.
+    /// Sets which fields selectors can use, and how a selector with another field is refused.
     pub fn selectable(
         mut self,
         fields: impl IntoIterator<Item = SelectableField>,
@@ -353,7 +356,7 @@ impl Kind {
         self
     }
 
-    /// Sets by which selectable fields objects are found without looking at the others.
+    /// Sets for which selectable fields the cache has an index.
     pub fn indexed_by(mut self, fields: &[&str]) -> Kind {
         self.indexed_fields = owned(fields);
         self
@@ -372,7 +375,7 @@ impl Kind {
         self
     }
 
-    /// Validation accepts every name that can stand in a path.
+    /// Validation accepts every name that can be a path segment.
     pub fn validates_path_segments(mut self) -> Kind {
         self.validated_names = NameRule::PathSegment;
         self
@@ -390,13 +393,13 @@ impl Kind {
         self
     }
 
-    /// An update must say which version it is based on.
+    /// An update must come with a resource version.
     pub fn requires_version(mut self) -> Kind {
         self.unconditional_update = false;
         self
     }
 
-    /// An update of an object that is not there creates it.
+    /// An update of an object that does not exist creates it.
     pub fn creates_on_update(mut self) -> Kind {
         self.create_on_update = true;
         self
@@ -408,13 +411,13 @@ impl Kind {
         self
     }
 
-    /// Objects that belong to a deleted one stay if nobody says otherwise.
+    /// The dependents of a deleted object are orphaned by default.
     pub fn orphans_dependents(mut self) -> Kind {
         self.orphans_by_default = true;
         self
     }
 
-    /// A new object keeps the status that it comes with.
+    /// A new object keeps the status of the request.
     pub fn keeps_status(mut self) -> Kind {
         self.keeps_status = true;
         self
@@ -426,37 +429,43 @@ impl Kind {
         self
     }
 
-    /// Objects are deleted by themselves when they are old enough.
+    /// Objects expire.
     pub fn expires(mut self) -> Kind {
         self.expires = true;
         self
     }
 
-    /// The server puts the name of an object, or what it keeps for it, into the object itself.
+    /// Kubernetes stores its objects as JSON.
+    pub(crate) fn stored_as_json(mut self) -> Kind {
+        self.stored_as_json = true;
+        self
+    }
+
+    /// A new object contains its name, or what the server reserves by its name, in other fields too.
     pub(crate) fn depends_on_name(mut self) -> Kind {
         self.depends_on_name = true;
         self
     }
 
-    /// Whoever uses it is told this.
+    /// It is deprecated: every request is answered with this warning.
     pub fn deprecated(mut self, warning: &'static str) -> Kind {
         self.deprecation = Some(warning);
         self
     }
 
-    /// Whoever deletes its objects and does not say what becomes of those that belong to them is told this.
+    /// A deletion that does not say what happens to dependents is answered with this warning.
     pub fn warns_of_deletion(mut self, warning: &'static str) -> Kind {
         self.deletion_warning = Some(warning);
         self
     }
 
-    /// It can be created in namespaces that are not there.
+    /// Its objects can be created in namespaces that do not exist.
     pub(crate) fn takes_any_namespace(mut self) -> Kind {
         self.takes_any_namespace = true;
         self
     }
 
-    /// What its objects ask for is not done yet; whoever writes one is told this.
+    /// The server does not do yet what its objects ask for: every write is answered with this warning.
     pub(crate) fn not_enforced(mut self, warning: &'static str) -> Kind {
         self.not_enforced = Some(warning);
         self
@@ -473,7 +482,7 @@ impl Kind {
         self.id
     }
 
-    /// The group and version as objects say them: `apps/v1`, and `v1` in the core group.
+    /// The group and version as in `apiVersion`: `apps/v1`, and `v1` in the core group.
     pub fn api_version(&self) -> String {
         group_version(&self.group, &self.version)
     }
@@ -508,7 +517,7 @@ impl Kind {
         Qualified::new(&self.group, &self.plural)
     }
 
-    /// Whether it can be done.
+    /// Whether it allows the verb.
     pub fn allows(&self, verb: &str) -> bool {
         self.verbs.contains(&verb)
     }
@@ -531,12 +540,12 @@ impl Subresource {
         Subresource::new("status", GET_PATCH_UPDATE)
     }
 
-    /// How many of something there are to be.
+    /// The scale of an object.
     pub fn scale() -> Subresource {
         Subresource::new("scale", GET_PATCH_UPDATE).of("autoscaling", "v1", "Scale")
     }
 
-    /// Sets what is sent and received, if that is not an object of the resource.
+    /// Sets the kind of its request and response, if that is not the kind of the resource.
     pub fn of(mut self, group: &str, version: &str, kind: &str) -> Subresource {
         let [group, version, kind] = [group, version, kind].map(str::to_owned);
         self.kind = Some(GroupVersionKind { group, version, kind });
@@ -545,7 +554,7 @@ impl Subresource {
 }
 
 impl SelectableField {
-    /// A text or a number at the path that its name says.
+    /// A text or a number at the path that is its name.
     pub fn new(name: &str) -> SelectableField {
         SelectableField { name: name.to_owned(), indexed: name.to_owned(), at: At::Path(path(name)) }
     }
@@ -561,19 +570,19 @@ impl SelectableField {
         self
     }
 
-    /// Sets what it is called in the index.
+    /// Sets its name in the index.
     pub fn indexed_as(mut self, name: &str) -> SelectableField {
         self.indexed = name.to_owned();
         self
     }
 }
 
-/// The path that is written with dots: `spec.nodeName`.
+/// A path from its text: `spec.nodeName`.
 pub fn path(text: &str) -> FieldPath {
     text.split('.').map(str::to_owned).collect()
 }
 
-/// The group and version as objects say them.
+/// The group and version as in `apiVersion`.
 pub fn group_version(group: &str, version: &str) -> String {
     if group.is_empty() { version.to_owned() } else { format!("{group}/{version}") }
 }

@@ -3,6 +3,7 @@
 //! Read `kinds` for what there is, `schema` for what it looks like, `rest` for what can be done with it.
 
 pub mod error;
+mod document;
 pub mod schema;
 pub mod kind;
 pub mod catalog;
@@ -17,17 +18,14 @@ pub mod protobuf;
 pub mod table;
 pub mod options;
 mod selector;
-mod value;
 pub mod strategy;
 mod admission;
-mod target;
 mod deletion;
 pub mod rest;
 pub mod scale;
-pub mod namespaces;
 mod bootstrap;
-mod own_endpoints;
+mod endpoint_reconciler;
 
 pub use error::Error;
-pub use rest::{Registry, RegistryOptions, Shown};
+pub use rest::{ObjectView, Registry, RegistryOptions};
 pub use strategy::new_uid;

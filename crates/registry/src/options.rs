@@ -2,9 +2,9 @@
 
 use crate::{
     codec::{Body, decode_options},
+    document::Fields,
     error::Error,
     schema::lookup,
-    value::{at, integer},
 };
 use keepwatch_apimachinery::{meta::Qualified, status::Cause};
 use serde_json::Value;
@@ -76,10 +76,10 @@ impl WriteOptions {
                 causes.push(Cause::required("fieldManager", "is required for apply patch"));
             }
         }
-        causes.extend(manager_faults(field_manager));
+        causes.extend(field_manager_errors(field_manager));
         let dry_runs: Vec<&str> =
             query.iter().filter(|(key, _)| *key == "dryRun").map(|(_, value)| *value).collect();
-        causes.extend(dry_run_fault(&dry_runs));
+        causes.extend(dry_run_error(&dry_runs));
         let field_validation = match first("fieldValidation").unwrap_or_default() {
             "" | "Warn" => FieldValidation::Warn,
             "Ignore" => FieldValidation::Ignore,
@@ -115,7 +115,7 @@ fn refuse(kind: &str, causes: Vec<Cause>) -> Result<(), Error> {
     Err(Error::invalid(Qualified::new("meta.k8s.io", kind), "", causes))
 }
 
-fn manager_faults(manager: &str) -> Vec<Cause> {
+fn field_manager_errors(manager: &str) -> Vec<Cause> {
     let mut causes = Vec::new();
     if manager.len() > FIELD_MANAGER_BYTES_MAX {
         causes.push(Cause::too_long("fieldManager", FIELD_MANAGER_BYTES_MAX));
@@ -127,7 +127,7 @@ fn manager_faults(manager: &str) -> Vec<Cause> {
     causes
 }
 
-fn dry_run_fault(dry_runs: &[&str]) -> Option<Cause> {
+fn dry_run_error(dry_runs: &[&str]) -> Option<Cause> {
     if dry_runs.iter().all(|value| *value == "All") {
         return None;
     }
@@ -180,12 +180,11 @@ impl DeleteOptions {
 
     /// Reads them from their document.
     pub fn from_document(document: &Value) -> Result<DeleteOptions, Error> {
-        let dry_runs: Vec<&str> =
-            crate::value::list(document, &["dryRun"]).iter().filter_map(Value::as_str).collect();
+        let dry_runs: Vec<&str> = document.list("dryRun").iter().filter_map(Value::as_str).collect();
         let mut causes = Vec::new();
-        let given = at(document, &["propagationPolicy"]).filter(|policy| !policy.is_null());
+        let given = document.field("propagationPolicy").filter(|policy| !policy.is_null());
         let policy = given.and_then(Value::as_str).unwrap_or_default();
-        let orphan_dependents = at(document, &["orphanDependents"]).and_then(Value::as_bool);
+        let orphan_dependents = document.field("orphanDependents").and_then(Value::as_bool);
         if orphan_dependents.is_some() && !policy.is_empty() {
             let detail = "orphanDependents and deletionPropagation cannot be both set";
             causes.push(Cause::invalid("propagationPolicy", &policy.into(), detail));
@@ -203,14 +202,15 @@ impl DeleteOptions {
                 None
             }
         };
-        causes.extend(dry_run_fault(&dry_runs));
+        causes.extend(dry_run_error(&dry_runs));
         refuse("DeleteOptions", causes)?;
         let precondition =
-            |name| at(document, &["preconditions", name]).and_then(Value::as_str).map(str::to_owned);
+            |name| document.field("preconditions").field(name).and_then(Value::as_str).map(str::to_owned);
         Ok(DeleteOptions {
             dry_run: !dry_runs.is_empty(),
             // Less than none means at once, but not yet.
-            grace_period_seconds: integer(document, &["gracePeriodSeconds"])
+            grace_period_seconds: document
+                .number_if_set("gracePeriodSeconds")
                 .map(|s| if s < 0 { 1 } else { s }),
             propagation,
             orphan_dependents,

@@ -2,6 +2,7 @@
 
 use crate::{
     codec::Expected,
+    document::{Edit, Fields},
     error::Error,
     kind::Kind,
     options::{FieldValidation, WriteOptions},
@@ -12,7 +13,6 @@ use crate::{
     schema,
     selector::selector_text,
     strategy::{Part, Requester},
-    value::{at, fields, integer, set, text},
 };
 use keepwatch_apimachinery::{list_options::Position, meta::Qualified, status::Cause};
 use keepwatch_storage::{Existing, Object};
@@ -22,13 +22,13 @@ use serde_json::{Map, Value, json};
 const SCALE: Qualified<'static> = Qualified::new("autoscaling", "Scale");
 
 impl Registry {
-    /// How many of something there are to be.
+    /// The scale of an object.
     pub async fn scale(&self, target: Target<'_>) -> Result<Value, Error> {
         let object = self.get(target, Position::MostRecent).await?;
         Ok(scale_of(target.kind, &object))
     }
 
-    /// Changes how many there are to be.
+    /// Changes the scale of an object.
     pub async fn set_scale(
         &self,
         target: Target<'_>,
@@ -47,12 +47,12 @@ impl Registry {
                 scaled => scaled?,
             };
             match self.update(target, Part::Main, Change::Replace(document), options, who).await {
-                // Somebody wrote in between; only whoever named a version wants to know.
-                Err(refusal) if refusal.error.is_conflict() && !(names_version && is_current) => continue,
-                Err(refusal) => return Err(refusal.error),
+                // Another write came first; only a request with a resource version fails for that.
+                Err(failed) if failed.error.is_conflict() && !(names_version && is_current) => continue,
+                Err(failed) => return Err(failed.error),
                 Ok(written) => {
                     warnings.extend(written.warnings);
-                    return Ok((scale_of_document(target.kind, written.shown.document()), warnings));
+                    return Ok((scale_of_document(target.kind, written.object.document()), warnings));
                 }
             }
         }
@@ -68,19 +68,19 @@ fn scale_of_document(kind: &Kind, document: Value) -> Value {
     let document = convert_from_stored(kind, document);
     let mut metadata = Map::new();
     for field in ["name", "namespace", "uid", "resourceVersion", "creationTimestamp"] {
-        set(&mut metadata, field, at(&document, &["metadata", field]).cloned());
+        metadata.set(field, document.field("metadata").field(field).cloned());
     }
     let mut spec = Map::new();
-    let replicas = integer(&document, &["spec", "replicas"]).unwrap_or(0);
-    set(&mut spec, "replicas", (replicas != 0).then(|| replicas.into()));
+    let replicas = document.number("spec.replicas");
+    spec.set("replicas", (replicas != 0).then(|| replicas.into()));
     let mut status = Map::new();
-    status.insert("replicas".to_owned(), integer(&document, &["status", "replicas"]).unwrap_or(0).into());
-    crate::value::set_text(&mut status, "selector", &selector_text(at(&document, &["spec", "selector"])));
+    status.insert("replicas".to_owned(), document.number("status.replicas").into());
+    status.set_text("selector", &selector_text(document.field("spec.selector")));
     json!({"kind": "Scale", "apiVersion": "autoscaling/v1", "metadata": metadata, "spec": spec, "status": status})
 }
 
-/// What a change of its scale makes of an object, and whether the change names the version that it is meant for. What a
-/// patch says of a version is looked at anew each time.
+/// The object with a changed scale, and whether the change has a resource version. That of a patch is checked in every
+/// attempt.
 fn scaled(
     target: Target<'_>,
     change: &Change<'_>,
@@ -100,17 +100,17 @@ fn scaled(
     if is_replaced {
         must_have_uid(target, &scale, object)?;
     }
-    let replicas = integer(&scale, &["spec", "replicas"]).unwrap_or(0);
+    let replicas = scale.number("spec.replicas");
     if replicas < 0 {
         let cause = Cause::invalid("spec.replicas", &replicas.into(), "must be greater than or equal to 0");
         return Err(Error::invalid(SCALE, target.name, vec![cause]));
     }
-    let has_version = !text(&scale, &["metadata", "resourceVersion"]).is_empty();
+    let has_version = !scale.text("metadata.resourceVersion").is_empty();
     if has_version {
         must_be_based_on(target, &scale, object)?;
     }
     let mut document = convert_from_stored(kind, document_of(&object.value, Some(object.revision)));
-    fields(&mut document, &["spec"]).insert("replicas".to_owned(), replicas.into());
+    document.object_or_new("spec").insert("replicas".to_owned(), replicas.into());
     Ok((document, is_replaced && has_version))
 }
 

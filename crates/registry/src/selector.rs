@@ -1,6 +1,6 @@
 //! Selectors in objects: as text, and what they select.
 
-use crate::value::{list, text};
+use crate::document::Fields;
 use keepwatch_apimachinery::selector::{Operator, Requirement};
 use serde_json::{Map, Value};
 
@@ -21,15 +21,14 @@ fn requirements(selector: Option<&Value>) -> Vec<Requirement> {
     });
     let expressions = selector.get("matchExpressions").and_then(Value::as_array).into_iter().flatten();
     let others = expressions.map(|expression| {
-        let operator = match text(expression, &["operator"]) {
+        let operator = match expression.text("operator") {
             "In" => Operator::In,
             "NotIn" => Operator::NotIn,
             "Exists" => Operator::Exists,
             _ => Operator::DoesNotExist,
         };
-        let values =
-            list(expression, &["values"]).iter().filter_map(Value::as_str).map(str::to_owned).collect();
-        (text(expression, &["key"]).to_owned(), operator, values)
+        let values = expression.list("values").iter().filter_map(Value::as_str).map(str::to_owned).collect();
+        (expression.text("key").to_owned(), operator, values)
     });
     let mut all: Vec<Requirement> = equal
         .chain(others)

@@ -1,11 +1,11 @@
 //! What happens to objects before they are stored: what is special about a kind, and what all kinds have in common.
 //!
 //! Kept true: identity (name, namespace, uid, creation time) never changes after the creation; status is written through
-//! its subresource alone where there is one; generation counts the changes that the kind says.
+//! its subresource alone if the kind has one; the generation counts the changes that the kind chooses.
 
 use crate::{
-    defaults::fields::Object,
     deletion::{self, Deletion},
+    document::{Edit, FieldErrors, Fields, Node, Object, same},
     error::Error,
     kind::{Generation, Kind},
     kinds::Reserved,
@@ -13,18 +13,13 @@ use crate::{
     rest::{Registry, Target},
     schema::{self, Timestamp},
     table::{self, Column},
-    validation::{
-        self, Step,
-        document::{Faults, Node},
-        warnings::Warnings,
-    },
-    value::{at, fields, finalizers, integer, list, same, set, text},
+    validation::{self, Step, warnings::Warnings},
 };
 use async_trait::async_trait;
 use keepwatch_storage as stored;
 use serde_json::{Map, Value};
 
-/// Who sends a request, as far as kinds keep it.
+/// The user who sends a request, as far as objects contain it.
 #[derive(Clone, Debug, Default)]
 pub struct Requester {
     /// The user's name.
@@ -33,40 +28,39 @@ pub struct Requester {
     pub uid: String,
     /// The user's groups.
     pub groups: Vec<String>,
-    /// What else is known of the user.
+    /// Further attributes of the user.
     pub extra: std::collections::BTreeMap<String, Vec<String>>,
 }
 
 /// Which part of an object a write may change.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Part {
-    /// All but the status, if that has a path of its own.
+    /// Everything except the status, if the kind has a status subresource.
     Main,
     /// The status.
     Status,
     /// A namespace's finalizers.
     Finalize,
-    /// Whether a certificate may be signed.
+    /// The approval of a certificate signing request.
     Approval,
     /// Containers that are added to a running pod.
     EphemeralContainers,
-    /// What a pod's containers may use.
+    /// The resources of a pod's containers.
     Resize,
 }
 
-/// What is special about the objects of a kind. What most kinds have in common stands in the default methods, and around
-/// the calls of these methods in this file and in `validation`.
+/// What is special about the objects of a kind. The default methods do what most kinds have in common; what all kinds have
+/// in common is around the calls of these methods, in this file and in `validation`.
 #[async_trait]
 pub(crate) trait Strategy: Send + Sync {
-    /// Fills in what a client left out. The second time, it changes nothing.
+    /// Sets the defaults. The second time, it changes nothing.
     fn set_defaults(&self, _object: &mut Object) {}
 
-    /// Removes fields that the API has, but that no server of this version keeps unless a feature gate is on that is off by
-    /// default.
+    /// Removes fields that belong to feature gates that are off by default.
     fn drop_disabled_fields(&self, _document: &mut Value) {}
 
-    /// Adds to a new object, before it is validated, what the cluster gives it. Returns why it is refused if nothing is
-    /// found wrong with its fields.
+    /// Adds to a new object what the cluster gives it, before validation. Returns an error with which the object is refused
+    /// if validation finds none.
     async fn admit(
         &self,
         _registry: &Registry,
@@ -79,14 +73,17 @@ pub(crate) trait Strategy: Send + Sync {
     /// Prepares a new object for storage.
     fn prepare_create(&self, _document: &mut Value, _creation: &Creation<'_>) {}
 
-    /// Puts a generated name where else the object has its name.
+    /// Puts a generated name into the other fields that contain the name.
     fn name_is_generated(&self, _document: &mut Value) {}
 
-    /// Prepares what takes the place of an object, but for its status.
+    /// Prepares the new version of an object, except for its status.
     fn prepare_update(&self, _new: &mut Value, _old: &Value) {}
 
     /// Prepares an object with a new status; metadata and status are the client's, everything else is the old object's.
     fn prepare_status_update(&self, _new: &mut Value, _old: &Value, _now: Timestamp) {}
+
+    /// Prepares an object that is changed through a subresource that only its kind has.
+    fn prepare_part_update(&self, _part: Part, _new: &mut Value, _old: &Value, _now: Timestamp) {}
 
     /// Prepares an object after any update, whichever part changed.
     fn prepare_any_update(&self, _new: &mut Value) {}
@@ -96,25 +93,28 @@ pub(crate) trait Strategy: Send + Sync {
         validation::WHOLE
     }
 
-    /// Checks before everything else; true if what was found is all that the client is told.
-    fn validate_addresses(&self, _new: &Node, _old: Option<&Node>, _faults: &mut Faults) -> bool {
+    /// Checks that come before all others; returns whether their errors are the only ones that are reported.
+    fn validate_addresses(&self, _new: &Node, _old: Option<&Node>, _faults: &mut FieldErrors) -> bool {
         false
     }
 
-    /// Checks a new object, or one that takes the place of another.
-    fn validate(&self, _new: &Node, _old: Option<&Node>, _faults: &mut Faults) {}
+    /// Checks a new object, or the new version of an object.
+    fn validate(&self, _new: &Node, _old: Option<&Node>, _faults: &mut FieldErrors) {}
 
-    /// Checks what of an object may change.
-    fn validate_change(&self, _new: &Node, _old: &Node, _faults: &mut Faults) {}
+    /// Checks that nothing changes that is immutable.
+    fn validate_change(&self, _new: &Node, _old: &Node, _faults: &mut FieldErrors) {}
 
     /// Checks a new status.
-    fn validate_status(&self, _new: &Node, _old: &Node, _faults: &mut Faults) {}
+    fn validate_status(&self, _new: &Node, _old: &Node, _faults: &mut FieldErrors) {}
 
-    /// Warns of what works but is old, ambiguous, or likely to be a mistake.
+    /// Checks a change through a subresource that only its kind has.
+    fn validate_part(&self, _kind: &Kind, _part: Part, _new: &Node, _old: &Node, _errors: &mut FieldErrors) {}
+
+    /// Adds warnings about fields that are deprecated, ambiguous or likely to be a mistake.
     fn warn(&self, _object: &Node, _old: Option<&Node>, _warnings: &mut Warnings) {}
 
-    /// Fills in what the server gives out for an object, such as addresses, without taking any of it.
-    fn pretend(
+    /// Fills in what the server would allocate for an object, such as addresses, and allocates nothing.
+    fn reserve_dry_run(
         &self,
         _registry: &Registry,
         _document: &mut Value,
@@ -123,8 +123,7 @@ pub(crate) trait Strategy: Send + Sync {
         Ok(())
     }
 
-    /// Takes what the server gives out for an object that is about to be stored, and fills it in. Nothing is taken if any
-    /// of it cannot be had.
+    /// Allocates what the server gives to an object that is about to be stored, and fills it in: all of it or nothing.
     async fn reserve(
         &self,
         _registry: &Registry,
@@ -135,17 +134,17 @@ pub(crate) trait Strategy: Send + Sync {
         Ok(Reserved::default())
     }
 
-    /// Refuses the deletion of an object that must stay.
+    /// Refuses the deletion of an object that is protected.
     fn may_be_deleted(&self, _target: Target<'_>) -> Result<(), Error> {
         Ok(())
     }
 
-    /// Whether an object that is marked for deletion stays.
+    /// Whether something prevents the removal of an object that is marked for deletion.
     fn is_held(&self, document: &Value) -> bool {
-        !finalizers(document).is_empty()
+        !document.finalizers().is_empty()
     }
 
-    /// What becomes of an object that is to be deleted.
+    /// How a deletion changes an object.
     fn plan_deletion(
         &self,
         kind: &Kind,
@@ -156,16 +155,16 @@ pub(crate) trait Strategy: Send + Sync {
         deletion::plan(kind, options, document, now)
     }
 
-    /// What is left to do when an object is gone.
+    /// Called when an object was removed.
     async fn after_deletion(&self, _registry: &Registry, _target: Target<'_>, _last: &stored::Object) {}
 
-    /// Refuses a connection to what an object stands for, if there is nothing to connect to.
+    /// Refuses a connection to an object behind which nothing can be reached.
     fn must_be_reachable(&self, _document: &Value) -> Result<(), Error> {
         Ok(())
     }
 
     /// The columns of a table of its objects.
-    fn columns(&self) -> &'static [Column] {
+    fn columns(&self) -> &[Column] {
         table::NAME_AND_CREATION
     }
 
@@ -174,15 +173,15 @@ pub(crate) trait Strategy: Send + Sync {
         table::name_and_creation(document)
     }
 
-    /// What a row says of an object besides its cells, as a list.
+    /// The conditions of a row, as a list.
     fn row_conditions(&self, _document: &Value) -> Option<Value> {
         None
     }
 
-    /// From the stored version to its own, where the two differ.
+    /// Converts an object from the stored version to this one.
     fn convert_from_stored(&self, _document: &mut Value) {}
 
-    /// From its own version to the stored one, where the two differ.
+    /// Converts an object from this version to the stored one.
     fn convert_to_stored(&self, _document: &mut Value) {}
 }
 
@@ -191,7 +190,7 @@ pub(crate) struct Plain;
 
 impl Strategy for Plain {}
 
-/// A creation that is under way.
+/// The circumstances of a creation.
 pub(crate) struct Creation<'a> {
     /// The uid of the new object.
     pub(crate) uid: &'a str,
@@ -201,22 +200,22 @@ pub(crate) struct Creation<'a> {
     pub(crate) requester: &'a Requester,
 }
 
-/// Where an owner was found twice.
+/// Where an owner reference was repeated.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Repeated {
-    /// In what the client sent.
+    /// In the request.
     InRequest,
-    /// In what came of a patch.
+    /// In the result of a patch.
     AfterAdmission,
 }
 
-/// Keeps each owner reference once. Returns a warning if one stood there again.
+/// Keeps each owner reference once. Returns a warning if one was repeated.
 pub(crate) fn drop_repeated_owners(document: &mut Value, found: Repeated) -> Option<String> {
     let owners = document.pointer_mut("/metadata/ownerReferences")?.as_array_mut()?;
     let (mut kept, mut repeated) = (Vec::with_capacity(owners.len()), Vec::new());
     for owner in owners.drain(..) {
         if kept.contains(&owner) {
-            repeated.push(text(&owner, &["uid"]).to_owned());
+            repeated.push(owner.text("uid").to_owned());
         } else {
             kept.push(owner);
         }
@@ -236,7 +235,7 @@ pub(crate) fn drop_repeated_owners(document: &mut Value, found: Repeated) -> Opt
     ))
 }
 
-/// Fills in what every new object gets, then what its kind does.
+/// Prepares a new object: first as every kind does, then as its own kind does.
 pub(crate) fn prepare_create(
     kind: &Kind,
     document: &mut Value,
@@ -245,7 +244,7 @@ pub(crate) fn prepare_create(
     who: &Requester,
 ) {
     let uid = new_uid();
-    let metadata = fields(document, &["metadata"]);
+    let metadata = document.object_or_new("metadata");
     for dropped in
         ["deletionTimestamp", "deletionGracePeriodSeconds", "selfLink", "managedFields", "resourceVersion"]
     {
@@ -268,72 +267,36 @@ pub(crate) fn prepare_create(
     kind.strategy.prepare_create(document, &Creation { uid: &uid, now, requester: who });
 }
 
-/// Keeps what the part in question may not change, and counts the generation.
+/// Prepares the new version of an object: restores what the request may not change, and counts the generation.
 pub(crate) fn prepare_update(kind: &Kind, part: Part, new: &mut Value, old: &Value, now: Timestamp) {
     keep_metadata(new, old);
     kind.strategy.drop_disabled_fields(new);
     match part {
         Part::Main => prepare_main_update(kind, new, old),
         Part::Status => prepare_status_update(kind, new, old, now),
-        Part::Finalize => {
-            let wanted = at(new, &["spec", "finalizers"])
-                .filter(|list| list.as_array().is_some_and(|l| !l.is_empty()));
-            let wanted = wanted.cloned();
-            *new = old.clone();
-            set(fields(new, &["spec"]), "finalizers", wanted);
-        }
-        Part::Approval => {
-            let (metadata, conditions) =
-                (new["metadata"].take(), at(new, &["status", "conditions"]).cloned());
-            *new = old.clone();
-            new["metadata"] = metadata;
-            set(fields(new, &["status"]), "conditions", conditions);
-            date_conditions(new, at(old, &["status", "conditions"]), now);
-        }
-        Part::EphemeralContainers => {
-            let containers = at(new, &["spec", "ephemeralContainers"]).cloned();
-            *new = old.clone();
-            set(fields(new, &["spec"]), "ephemeralContainers", containers);
-            if new["spec"] != old["spec"] {
-                bump(new, old);
-            }
-        }
-        Part::Resize => {
-            let wanted = std::mem::take(new);
-            *new = old.clone();
-            for kind in ["containers", "initContainers"] {
-                resize(new, &wanted, kind);
-            }
-            if new["spec"] != old["spec"] {
-                bump(new, old);
-            }
-        }
+        part => kind.strategy.prepare_part_update(part, new, old, now),
     }
-    fields(new, &["metadata"]).remove("managedFields");
+    new.object_or_new("metadata").remove("managedFields");
     kind.strategy.prepare_any_update(new);
 }
 
-/// Whether an object is marked for deletion and nothing holds it any more.
+/// Whether an object is marked for deletion and nothing prevents its removal.
 pub(crate) fn is_finished(kind: &Kind, document: &Value) -> bool {
-    let grace = integer(document, &["metadata", "deletionGracePeriodSeconds"]).unwrap_or(0);
-    crate::value::is_deleting(document) && grace == 0 && !kind.strategy.is_held(document)
+    let grace = document.number("metadata.deletionGracePeriodSeconds");
+    document.is_deleting() && grace == 0 && !kind.strategy.is_held(document)
 }
 
 /// A random uid (UUID, version 4).
 pub fn new_uid() -> String {
-    let mut bits: u128 = rand::random();
-    bits = (bits & !(0xf << 76)) | (4 << 76);
-    bits = (bits & !(0x3 << 62)) | (0x2 << 62);
-    let hex = format!("{bits:032x}");
-    format!("{}-{}-{}-{}-{}", &hex[..8], &hex[8..12], &hex[12..16], &hex[16..20], &hex[20..])
+    uuid::Builder::from_random_bytes(rand::random()).into_uuid().to_string()
 }
 
 const SUFFIX: &[u8] = b"bcdfghjklmnpqrstvwxz2456789";
 
-/// How much of the beginning of a generated name is kept.
+/// How much of `generateName` a generated name contains.
 const GENERATED_PREFIX_BYTES_MAX: usize = 58;
 
-/// A name with that beginning and five random letters.
+/// A name from `generateName` and five random characters.
 pub(crate) fn generate_name(prefix: &str) -> String {
     let end = prefix.floor_char_boundary(GENERATED_PREFIX_BYTES_MAX);
     let suffix = (0..5).map(|_| char::from(SUFFIX[rand::random_range(0..SUFFIX.len())]));
@@ -345,37 +308,37 @@ fn reset_status(kind: &Kind, document: &mut Value) {
         schema::ValueKind::Message(ty) => schema::zero(ty),
         _ => Value::Null,
     });
-    set(fields(document, &[]), "status", status);
+    document.set("status", status);
 }
 
-/// What no client changes: identity and, once set, the mark of deletion.
+/// Restores what no client can change: identity and, once set, the mark of deletion.
 fn keep_metadata(new: &mut Value, old: &Value) {
-    let metadata = fields(new, &["metadata"]);
+    let metadata = new.object_or_new("metadata");
     let old = &old["metadata"];
     for kept in ["creationTimestamp", "generation"] {
-        set(metadata, kept, old.get(kept).cloned());
+        metadata.set(kept, old.get(kept).cloned());
     }
     for kept in ["uid", "deletionTimestamp", "deletionGracePeriodSeconds"] {
         if metadata.get(kept).is_none_or(Value::is_null) {
-            set(metadata, kept, old.get(kept).cloned());
+            metadata.set(kept, old.get(kept).cloned());
         }
     }
 }
 
 fn prepare_main_update(kind: &Kind, new: &mut Value, old: &Value) {
     if kind.subresource("status").is_some() {
-        set(fields(new, &[]), "status", old.get("status").cloned());
+        new.set("status", old.get("status").cloned());
     }
     kind.strategy.prepare_update(new, old);
     if counts(kind.generation, new, old) {
-        bump(new, old);
+        next_generation(new, old);
     }
 }
 
 fn counts(generation: Generation, new: &Value, old: &Value) -> bool {
-    let differ = |path: &[&str]| {
-        let part = |document| at(document, path).unwrap_or(&Value::Null);
-        !same(part(new), part(old))
+    let differ = |path| {
+        let [new, old] = [new, old].map(|document| document.field(path).unwrap_or(&Value::Null));
+        !same(new, old)
     };
     let content = |document: &Value, without_status: bool| -> Value {
         let fields = document.as_object().cloned().unwrap_or_default();
@@ -384,58 +347,47 @@ fn counts(generation: Generation, new: &Value, old: &Value) -> bool {
     };
     match generation {
         Generation::Unmanaged | Generation::Once => false,
-        Generation::Spec | Generation::SpecOnceCreated => differ(&["spec"]),
-        Generation::SpecOrAnnotations => differ(&["spec"]) || differ(&["metadata", "annotations"]),
+        Generation::Spec | Generation::SpecOnceCreated => differ("spec"),
+        Generation::SpecOrAnnotations => differ("spec") || differ("metadata.annotations"),
         Generation::Content => !same(&content(new, true), &content(old, true)),
         Generation::ContentOrLabels => {
-            !same(&content(new, false), &content(old, false)) || differ(&["metadata", "labels"])
+            !same(&content(new, false), &content(old, false)) || differ("metadata.labels")
         }
     }
 }
 
-fn bump(new: &mut Value, old: &Value) {
-    let generation = integer(old, &["metadata", "generation"]).unwrap_or(0);
-    fields(new, &["metadata"]).insert("generation".to_owned(), (generation + 1).into());
+/// Sets the next generation.
+pub(crate) fn next_generation(new: &mut Value, old: &Value) {
+    let generation = old.number("metadata.generation");
+    new.object_or_new("metadata").insert("generation".to_owned(), (generation + 1).into());
 }
 
 fn prepare_status_update(kind: &Kind, new: &mut Value, old: &Value, now: Timestamp) {
     let (mut metadata, status) = (new["metadata"].take(), new.get("status").cloned());
     if kind.status_keeps_metadata {
         for kept in ["labels", "annotations", "finalizers", "ownerReferences"] {
-            set(fields(&mut metadata, &[]), kept, at(old, &["metadata", kept]).cloned());
+            metadata.set(kept, old.field("metadata").field(kept).cloned());
         }
     }
     *new = old.clone();
     new["metadata"] = metadata;
-    set(fields(new, &[]), "status", status);
+    new.set("status", status);
     kind.strategy.prepare_status_update(new, old, now);
 }
 
-/// Says of conditions when they were written and when they came to be, where their writer does not.
+/// Sets the times of conditions that come without them: now, and the time of the last transition.
 pub(crate) fn date_conditions(new: &mut Value, old: Option<&Value>, now: Timestamp) {
     let now = Value::from(schema::time(now));
     let old = old.and_then(Value::as_array).map(Vec::as_slice).unwrap_or_default();
-    let conditions = fields(new, &["status"]).get_mut("conditions").and_then(Value::as_array_mut);
+    let conditions = new.object_or_new("status").get_mut("conditions").and_then(Value::as_array_mut);
     for condition in conditions.into_iter().flatten() {
         let is_same =
             |other: &&Value| ["type", "status"].iter().all(|name| other.get(name) == condition.get(name));
-        let began = old.iter().filter(is_same).find_map(|same| at(same, &["lastTransitionTime"]));
+        let began = old.iter().filter(is_same).find_map(|same| same.field("lastTransitionTime"));
         let began = began.unwrap_or(&now).clone();
         for (field, moment) in [("lastUpdateTime", now.clone()), ("lastTransitionTime", began)] {
-            if at(condition, &[field]).is_none() {
-                fields(condition, &[]).insert(field.to_owned(), moment);
-            }
-        }
-    }
-}
-
-fn resize(new: &mut Value, wanted: &Value, kind: &str) {
-    let wanted = list(wanted, &["spec", kind]);
-    for container in new["spec"].get_mut(kind).and_then(Value::as_array_mut).into_iter().flatten() {
-        let same = wanted.iter().find(|other| text(other, &["name"]) == text(container, &["name"]));
-        if let Some(same) = same {
-            for field in ["resources", "resizePolicy"] {
-                set(fields(container, &[]), field, same.get(field).cloned());
+            if condition.field(field).is_none() {
+                condition.make_object().insert(field.to_owned(), moment);
             }
         }
     }

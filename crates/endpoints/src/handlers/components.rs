@@ -5,7 +5,7 @@ use crate::negotiation::ResponseKind;
 use futures::future::join_all;
 use http::StatusCode;
 use keepwatch_apimachinery::{meta::Qualified, status::Status};
-use keepwatch_registry::{Shown, rest::known_fields, schema};
+use keepwatch_registry::{ObjectView, rest::known_fields, schema};
 use rustls::{
     ClientConfig, DigitallySignedStruct, SignatureScheme,
     client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier},
@@ -40,7 +40,7 @@ impl Call<'_> {
         let document = self.component(name).await;
         let mut value = Vec::new();
         schema::write(&mut value, &document, self.route.kind.ty);
-        let bytes = renderer.object(&Shown { value: value.into(), version_at: None, revision: None })?;
+        let bytes = renderer.object(&ObjectView { value: value.into(), version_at: None, revision: None })?;
         Ok(answer(StatusCode::OK, &renderer, bytes, Vec::new()))
     }
 

@@ -25,8 +25,8 @@ use keepwatch_apimachinery::status::Status;
 use keepwatch_registry::{
     Error,
     codec::Body as Sent,
-    kind::{Kind, Question},
-    rest::{Refusal, Target},
+    kind::{CreateOnly, Kind},
+    rest::{Target, WriteError},
     strategy::{Part, Requester},
 };
 use std::{sync::Arc, time::Instant};
@@ -68,8 +68,8 @@ impl From<Error> for ErrorResponse {
     }
 }
 
-impl From<Refusal> for ErrorResponse {
-    fn from(Refusal { error, warnings }: Refusal) -> ErrorResponse {
+impl From<WriteError> for ErrorResponse {
+    fn from(WriteError { error, warnings }: WriteError) -> ErrorResponse {
         ErrorResponse::Status { status: Box::new(to_status(error)), warnings }
     }
 }
@@ -91,7 +91,7 @@ pub(crate) enum Action {
     Bind,
     Evict,
     Token,
-    Review(Question),
+    Review(CreateOnly),
     /// What would need a node to talk to.
     Connect,
 }
@@ -159,8 +159,8 @@ pub(crate) fn route(kind: Arc<Kind>, context: &RequestContext, method: &Method) 
         "get" => Action::Get,
         "list" => Action::List,
         "watch" => Action::Watch,
-        "create" if kind.question == Some(Question::Binding) => Action::Bind,
-        "create" if let Some(question) = kind.question => Action::Review(question),
+        "create" if kind.create_only == Some(CreateOnly::Binding) => Action::Bind,
+        "create" if let Some(review) = kind.create_only => Action::Review(review),
         "create" => Action::Create,
         "update" => Action::Update(Part::Main),
         "patch" => Action::Patch(Part::Main),
@@ -226,7 +226,7 @@ pub(crate) async fn handle(
         Action::Bind => call.bind(&body).await,
         Action::Evict => call.evict(&body).await,
         Action::Token => call.request_token(&body).await,
-        Action::Review(question) => call.review(question, &body).await,
+        Action::Review(review) => call.review(review, &body).await,
         Action::Connect => call.connect().await,
         Action::Watch => Err(Status::method_not_allowed().into()),
     }

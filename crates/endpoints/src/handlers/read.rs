@@ -20,7 +20,7 @@ use keepwatch_apimachinery::{
     selector::{FieldSelector, FieldTerm},
     status::Status,
 };
-use keepwatch_registry::{Shown, codec::Media};
+use keepwatch_registry::{ObjectView, codec::Media};
 use keepwatch_storage::{List, Object};
 use std::time::Duration;
 use tokio_util::task::AbortOnDropHandle;
@@ -43,7 +43,7 @@ impl Call<'_> {
         };
         let object = self.api.registry.get(self.target(), position).await?;
         let held = self.api.hold(&self.context.limited_as, object.value.len())?;
-        let bytes = renderer.object(&Shown::from(&object))?;
+        let bytes = renderer.object(&ObjectView::from(&object))?;
         Ok(answer(StatusCode::OK, &renderer, bytes, Vec::new()).holding(held))
     }
 

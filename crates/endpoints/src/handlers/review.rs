@@ -12,30 +12,30 @@ use keepwatch_apimachinery::{
 };
 use keepwatch_registry::{
     codec::{self, Expected},
-    kind::Question,
+    kind::CreateOnly,
     options::{WriteOptions, Writing},
     schema::{self, Timestamp},
 };
 use serde_json::{Value, json};
 
 impl Call<'_> {
-    pub(super) async fn review(&self, question: Question, body: &[u8]) -> Result<Answer, ErrorResponse> {
+    pub(super) async fn review(&self, review: CreateOnly, body: &[u8]) -> Result<Answer, ErrorResponse> {
         let renderer = self.renderer(ResponseKind::Untabled)?;
         let kind = &*self.route.kind;
         let options = WriteOptions::from_query(&self.context.query.pairs(), Writing::Create)?;
         let decoded = codec::decode(&self.sent(body)?, Expected::of(kind), options.field_validation)?;
         let mut document = decoded.document;
-        let status = match question {
-            Question::SelfReview => {
+        let status = match review {
+            CreateOnly::SelfSubjectReview => {
                 let now = schema::time(Timestamp::now());
                 document["metadata"] = json!({"creationTimestamp": now});
                 json!({"userInfo": user_info(&self.context.user)})
             }
-            Question::TokenReview => self.review_token(&document).await,
-            Question::SelfRules => self.review_rules(&document).await?,
-            Question::SelfAccess => self.review_access(&document, &self.context.user).await?,
+            CreateOnly::TokenReview => self.review_token(&document).await,
+            CreateOnly::SelfSubjectRulesReview => self.review_rules(&document).await?,
+            CreateOnly::SelfSubjectAccessReview => self.review_access(&document, &self.context.user).await?,
             // A binding has a way of its own.
-            Question::Access | Question::Binding => {
+            CreateOnly::SubjectAccessReview | CreateOnly::Binding => {
                 let user = subject(&document)?;
                 self.review_access(&document, &user).await?
             }

@@ -60,9 +60,9 @@ impl Call<'_> {
                 written.warnings.splice(0..0, warnings);
                 self.written(renderer, written)
             }
-            Err(mut refusal) => {
-                refusal.warnings.splice(0..0, warnings);
-                Err(refusal.into())
+            Err(mut failed) => {
+                failed.warnings.splice(0..0, warnings);
+                Err(failed.into())
             }
         }
     }
@@ -74,7 +74,7 @@ impl Call<'_> {
 
     fn written(&self, renderer: &Renderer, written: Written) -> Result<Answer, ErrorResponse> {
         let code = if written.created { StatusCode::CREATED } else { StatusCode::OK };
-        Ok(answer(code, renderer, renderer.object(&written.shown)?, written.warnings))
+        Ok(answer(code, renderer, renderer.object(&written.object)?, written.warnings))
     }
 
     fn read_patch(&self, body: &[u8]) -> Result<(Patch, WriteOptions, Vec<String>), ErrorResponse> {

@@ -22,7 +22,7 @@ use keepwatch_apimachinery::{
     status::Status,
     watch::{EventType, INITIAL_EVENTS_END, frame},
 };
-use keepwatch_registry::{Error, Shown, codec::Media, protobuf};
+use keepwatch_registry::{Error, ObjectView, codec::Media, protobuf};
 use keepwatch_storage::{Object, StorageError, Watch, WatchEvent};
 use serde_json::json;
 use std::{
@@ -153,12 +153,12 @@ impl Encoder {
             return self.encodings.json(object, kind);
         }
         if first && is_table {
-            return self.framed(kind, &self.renderer.event_object(&Shown::from(object), true));
+            return self.framed(kind, &self.renderer.event_object(&ObjectView::from(object), true));
         }
         let format = if is_table { at_this_second(self.format) } else { self.format };
         let made = self.encodings.get(object, kind, format, |object: &Object| {
             Ok::<_, std::convert::Infallible>(
-                self.framed(kind, &self.renderer.event_object(&Shown::from(object), false)),
+                self.framed(kind, &self.renderer.event_object(&ObjectView::from(object), false)),
             )
         });
         match made {

@@ -1,13 +1,13 @@
 //! What extends the API: webhooks and policies on the way in, and kinds defined by users.
 
-use super::fields::{Object, child, set_default};
+use crate::document::{Edit, Object};
 
 const HTTPS_PORT: i64 = 443;
 
 /// The port of a service in a field of its owner.
 pub(crate) fn service_port(owner: &mut Object, field: &str) {
-    if let Some(service) = child(owner, field).and_then(|config| child(config, "service")) {
-        set_default(service, "port", HTTPS_PORT);
+    if let Some(service) = owner.object_mut(field).and_then(|config| config.object_mut("service")) {
+        service.set_default("port", HTTPS_PORT);
     }
 }
 

@@ -3,12 +3,10 @@
 //! A template gets less than a pod: what would make templates written by older versions look changed is filled in only
 //! when a pod is made of them.
 
-use super::{
-    fields::{
-        Object, child, child_or_new, children, fill_from, has_any, peek, round_quantities, set_default,
-        set_if_zero, text,
-    },
-    image, pod_resources, volume,
+use super::{image, pod_resources, volume};
+use crate::{
+    defaults::quantities::round_quantities,
+    document::{Edit, Fields, Object},
 };
 use serde_json::{Map, Value, json};
 
@@ -17,18 +15,18 @@ const QUANTITIES: &[&str] = &["limits", "requests"];
 
 /// A pod.
 pub(crate) fn pod(pod: &mut Object) {
-    let spec = child_or_new(pod, "spec");
+    let spec = pod.object_or_new("spec");
     only_in_pods(spec);
     pod_spec(spec);
-    if let Some(status) = child(pod, "status") {
+    if let Some(status) = pod.object_mut("status") {
         pod_status(status);
     }
 }
 
 /// The template in the field of that name.
 pub(crate) fn template(owner: &mut Object) {
-    if let Some(template) = child(owner, "template") {
-        pod_spec(child_or_new(template, "spec"));
+    if let Some(template) = owner.object_mut("template") {
+        pod_spec(template.object_or_new("spec"));
     }
 }
 
@@ -36,9 +34,9 @@ fn only_in_pods(spec: &mut Object) {
     let host_network = spec.get("hostNetwork") == Some(&Value::Bool(true));
     // Not the ephemeral containers: they can ask for neither resources nor ports.
     for list in ["containers", "initContainers"] {
-        for container in children(spec, list) {
-            if let Some(resources) = child(container, "resources") {
-                fill_from(resources, "requests", "limits");
+        for container in spec.objects_mut(list) {
+            if let Some(resources) = container.object_mut("resources") {
+                resources.fill_from("requests", "limits");
             }
             if host_network {
                 host_ports(container);
@@ -46,36 +44,36 @@ fn only_in_pods(spec: &mut Object) {
         }
     }
     pod_resources::fill(spec);
-    set_default(spec, "enableServiceLinks", true);
+    spec.set_default("enableServiceLinks", true);
     if spec.get("terminationGracePeriodSeconds").and_then(Value::as_i64).is_some_and(|period| period < 0) {
         spec.insert("terminationGracePeriodSeconds".to_owned(), 1.into());
     }
 }
 
 fn host_ports(container: &mut Object) {
-    for port in children(container, "ports") {
+    for port in container.objects_mut("ports") {
         if let Some(number) = port.get("containerPort").filter(|port| port.as_i64() != Some(0)).cloned() {
-            set_if_zero(port, "hostPort", number);
+            port.set_if_zero("hostPort", number);
         }
     }
 }
 
 fn pod_spec(spec: &mut Object) {
-    set_if_zero(spec, "dnsPolicy", "ClusterFirst");
-    set_if_zero(spec, "restartPolicy", "Always");
-    set_default(spec, "securityContext", Map::new());
-    set_default(spec, "terminationGracePeriodSeconds", 30);
-    set_if_zero(spec, "schedulerName", "default-scheduler");
+    spec.set_if_zero("dnsPolicy", "ClusterFirst");
+    spec.set_if_zero("restartPolicy", "Always");
+    spec.set_default("securityContext", Map::new());
+    spec.set_default("terminationGracePeriodSeconds", 30);
+    spec.set_if_zero("schedulerName", "default-scheduler");
     same_service_account(spec);
     round_quantities(spec, &["overhead"]);
-    if let Some(resources) = child(spec, "resources") {
+    if let Some(resources) = spec.object_mut("resources") {
         round_quantities(resources, QUANTITIES);
     }
-    for volume in children(spec, "volumes") {
+    for volume in spec.objects_mut("volumes") {
         volume::volume(volume);
     }
     for list in CONTAINERS {
-        for container in children(spec, list) {
+        for container in spec.objects_mut(list) {
             fill_container(container);
         }
     }
@@ -83,7 +81,7 @@ fn pod_spec(spec: &mut Object) {
 
 /// The service account has an old name, which still may be written and always is read.
 fn same_service_account(spec: &mut Object) {
-    let name = match (text(spec, "serviceAccountName"), text(spec, "serviceAccount")) {
+    let name = match (spec.text("serviceAccountName"), spec.text("serviceAccount")) {
         (new, old) if new == old => return,
         ("", old) => old.to_owned(),
         (new, _) => new.to_owned(),
@@ -93,32 +91,32 @@ fn same_service_account(spec: &mut Object) {
 }
 
 fn fill_container(container: &mut Object) {
-    let pull_policy = image::pull_policy(text(container, "image"));
-    set_if_zero(container, "imagePullPolicy", pull_policy);
-    set_if_zero(container, "terminationMessagePath", "/dev/termination-log");
-    set_if_zero(container, "terminationMessagePolicy", "File");
-    for port in children(container, "ports") {
-        set_if_zero(port, "protocol", "TCP");
+    let pull_policy = image::pull_policy(container.text("image"));
+    container.set_if_zero("imagePullPolicy", pull_policy);
+    container.set_if_zero("terminationMessagePath", "/dev/termination-log");
+    container.set_if_zero("terminationMessagePolicy", "File");
+    for port in container.objects_mut("ports") {
+        port.set_if_zero("protocol", "TCP");
     }
-    for variable in children(container, "env") {
-        if let Some(source) = child(variable, "valueFrom") {
+    for variable in container.objects_mut("env") {
+        if let Some(source) = variable.object_mut("valueFrom") {
             volume::field_ref(source);
-            if let Some(key) = child(source, "fileKeyRef") {
-                set_default(key, "optional", false);
+            if let Some(key) = source.object_mut("fileKeyRef") {
+                key.set_default("optional", false);
             }
         }
     }
-    if let Some(resources) = child(container, "resources") {
+    if let Some(resources) = container.object_mut("resources") {
         round_quantities(resources, QUANTITIES);
     }
     for name in ["livenessProbe", "readinessProbe", "startupProbe"] {
-        if let Some(probe) = child(container, name) {
+        if let Some(probe) = container.object_mut(name) {
             fill_probe(probe);
         }
     }
-    if let Some(lifecycle) = child(container, "lifecycle") {
+    if let Some(lifecycle) = container.object_mut("lifecycle") {
         for name in ["postStart", "preStop"] {
-            if let Some(handler) = child(lifecycle, name) {
+            if let Some(handler) = lifecycle.object_mut(name) {
                 http_get(handler);
             }
         }
@@ -126,33 +124,33 @@ fn fill_container(container: &mut Object) {
 }
 
 fn fill_probe(probe: &mut Object) {
-    set_if_zero(probe, "timeoutSeconds", 1);
-    set_if_zero(probe, "periodSeconds", 10);
-    set_if_zero(probe, "successThreshold", 1);
-    set_if_zero(probe, "failureThreshold", 3);
+    probe.set_if_zero("timeoutSeconds", 1);
+    probe.set_if_zero("periodSeconds", 10);
+    probe.set_if_zero("successThreshold", 1);
+    probe.set_if_zero("failureThreshold", 3);
     http_get(probe);
-    if let Some(grpc) = child(probe, "grpc") {
-        set_default(grpc, "service", "");
+    if let Some(grpc) = probe.object_mut("grpc") {
+        grpc.set_default("service", "");
     }
 }
 
 fn http_get(handler: &mut Object) {
-    if let Some(request) = child(handler, "httpGet") {
-        set_if_zero(request, "path", "/");
-        set_if_zero(request, "scheme", "HTTP");
+    if let Some(request) = handler.object_mut("httpGet") {
+        request.set_if_zero("path", "/");
+        request.set_if_zero("scheme", "HTTP");
     }
 }
 
 fn pod_status(status: &mut Object) {
     same_pod_ips(status);
     round_quantities(status, &["allocatedResources"]);
-    if let Some(resources) = child(status, "resources") {
+    if let Some(resources) = status.object_mut("resources") {
         round_quantities(resources, QUANTITIES);
     }
     for list in ["initContainerStatuses", "containerStatuses", "ephemeralContainerStatuses"] {
-        for container in children(status, list) {
+        for container in status.objects_mut(list) {
             round_quantities(container, &["allocatedResources"]);
-            if let Some(resources) = child(container, "resources") {
+            if let Some(resources) = container.object_mut("resources") {
                 round_quantities(resources, QUANTITIES);
             }
         }
@@ -162,7 +160,7 @@ fn pod_status(status: &mut Object) {
 /// The first address has a field of its own, from when there was only one. Where they differ, that one counts.
 fn same_pod_ips(status: &mut Object) {
     let first = status.get("podIPs").and_then(|ips| ips.pointer("/0/ip")).and_then(Value::as_str);
-    match (text(status, "podIP"), first.unwrap_or_default()) {
+    match (status.text("podIP"), first.unwrap_or_default()) {
         (single, first) if single == first => {}
         ("", first) => {
             let first = Value::from(first);
@@ -177,8 +175,8 @@ fn same_pod_ips(status: &mut Object) {
 
 /// The labels of the template in a spec, for an owner that has none of its own.
 pub(crate) fn template_labels(spec: &Object) -> Option<&Object> {
-    let metadata = peek(peek(spec, "template")?, "metadata")?;
-    has_any(metadata, "labels").then(|| peek(metadata, "labels"))?
+    let metadata = spec.object("template")?.object("metadata")?;
+    metadata.is_filled("labels").then(|| metadata.object("labels"))?
 }
 
 #[cfg(test)]
@@ -291,7 +289,7 @@ mod tests {
     }
 
     #[test]
-    fn host_ports_stay_as_they_are_said() {
+    fn host_ports_stay_as_given() {
         let ports = json!([{"containerPort": 80, "hostPort": 8080, "protocol": "UDP"}]);
         check_pod(
             json!({"hostNetwork": true, "containers": [{"name": "c", "ports": ports}]}),
@@ -320,11 +318,11 @@ mod tests {
             ] {
                 check_container(json!({name: given}), &format!("/{name}"), with_times(wanted));
             }
-            let said = json!({
+            let given = json!({
                 "httpGet": {"port": 1, "path": "/x", "scheme": "HTTPS"}, "timeoutSeconds": 2, "periodSeconds": 3,
                 "successThreshold": 4, "failureThreshold": 5, "initialDelaySeconds": 6,
             });
-            check_container(json!({name: said}), &format!("/{name}"), said);
+            check_container(json!({name: given}), &format!("/{name}"), given);
         }
         check_container(
             json!({"lifecycle": {"postStart": {"httpGet": {"port": 1}}, "preStop": {"exec": {}}}}),

@@ -1,7 +1,9 @@
 //! Resources of a pod as a whole: what its containers ask for completes what it says itself.
 
-use super::fields::{Object, child_or_new, has_any, peek, text};
-use crate::schema::Quantity;
+use crate::{
+    document::{Edit, Fields, Object},
+    schema::Quantity,
+};
 use serde_json::Value;
 use std::collections::BTreeMap;
 
@@ -10,16 +12,17 @@ type Amounts = BTreeMap<String, Quantity>;
 
 /// Completes the resources of a pod that says something of them. Those of its containers are complete already.
 pub(crate) fn fill(spec: &mut Object) {
-    let is_said = peek(spec, "resources")
-        .is_some_and(|resources| has_any(resources, "limits") || has_any(resources, "requests"));
+    let is_said = spec
+        .object("resources")
+        .is_some_and(|resources| resources.is_filled("limits") || resources.is_filled("requests"));
     if !is_said {
         return;
     }
     let limits = needed(spec, "limits");
     let requests = needed(spec, "requests");
-    let resources = child_or_new(spec, "resources");
+    let resources = spec.object_or_new("resources");
     fill_huge_page_limits(resources, limits);
-    if has_any(resources, "limits") {
+    if resources.is_filled("limits") {
         fill_requests(resources, requests);
     }
 }
@@ -28,16 +31,16 @@ pub(crate) fn fill(spec: &mut Object) {
 fn fill_huge_page_limits(resources: &mut Object, of_containers: Amounts) {
     for (name, amount) in of_containers {
         let is_requested =
-            peek(resources, "requests").is_some_and(|requests| requests.contains_key(name.as_str()));
+            resources.object("requests").is_some_and(|requests| requests.contains_key(name.as_str()));
         if is_huge_page(&name) && !is_requested {
-            child_or_new(resources, "limits").entry(name).or_insert_with(|| amount.to_string().into());
+            resources.object_or_new("limits").entry(name).or_insert_with(|| amount.to_string().into());
         }
     }
 }
 
 /// What is not requested is what the containers request; if they request nothing, it is the limit.
 fn fill_requests(resources: &mut Object, of_containers: Amounts) {
-    let limits = peek(resources, "limits").cloned().unwrap_or_default();
+    let limits = resources.object("limits").cloned().unwrap_or_default();
     let of_containers = of_containers
         .into_iter()
         .filter(|(name, _)| can_be_shared(name))
@@ -45,7 +48,7 @@ fn fill_requests(resources: &mut Object, of_containers: Amounts) {
     let of_limits = limits.into_iter().filter(|(name, _)| can_be_shared(name) || is_huge_page(name));
     let candidates: Vec<(String, Value)> = of_containers.chain(of_limits).collect();
     if !candidates.is_empty() {
-        let requests = child_or_new(resources, "requests");
+        let requests = resources.object_or_new("requests");
         for (name, amount) in candidates {
             requests.entry(name).or_insert(amount);
         }
@@ -72,7 +75,7 @@ fn needed(spec: &Object, map: &str) -> Amounts {
     for container in list(spec, "initContainers") {
         let mut now = staying.clone();
         add(&mut now, container, map);
-        if text(container, "restartPolicy") == "Always" {
+        if container.text("restartPolicy") == "Always" {
             add(&mut together, container, map);
             staying.clone_from(&now);
         }
@@ -87,7 +90,7 @@ fn list<'a>(spec: &'a Object, name: &str) -> impl Iterator<Item = &'a Object> {
 }
 
 fn add(sum: &mut Amounts, container: &Object, map: &str) {
-    let amounts = peek(container, "resources").and_then(|resources| peek(resources, map));
+    let amounts = container.object("resources").object(map);
     for (name, amount) in amounts.into_iter().flatten() {
         let Some(amount) = amount.as_str().and_then(|text| text.parse::<Quantity>().ok()) else { continue };
         let sum = sum.entry(name.clone()).or_insert(Quantity::ZERO);

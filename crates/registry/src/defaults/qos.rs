@@ -1,7 +1,9 @@
 //! How a pod fares when its node runs short, by what it asked for.
 
-use super::fields::{Object, peek};
-use crate::schema::Quantity;
+use crate::{
+    document::{Fields, Object},
+    schema::Quantity,
+};
 use serde_json::Value;
 
 /// What counts; other resources do not.
@@ -25,7 +27,7 @@ pub fn qos_class(pod_spec: &Value) -> &'static str {
     let mut requests = Sums::default();
     let mut limits = Sums::default();
     let mut all_are_limited = true;
-    for resources in said(pod_spec) {
+    for resources in counted_resources(pod_spec) {
         add(&mut requests, resources, "requests");
         all_are_limited &= add(&mut limits, resources, "limits");
     }
@@ -39,7 +41,7 @@ pub fn qos_class(pod_spec: &Value) -> &'static str {
 }
 
 /// The resources that count: of the pod, or of each of its containers; of one that says nothing, nothing.
-fn said(pod_spec: &Value) -> Vec<Option<&Object>> {
+fn counted_resources(pod_spec: &Value) -> Vec<Option<&Object>> {
     if let Some(resources) = pod_spec.get("resources").and_then(Value::as_object) {
         return vec![Some(resources)];
     }
@@ -50,7 +52,7 @@ fn said(pod_spec: &Value) -> Vec<Option<&Object>> {
 
 /// Adds what is asked for, and says whether all resources were among it. Zero asks for nothing.
 fn add(sums: &mut Sums, resources: Option<&Object>, map: &str) -> bool {
-    let amounts = resources.and_then(|resources| peek(resources, map));
+    let amounts = resources.and_then(|resources| resources.object(map));
     let mut all = true;
     for (sum, name) in sums.iter_mut().zip(RESOURCES) {
         let amount = amounts.and_then(|amounts| amounts.get(name)).and_then(Value::as_str);

@@ -1,20 +1,23 @@
 //! Volumes that outlive pods, claims to them, and who provides them.
 
-use super::fields::{Object, child_or_new, round_quantities, set_default, set_if_zero};
+use crate::{
+    defaults::quantities::round_quantities,
+    document::{Edit, Object},
+};
 
 /// A claim, or the template of one in a stateful set.
 pub(crate) fn claim(object: &mut Object) {
     claim_spec(object);
-    let status = child_or_new(object, "status");
-    set_if_zero(status, "phase", "Pending");
+    let status = object.object_or_new("status");
+    status.set_if_zero("phase", "Pending");
     round_quantities(status, &["capacity", "allocatedResources"]);
 }
 
 /// The spec of a claim.
 pub(crate) fn claim_spec(owner: &mut Object) {
-    let spec = child_or_new(owner, "spec");
-    set_default(spec, "volumeMode", "Filesystem");
-    round_quantities(child_or_new(spec, "resources"), &["limits", "requests"]);
+    let spec = owner.object_or_new("spec");
+    spec.set_default("volumeMode", "Filesystem");
+    round_quantities(spec.object_or_new("resources"), &["limits", "requests"]);
 }
 
 #[cfg(test)]

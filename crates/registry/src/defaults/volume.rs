@@ -1,9 +1,7 @@
 //! Volumes: where the files come from, in pods and in persistent volumes, which share most of these.
 
-use super::{
-    fields::{Object, child, children, set_default, set_if_zero, text},
-    image, storage,
-};
+use super::{image, storage};
+use crate::document::{Edit, Fields, Object};
 use serde_json::{Map, Value};
 
 /// Permissions of files that the server's objects become: `rw-r--r--`.
@@ -29,64 +27,64 @@ pub(crate) fn sources(fields: &mut Object) {
 
 fn fill_source(name: &str, source: &mut Object) {
     match name {
-        "hostPath" => set_default(source, "type", ""),
-        "secret" | "configMap" => set_default(source, "defaultMode", FILE_MODE),
+        "hostPath" => source.set_default("type", ""),
+        "secret" | "configMap" => source.set_default("defaultMode", FILE_MODE),
         "downwardAPI" => {
-            set_default(source, "defaultMode", FILE_MODE);
+            source.set_default("defaultMode", FILE_MODE);
             downward_items(source);
         }
         "projected" => {
-            set_default(source, "defaultMode", FILE_MODE);
-            for projection in children(source, "sources") {
+            source.set_default("defaultMode", FILE_MODE);
+            for projection in source.objects_mut("sources") {
                 fill_projection(projection);
             }
         }
         "image" => {
-            let policy = image::pull_policy(text(source, "reference"));
-            set_if_zero(source, "pullPolicy", policy);
+            let policy = image::pull_policy(source.text("reference"));
+            source.set_if_zero("pullPolicy", policy);
         }
         "ephemeral" => {
-            if let Some(template) = child(source, "volumeClaimTemplate") {
+            if let Some(template) = source.object_mut("volumeClaimTemplate") {
                 storage::claim_spec(template);
             }
         }
-        "iscsi" => set_if_zero(source, "iscsiInterface", "default"),
+        "iscsi" => source.set_if_zero("iscsiInterface", "default"),
         "rbd" => {
-            set_if_zero(source, "pool", "rbd");
-            set_if_zero(source, "user", "admin");
-            set_if_zero(source, "keyring", "/etc/ceph/keyring");
+            source.set_if_zero("pool", "rbd");
+            source.set_if_zero("user", "admin");
+            source.set_if_zero("keyring", "/etc/ceph/keyring");
         }
         "azureDisk" => {
-            set_default(source, "cachingMode", "ReadWrite");
-            set_default(source, "fsType", "ext4");
-            set_default(source, "readOnly", false);
-            set_default(source, "kind", "Shared");
+            source.set_default("cachingMode", "ReadWrite");
+            source.set_default("fsType", "ext4");
+            source.set_default("readOnly", false);
+            source.set_default("kind", "Shared");
         }
         "scaleIO" => {
-            set_if_zero(source, "storageMode", "ThinProvisioned");
-            set_if_zero(source, "fsType", "xfs");
+            source.set_if_zero("storageMode", "ThinProvisioned");
+            source.set_if_zero("fsType", "xfs");
         }
         _ => {}
     }
 }
 
 fn fill_projection(projection: &mut Object) {
-    if let Some(fields) = child(projection, "downwardAPI") {
+    if let Some(fields) = projection.object_mut("downwardAPI") {
         downward_items(fields);
     }
-    if let Some(token) = child(projection, "serviceAccountToken") {
-        set_default(token, "expirationSeconds", TOKEN_LIFETIME_SECONDS);
+    if let Some(token) = projection.object_mut("serviceAccountToken") {
+        token.set_default("expirationSeconds", TOKEN_LIFETIME_SECONDS);
     }
 }
 
 fn downward_items(source: &mut Object) {
-    children(source, "items").for_each(field_ref);
+    source.objects_mut("items").for_each(field_ref);
 }
 
 /// A reference to a field of the pod itself.
 pub(crate) fn field_ref(owner: &mut Object) {
-    if let Some(reference) = child(owner, "fieldRef") {
-        set_if_zero(reference, "apiVersion", Value::from("v1"));
+    if let Some(reference) = owner.object_mut("fieldRef") {
+        reference.set_if_zero("apiVersion", Value::from("v1"));
     }
 }
 

@@ -1,9 +1,7 @@
 //! What makes pods of a template: controllers of replicas, and jobs.
 
-use super::{
-    fields::{Object, child, child_or_new, has_any},
-    pod::template_labels,
-};
+use super::pod::template_labels;
+use crate::document::{Edit, Fields, Object};
 use serde_json::Value;
 
 pub(crate) const REVISIONS_KEPT: i64 = 10;
@@ -11,10 +9,11 @@ pub(crate) const REVISIONS_KEPT: i64 = 10;
 /// An object without labels has those of its template.
 pub(crate) fn labels_of_template(object: &mut Object) {
     let has_labels =
-        object.get("metadata").and_then(Value::as_object).is_some_and(|it| has_any(it, "labels"));
-    if !has_labels && let Some(labels) = child(object, "spec").and_then(|spec| template_labels(spec).cloned())
+        object.get("metadata").and_then(Value::as_object).is_some_and(|it| it.is_filled("labels"));
+    if !has_labels
+        && let Some(labels) = object.object_mut("spec").and_then(|spec| template_labels(spec).cloned())
     {
-        child_or_new(object, "metadata").insert("labels".to_owned(), labels.into());
+        object.object_or_new("metadata").insert("labels".to_owned(), labels.into());
     }
 }
 
@@ -146,9 +145,9 @@ mod tests {
                 "status": {"replicas": 0},
             }),
         );
-        let said = json!({"metadata": {"labels": {"a": "1"}}, "spec": {"selector": {"b": "2"}, "template": template()}});
-        check("core.v1.ReplicationController", said.clone(), "/metadata/labels", json!({"a": "1"}));
-        check("core.v1.ReplicationController", said, "/spec/selector", json!({"b": "2"}));
+        let given = json!({"metadata": {"labels": {"a": "1"}}, "spec": {"selector": {"b": "2"}, "template": template()}});
+        check("core.v1.ReplicationController", given.clone(), "/metadata/labels", json!({"a": "1"}));
+        check("core.v1.ReplicationController", given, "/spec/selector", json!({"b": "2"}));
         check("core.v1.ReplicationController", json!({}), "/spec", json!({"replicas": 1}));
     }
 

@@ -24,8 +24,8 @@ mod resource;
 mod scheduling;
 mod storage;
 
-pub use core::TokenIssuer;
 pub(crate) use core::{Addresses, Reserved};
+pub use core::{TokenIssuer, empty_deleted_namespaces};
 
 use crate::kind::Kind;
 use std::sync::{Arc, LazyLock};
@@ -72,6 +72,9 @@ pub fn find(group: &str, version: &str, plural: &str) -> Option<&'static Arc<Kin
 pub fn known(group: &str, plural: &str) -> &'static Arc<Kind> {
     find(group, "v1", plural).expect("the server's own kinds are built in")
 }
+
+/// The kind of namespaces, which every write in one asks for.
+pub(crate) static NAMESPACES: LazyLock<Arc<Kind>> = LazyLock::new(|| Arc::clone(known("", "namespaces")));
 
 /// Which service has which port of the nodes: records of the server's own, which no path leads to. They have the form of
 /// the one kind that says the same of addresses.

@@ -59,12 +59,12 @@ enum Operation {
 struct Pointer(Vec<String>);
 
 impl Patch {
-    /// Reads a patch from a request's body. Members that no operation has, or has twice, are told.
+    /// Reads a patch from a request's body. Unknown and duplicate members of operations are reported.
     pub fn parse(body: &[u8], problems: &mut Problems) -> Result<Patch, PatchError> {
-        let told = |why: String| format!("error decoding patch: {why}");
-        let malformed = |why| PatchError::Malformed(told(why));
+        let message = |why: String| format!("error decoding patch: {why}");
+        let malformed = |why| PatchError::Malformed(message(why));
         let mut found = Problems::default();
-        let operations = match schema::read(body, &mut found).map_err(|error| error.told(told))? {
+        let operations = match schema::read(body, &mut found).map_err(|error| error.map_message(message))? {
             Value::Array(operations) => operations,
             Value::Null => Vec::new(),
             other => {
@@ -79,7 +79,7 @@ impl Patch {
         if !found.0.is_empty() {
             // In the order of the text.
             for problem in schema::operation_problems(body).0 {
-                problems.tell(format!("json patch {problem}"));
+                problems.add(format!("json patch {problem}"));
             }
         }
         if count > OPERATIONS_MAX {
@@ -114,7 +114,7 @@ impl Operation {
         let from = text(&mut members, "from")?;
         let value = members.remove("value").unwrap_or_default();
         for name in members.keys() {
-            problems.tell(format!("unknown field \"[{at}].{name}\""));
+            problems.add(format!("unknown field \"[{at}].{name}\""));
         }
         let path = path.as_deref().and_then(Pointer::parse);
         let from = from.as_deref().and_then(Pointer::parse);
@@ -197,11 +197,11 @@ const NO_PATH: &str = "the path leads nowhere";
 const NO_INDEX: &str = "the list has no such index";
 
 /// The index that a step means in a list with so many places.
-fn index(step: &str, places: usize) -> Result<usize, &'static str> {
+fn index(step: &str, len: usize) -> Result<usize, &'static str> {
     let at: i64 = step.parse().map_err(|_| NO_INDEX)?;
     let from_end = usize::try_from(at.unsigned_abs()).map_err(|_| NO_INDEX)?;
-    let at = if at < 0 { places.checked_sub(from_end) } else { Some(from_end) };
-    at.filter(|at| *at < places).ok_or(NO_INDEX)
+    let at = if at < 0 { len.checked_sub(from_end) } else { Some(from_end) };
+    at.filter(|at| *at < len).ok_or(NO_INDEX)
 }
 
 /// The object or list that these steps lead to.
@@ -273,14 +273,14 @@ fn remove(document: &mut Value, path: &Pointer, budget: &mut Budget) -> Result<V
     }
 }
 
-/// Whether a value may come to lie at this place.
+/// Checks that a value is not nested too deep at a path.
 fn check_depth(path: &Pointer, value: &Value) -> Result<(), &'static str> {
     let levels = NESTING_LEVELS_MAX.checked_sub(path.0.len());
     levels.and_then(|levels| nesting(value, levels)).map(drop).ok_or("the document would nest too deep")
 }
 
-/// What copies, insertions and removals may still cost. Moving something deeper is paid for as well: its depth has to be
-/// measured, and a patch could ask for that ten thousand times.
+/// How much copies, insertions and removals may still cost. Moving a value deeper costs as well: its depth has to be
+/// measured, and a patch could do that ten thousand times.
 struct Budget {
     bytes: usize,
     values: usize,
@@ -516,17 +516,17 @@ mod tests {
     }
 
     #[test]
-    fn members_that_are_unknown_or_given_twice_are_told() {
+    fn unknown_and_duplicate_members_are_reported() {
         let mut problems = Problems::default();
         let body = br#"[{"op":"test","path":"/a","zz":1},{"op":"test","path":"/b","path":"/a","y":1,"value":{"a":1,"a":2}}]"#;
         Patch::parse(body, &mut problems).unwrap();
-        let told = [
+        let expected = [
             r#"json patch unknown field "[0].zz""#,
             r#"json patch duplicate field "[1].path""#,
             r#"json patch unknown field "[1].y""#,
             r#"json patch duplicate field "[1].value.a""#,
         ];
-        assert_eq!(problems.0, told);
+        assert_eq!(problems.0, expected);
     }
 
     /// Twenty times the document doubles; the copies together pass 3 MiB long before.

@@ -6,12 +6,12 @@ use super::{NESTING_LEVELS_MAX, PatchError, read_object};
 use crate::schema::Problems;
 use serde_json::{Map, Value};
 
-/// Reads a patch from a request's body. Fields that are given twice are told.
+/// Reads a patch from a request's body. Duplicate fields are reported.
 pub fn parse(body: &[u8], problems: &mut Problems) -> Result<Value, PatchError> {
     match read_object(body, problems) {
         Ok(Some(fields)) => Ok(Value::Object(fields)),
         Ok(None) => Err(PatchError::Malformed("Invalid JSON Patch".to_owned())),
-        Err(error) => Err(error.told(|why| format!("error decoding patch: {why}")).into()),
+        Err(error) => Err(error.map_message(|why| format!("error decoding patch: {why}")).into()),
     }
 }
 
@@ -140,7 +140,7 @@ mod tests {
     }
 
     #[test]
-    fn a_field_given_twice_is_told() {
+    fn a_duplicate_field_is_reported() {
         let mut problems = Problems::default();
         let patch = parse(br#"{"data":{"k":"2","k":"3"}}"#, &mut problems);
         assert_eq!(patch, Ok(json!({"data": {"k": "3"}})));

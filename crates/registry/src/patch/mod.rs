@@ -10,7 +10,7 @@
 pub mod json;
 pub mod merge;
 pub mod strategic;
-mod shown;
+mod go_format;
 
 use crate::{
     codec::too_many_values,
@@ -20,7 +20,7 @@ use crate::{
 use serde_json::{Map, Value};
 use std::fmt;
 
-pub use shown::Shown;
+pub use go_format::GoFormat;
 
 /// How deep objects and lists may lie in each other; the reader of documents has the same limit.
 const NESTING_LEVELS_MAX: usize = 127;

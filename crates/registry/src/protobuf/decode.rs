@@ -24,23 +24,23 @@ const MICROS_PER_SECOND: i64 = 1_000_000;
 
 type Decoded<T = Value> = Result<T, ProtobufError>;
 
-/// The document that a message of a type says. It has no kind and apiVersion, which the envelope has.
+/// Decodes a message of a type. The document has no kind and apiVersion, which the envelope has.
 pub fn decode(raw: &[u8], ty: TypeRef) -> Result<Value, ProtobufError> {
-    object(raw, ty, Within { levels: LEVELS_MAX, values: &Cell::new(VALUES_MAX) })
+    object(raw, ty, Limits { levels: LEVELS_MAX, values: &Cell::new(VALUES_MAX) })
 }
 
-/// How much more there may be.
+/// What is left of the limits.
 #[derive(Clone, Copy)]
-struct Within<'a> {
+struct Limits<'a> {
     levels: usize,
     values: &'a Cell<usize>,
 }
 
-impl Within<'_> {
+impl Limits<'_> {
     /// One level less, inside an object or a list.
     fn inside(self) -> Decoded<Self> {
         let levels = self.levels.checked_sub(1).ok_or(ProtobufError::TooDeep)?;
-        Ok(Within { levels, ..self })
+        Ok(Limits { levels, ..self })
     }
 
     fn take(self, values: usize) -> Decoded<()> {
@@ -50,9 +50,9 @@ impl Within<'_> {
     }
 }
 
-fn object(message: &[u8], ty: TypeRef, within: Within<'_>) -> Decoded {
+fn object(message: &[u8], ty: TypeRef, limits: Limits<'_>) -> Decoded {
     let mut own = Map::new();
-    merge_object(&mut own, message, ty, within)?;
+    merge_object(&mut own, message, ty, limits)?;
     Ok(Value::Object(own))
 }
 
@@ -61,10 +61,10 @@ fn merge_object(
     own: &mut Map<String, Value>,
     message: &[u8],
     ty: TypeRef,
-    within: Within<'_>,
+    limits: Limits<'_>,
 ) -> Decoded<()> {
-    within.take(OBJECT_VALUES)?;
-    merge_fields(own, message, ty, within.inside()?)?;
+    limits.take(OBJECT_VALUES)?;
+    merge_fields(own, message, ty, limits.inside()?)?;
     for field in ty.json_fields() {
         if matches!(field.presence, Presence::Always | Presence::OrNull)
             && !own.contains_key(field.name)
@@ -80,7 +80,7 @@ fn merge_fields(
     own: &mut Map<String, Value>,
     message: &[u8],
     ty: TypeRef,
-    within: Within<'_>,
+    limits: Limits<'_>,
 ) -> Decoded<()> {
     let fields = &ty.get().fields;
     // Fields mostly come in the order in which they are declared, so the search goes on where the last one ended.
@@ -90,7 +90,7 @@ fn merge_fields(
         let (behind, before) = (at..fields.len(), 0..at);
         if let Some(found) = behind.chain(before).find(|at| fields[*at].number == number) {
             at = found;
-            merge_field(own, wire, &fields[at], within)?;
+            merge_field(own, wire, &fields[at], limits)?;
         }
     }
     Ok(())
@@ -100,27 +100,27 @@ fn merge_field(
     own: &mut Map<String, Value>,
     wire: Wire<'_>,
     field: &'static Field,
-    within: Within<'_>,
+    limits: Limits<'_>,
 ) -> Decoded<()> {
     match (field.shape, field.kind) {
         (Shape::One, ValueKind::Message(inline)) if field.name.is_empty() => {
-            merge_fields(own, bytes_of(wire, inline.get().name)?, inline, within)
+            merge_fields(own, bytes_of(wire, inline.get().name)?, inline, limits)
         }
         (Shape::One, ValueKind::Message(ty)) => {
             let message = bytes_of(wire, field.name)?;
             if let Some(Value::Object(begun)) = own.get_mut(field.name) {
-                return merge_object(begun, message, ty, within);
+                return merge_object(begun, message, ty, limits);
             }
-            set(own, field, object(message, ty, within)?);
+            set(own, field, object(message, ty, limits)?);
             Ok(())
         }
         (Shape::One, kind) => {
-            set(own, field, value(wire, kind, field.name, within)?);
+            set(own, field, value(wire, kind, field.name, limits)?);
             Ok(())
         }
-        (Shape::List, _) => append(own, wire, field, within.inside()?),
+        (Shape::List, _) => append(own, wire, field, limits.inside()?),
         (Shape::Map, _) => {
-            let (key, value) = entry(bytes_of(wire, field.name)?, field, within.inside()?)?;
+            let (key, value) = entry(bytes_of(wire, field.name)?, field, limits.inside()?)?;
             match own.get_mut(field.name) {
                 Some(Value::Object(entries)) => drop(entries.insert(key, value)),
                 _ => drop(own.insert(field.name.to_owned(), Value::Object(Map::from_iter([(key, value)])))),
@@ -142,7 +142,7 @@ fn append(
     own: &mut Map<String, Value>,
     wire: Wire<'_>,
     field: &'static Field,
-    within: Within<'_>,
+    limits: Limits<'_>,
 ) -> Decoded<()> {
     let mut push = |item| match own.get_mut(field.name) {
         Some(Value::Array(items)) => items.push(item),
@@ -151,22 +151,22 @@ fn append(
     match (wire, field.kind) {
         (Wire::Bytes(packed), ValueKind::Bool | ValueKind::Int32 | ValueKind::Int64 | ValueKind::Double) => {
             for item in unpack(packed, field.kind == ValueKind::Double) {
-                push(value(item?, field.kind, field.name, within)?);
+                push(value(item?, field.kind, field.name, limits)?);
             }
         }
-        (wire, kind) => push(value(wire, kind, field.name, within)?),
+        (wire, kind) => push(value(wire, kind, field.name, limits)?),
     }
     Ok(())
 }
 
 /// One entry of a map: a message with a key and a value, either of which may be missing.
-fn entry(message: &[u8], field: &'static Field, within: Within<'_>) -> Decoded<(String, Value)> {
-    within.take(1)?;
+fn entry(message: &[u8], field: &'static Field, limits: Limits<'_>) -> Decoded<(String, Value)> {
+    limits.take(1)?;
     let (mut key, mut found) = ("", None);
     for part in Fields::of(message) {
         match part? {
             (1, wire) => key = text_of(wire, field.name)?,
-            (2, wire) => found = Some(value(wire, field.kind, field.name, within)?),
+            (2, wire) => found = Some(value(wire, field.kind, field.name, limits)?),
             _ => {}
         }
     }
@@ -175,8 +175,8 @@ fn entry(message: &[u8], field: &'static Field, within: Within<'_>) -> Decoded<(
     Ok((key.to_owned(), found.unwrap_or_else(missing)))
 }
 
-fn value(wire: Wire<'_>, kind: ValueKind, field: &'static str, within: Within<'_>) -> Decoded {
-    within.take(1)?;
+fn value(wire: Wire<'_>, kind: ValueKind, field: &'static str, limits: Limits<'_>) -> Decoded {
+    limits.take(1)?;
     let invalid =
         |problem: &dyn std::fmt::Display| ProtobufError::Value { field, problem: problem.to_string() };
     match kind {
@@ -202,15 +202,15 @@ fn value(wire: Wire<'_>, kind: ValueKind, field: &'static str, within: Within<'_
         }
         ValueKind::IntOrString => int_or_string(bytes_of(wire, field)?, field),
         ValueKind::Raw | ValueKind::Fields | ValueKind::Json => {
-            let value = json(bytes_of(wire, field)?, field, within)?;
+            let value = json(bytes_of(wire, field)?, field, limits)?;
             let fits = kind == ValueKind::Json || matches!(value, Value::Null | Value::Object(_));
             if fits { Ok(value) } else { Err(invalid(&"not a JSON object")) }
         }
-        ValueKind::Strings => strings(bytes_of(wire, field)?, field, within),
+        ValueKind::Strings => strings(bytes_of(wire, field)?, field, limits),
         ValueKind::SchemaOrArray | ValueKind::SchemaOrBool | ValueKind::SchemaOrStrings => {
-            schema_or(bytes_of(wire, field)?, kind, field, within)
+            schema_or(bytes_of(wire, field)?, kind, field, limits)
         }
-        ValueKind::Message(ty) => object(bytes_of(wire, field)?, ty, within),
+        ValueKind::Message(ty) => object(bytes_of(wire, field)?, ty, limits),
     }
 }
 
@@ -260,7 +260,7 @@ fn int_or_string(message: &[u8], field: &'static str) -> Decoded {
 }
 
 /// JSON that is a message of its own; null if there is none.
-fn json(message: &[u8], field: &'static str, within: Within<'_>) -> Decoded {
+fn json(message: &[u8], field: &'static str, limits: Limits<'_>) -> Decoded {
     let mut raw: &[u8] = &[];
     for part in Fields::of(message) {
         if let (1, wire) = part? {
@@ -270,14 +270,14 @@ fn json(message: &[u8], field: &'static str, within: Within<'_>) -> Decoded {
     if raw.is_empty() {
         return Ok(Value::Null);
     }
-    let mut values = within.values.get();
+    let mut values = limits.values.get();
     let read = read_some(raw, &mut Problems::default(), &mut values);
-    within.values.set(values);
+    limits.values.set(values);
     let value = read.map_err(|error| match error {
         ReadError::Malformed(problem) => ProtobufError::Value { field, problem },
         ReadError::TooManyValues => ProtobufError::TooManyValues,
     })?;
-    if fits(&value, within.levels) { Ok(value) } else { Err(ProtobufError::TooDeep) }
+    if fits(&value, limits.levels) { Ok(value) } else { Err(ProtobufError::TooDeep) }
 }
 
 fn fits(value: &Value, levels: usize) -> bool {
@@ -288,11 +288,11 @@ fn fits(value: &Value, levels: usize) -> bool {
     }
 }
 
-fn strings(message: &[u8], field: &'static str, within: Within<'_>) -> Decoded {
+fn strings(message: &[u8], field: &'static str, limits: Limits<'_>) -> Decoded {
     let mut items = Vec::new();
     for part in Fields::of(message) {
         if let (1, wire) = part? {
-            within.inside()?.take(1)?;
+            limits.inside()?.take(1)?;
             items.push(text_of(wire, field)?.into());
         }
     }
@@ -300,21 +300,21 @@ fn strings(message: &[u8], field: &'static str, within: Within<'_>) -> Decoded {
 }
 
 /// A JSON schema, or what may stand in its place: a list if there is one, a yes or no if there is no schema.
-fn schema_or(message: &[u8], kind: ValueKind, field: &'static str, within: Within<'_>) -> Decoded {
+fn schema_or(message: &[u8], kind: ValueKind, field: &'static str, limits: Limits<'_>) -> Decoded {
     let schema_number = if kind == ValueKind::SchemaOrBool { 2 } else { 1 };
     let (mut schema, mut items, mut allowed) = (None, Vec::new(), false);
     for part in Fields::of(message) {
         match part? {
             (number, wire) if number == schema_number => {
                 let schema = schema.get_or_insert_with(Map::new);
-                merge_object(schema, bytes_of(wire, field)?, json_schema(), within)?;
+                merge_object(schema, bytes_of(wire, field)?, json_schema(), limits)?;
             }
             (1 | 2, wire) => match kind {
                 ValueKind::SchemaOrBool => allowed = number_of(wire, field)? != 0,
                 ValueKind::SchemaOrArray => {
-                    items.push(value(wire, ValueKind::Message(json_schema()), field, within.inside()?)?)
+                    items.push(value(wire, ValueKind::Message(json_schema()), field, limits.inside()?)?)
                 }
-                _ => items.push(value(wire, ValueKind::String, field, within.inside()?)?),
+                _ => items.push(value(wire, ValueKind::String, field, limits.inside()?)?),
             },
             _ => {}
         }

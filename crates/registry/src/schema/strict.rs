@@ -1,13 +1,11 @@
-//! What strict decoding tells of a text: fields that its type does not have, and fields given twice.
+//! Strict decoding: reports unknown and duplicate fields of a text.
 //!
-//! Only texts that have some come here: they are read once more, since the order in which they are told is that of the
+//! Only texts that have some come here: they are read once more, since they are reported in the order of the
 //! text, which a document does not have.
 
 use super::{
-    Problems, Shape, TypeRef, ValueKind,
-    document::{Path, is_type_meta, yaml_options},
-    lenient,
-    types::Places,
+    Problems, Shape, TypeRef, ValueKind, lenient, normalize::is_type_meta, path::Path, read::yaml_options,
+    types::FieldSet,
 };
 use serde::{
     Deserialize, Deserializer,
@@ -39,7 +37,7 @@ fn problems(text: &[u8], expected: Expected) -> Problems {
 
 fn check(text: &[u8], expected: Expected, problems: &mut Problems) -> Result<(), serde_json::Error> {
     let mut deserializer = serde_json::Deserializer::from_slice(text);
-    Checking { path: &Path::Top, problems, expected }.deserialize(&mut deserializer)
+    StrictReader { path: &Path::Top, problems, expected }.deserialize(&mut deserializer)
 }
 
 /// What a value is expected to be.
@@ -54,7 +52,7 @@ enum Expected {
     Operation,
     /// Anything, in which no field is unknown.
     Any,
-    /// A leaf, or something that Go decodes separately, of which it tells nothing.
+    /// A leaf, or a value that Go decodes separately and reports nothing about.
     Other,
 }
 
@@ -75,13 +73,13 @@ impl Expected {
     }
 }
 
-struct Checking<'a> {
+struct StrictReader<'a> {
     path: &'a Path<'a>,
     problems: &'a mut Problems,
     expected: Expected,
 }
 
-impl<'de> DeserializeSeed<'de> for Checking<'_> {
+impl<'de> DeserializeSeed<'de> for StrictReader<'_> {
     type Value = ();
     fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<(), D::Error> {
         match self.expected {
@@ -91,7 +89,7 @@ impl<'de> DeserializeSeed<'de> for Checking<'_> {
     }
 }
 
-impl<'de> Visitor<'de> for Checking<'_> {
+impl<'de> Visitor<'de> for StrictReader<'_> {
     type Value = ();
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -126,7 +124,7 @@ impl<'de> Visitor<'de> for Checking<'_> {
         let mut at = 0;
         loop {
             let path = &Path::Item(self.path, at);
-            let item = Checking { path, problems: &mut *self.problems, expected };
+            let item = StrictReader { path, problems: &mut *self.problems, expected };
             if items.next_element_seed(item)?.is_none() {
                 return Ok(());
             }
@@ -135,11 +133,11 @@ impl<'de> Visitor<'de> for Checking<'_> {
     }
 
     fn visit_map<A: MapAccess<'de>>(self, mut fields: A) -> Result<(), A::Error> {
-        let (mut given, mut names) = (Places::default(), HashSet::new());
+        let (mut given, mut names) = (FieldSet::default(), HashSet::new());
         while let Some(name) = fields.next_key::<String>()? {
             let path = &Path::Field(self.path, &name);
             let (expected, is_known, is_duplicate) = match self.expected {
-                Expected::Message(ty) => match ty.place(&name) {
+                Expected::Message(ty) => match ty.field_index(&name) {
                     Some(number) => {
                         let is_duplicate = given.contains(number);
                         given.insert(number);
@@ -147,6 +145,7 @@ impl<'de> Visitor<'de> for Checking<'_> {
                         (Expected::new(field.shape, field.kind), true, is_duplicate)
                     }
                     None if is_type_meta(&name, ty) => (Expected::Other, true, !names.insert(name.clone())),
+                    None if ty.open => (Expected::Any, true, !names.insert(name.clone())),
                     None => (Expected::Other, false, false),
                 },
                 Expected::Map(kind) => (Expected::one(kind), true, !names.insert(name.clone())),
@@ -159,11 +158,11 @@ impl<'de> Visitor<'de> for Checking<'_> {
                 Expected::List(_) | Expected::Operations | Expected::Other => (Expected::Other, true, false),
             };
             if !is_known {
-                self.problems.tell(format!("unknown field \"{path}\""));
+                self.problems.add(format!("unknown field \"{path}\""));
             } else if is_duplicate {
-                self.problems.tell(format!("duplicate field \"{path}\""));
+                self.problems.add(format!("duplicate field \"{path}\""));
             }
-            fields.next_value_seed(Checking { path, problems: &mut *self.problems, expected })?;
+            fields.next_value_seed(StrictReader { path, problems: &mut *self.problems, expected })?;
         }
         Ok(())
     }
@@ -210,7 +209,7 @@ impl Node {
                     value.value.tell_duplicates(problems);
                     if !names.insert(name) {
                         let line = value.referenced.line();
-                        problems.tell(format!("line {line}: key {name:?} already set in map"));
+                        problems.add(format!("line {line}: key {name:?} already set in map"));
                     }
                 }
             }

@@ -1,6 +1,6 @@
 //! The types of the built-in kinds: which fields there are, how they are written, how they merge.
 //!
-//! One table (`types.txt`) says it for everyone: JSON and Protobuf, patches, OpenAPI. It is read on first use and then
+//! One table (`types.txt`) has it for all: JSON and Protobuf, patches, OpenAPI. It is read on first use and then
 //! never changes, so a type is a reference that lives as long as the program.
 
 use std::{collections::HashMap, fmt, ops::Deref, sync::LazyLock};
@@ -18,50 +18,52 @@ pub struct Type {
     pub typed: bool,
     /// Whether server-side apply takes it as a whole.
     pub atomic: bool,
+    /// Whether its objects have more fields than these, which are kept as they are: those of custom resources.
+    pub open: bool,
     /// As they are declared, in order. What Protobuf sees.
     pub fields: &'static [Field],
     /// As they are written in JSON: the fields of an inline field stand in its place.
     flat: Vec<&'static Field>,
-    /// Their places, the shortest names first.
+    /// Their indexes, the shortest names first.
     by_length: Vec<u8>,
     /// Where among those the names of each length begin, and where the last end.
     lengths: Vec<u8>,
     /// Those that are written whether they are set or not.
-    always: Places,
+    always: FieldSet,
 }
 
 /// How many fields a type may have.
 pub(super) const FIELDS_MAX: usize = u128::BITS as usize;
 
-/// Some of the fields of a type, by their places among its JSON fields: nothing is faster to fill, and to read in order.
+/// A set of fields of a type, by their indexes among its JSON fields: fast to fill, and to read in order.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Places(u128);
+pub struct FieldSet(u128);
 
-impl Places {
+impl FieldSet {
     /// Those that are in no other.
-    pub fn without(self, other: Places) -> Places {
-        Places(self.0 & !other.0)
+    pub fn without(self, other: FieldSet) -> FieldSet {
+        FieldSet(self.0 & !other.0)
     }
 
-    /// Whether a place is among them.
-    pub fn contains(self, place: usize) -> bool {
-        self.0 & 1 << place != 0
+    /// Whether a field is in the set.
+    pub fn contains(self, index: usize) -> bool {
+        self.0 & 1 << index != 0
     }
 
     /// One more.
-    pub fn insert(&mut self, place: usize) {
-        self.0 |= 1 << place;
+    pub fn insert(&mut self, index: usize) {
+        self.0 |= 1 << index;
     }
 }
 
-impl Iterator for Places {
+impl Iterator for FieldSet {
     type Item = usize;
 
     fn next(&mut self) -> Option<usize> {
-        let place = self.0.trailing_zeros() as usize;
+        let index = self.0.trailing_zeros() as usize;
         // The lowest one goes.
         self.0 &= self.0.checked_sub(1)?;
-        Some(place)
+        Some(index)
     }
 }
 
@@ -180,8 +182,17 @@ pub enum ListType {
     Atomic,
     /// Plain values, each owned on its own.
     Set,
-    /// Items told apart by these fields.
+    /// The keys of items are these fields.
     Map(Vec<&'static str>),
+}
+
+/// The objects of all custom resources: what all objects have in common, and what their definitions say.
+pub const CUSTOM_OBJECT: &str = "custom.Object";
+
+macro_rules! custom_object {
+    () => {
+        "custom.Object typed open\n metadata 1 meta.v1.ObjectMeta a\n"
+    };
 }
 
 /// What the table says.
@@ -191,7 +202,7 @@ struct Table {
     values: Vec<&'static str>,
 }
 
-static TABLE: LazyLock<Table> = LazyLock::new(|| read(include_str!("types.txt")));
+static TABLE: LazyLock<Table> = LazyLock::new(|| read(concat!(include_str!("types.txt"), custom_object!())));
 static BY_NAME: LazyLock<HashMap<&'static str, TypeRef>> =
     LazyLock::new(|| TABLE.types.iter().zip(0..).map(|(ty, at)| (ty.name, TypeRef(at))).collect());
 
@@ -234,18 +245,18 @@ impl Type {
 
     /// The field of that name in JSON.
     pub fn json_field(&self, name: &str) -> Option<&'static Field> {
-        self.place(name).map(|place| self.flat[place])
+        self.field_index(name).map(|index| self.flat[index])
     }
 
     /// Where among the JSON fields the one of that name is. Few have names of the same length.
-    pub fn place(&self, name: &str) -> Option<usize> {
+    pub fn field_index(&self, name: &str) -> Option<usize> {
         let [from, to] = *self.lengths.get(name.len()..name.len() + 2)? else { return None };
         let alike = &self.by_length[usize::from(from)..usize::from(to)];
-        alike.iter().map(|place| usize::from(*place)).find(|place| self.flat[*place].name == name)
+        alike.iter().map(|index| usize::from(*index)).find(|index| self.flat[*index].name == name)
     }
 
     /// The JSON fields that are written whether they are set or not.
-    pub fn always(&self) -> Places {
+    pub fn always(&self) -> FieldSet {
         self.always
     }
 
@@ -277,18 +288,19 @@ fn read(table: &'static str) -> Table {
                 None => (line, None),
             };
             let mut field = field(line, &names);
-            field.values = allowed.map(|allowed| place(allowed, &mut values));
+            field.values = allowed.map(|allowed| intern_values(allowed, &mut values));
             fields.push(field);
         } else {
             types.push(Type {
                 name: first_word(line),
                 typed: line.contains(" typed"),
                 atomic: line.contains(" map=atomic"),
+                open: line.contains(" open"),
                 fields: &[],
                 flat: Vec::new(),
                 by_length: Vec::new(),
                 lengths: Vec::new(),
-                always: Places::default(),
+                always: FieldSet::default(),
             });
             declared.push(Vec::new());
         }
@@ -301,13 +313,13 @@ fn read(table: &'static str) -> Table {
         flatten(at, &fields, &mut ty.flat);
         assert!(ty.flat.len() <= FIELDS_MAX, "{} has too many fields", ty.name);
         ty.by_length = (0..ty.flat.len() as u8).collect();
-        ty.by_length.sort_unstable_by_key(|place| ty.flat[usize::from(*place)].name.len());
-        let longest = ty.by_length.last().map_or(0, |place| ty.flat[usize::from(*place)].name.len());
+        ty.by_length.sort_unstable_by_key(|index| ty.flat[usize::from(*index)].name.len());
+        let longest = ty.by_length.last().map_or(0, |index| ty.flat[usize::from(*index)].name.len());
         let shorter = |length| ty.flat.iter().filter(|field| field.name.len() < length).count() as u8;
         ty.lengths = (0..longest + 2).map(shorter).collect();
-        for (place, field) in ty.flat.iter().enumerate() {
+        for (index, field) in ty.flat.iter().enumerate() {
             if matches!(field.presence, Presence::OrNull | Presence::Always) {
-                ty.always.insert(place);
+                ty.always.insert(index);
             }
         }
     }
@@ -315,7 +327,7 @@ fn read(table: &'static str) -> Table {
 }
 
 /// Where a set of values is among those read so far: many fields have the same.
-fn place(allowed: &'static str, values: &mut Vec<&'static str>) -> ValuesRef {
+fn intern_values(allowed: &'static str, values: &mut Vec<&'static str>) -> ValuesRef {
     let at = values.iter().position(|known| *known == allowed).unwrap_or_else(|| {
         values.push(allowed);
         values.len() - 1
@@ -419,7 +431,7 @@ mod tests {
     #[test]
     fn the_table_is_whole_and_its_numbers_are_unique() {
         assert!(all().count() > 400);
-        // What tells the version has no form in Protobuf.
+        // The field with the version has no form in Protobuf.
         for ty in all().filter(|ty| ty.name != "version.Info") {
             let mut numbers: Vec<u32> = ty.fields.iter().map(|field| field.number).collect();
             numbers.sort_unstable();

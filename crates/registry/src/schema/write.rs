@@ -5,7 +5,7 @@
 
 use super::{
     Field, Shape, TypeRef, ValueKind,
-    types::{FIELDS_MAX, Places},
+    types::{FIELDS_MAX, FieldSet},
 };
 use serde_json::{Map, Value};
 use std::io::Write;
@@ -15,17 +15,17 @@ pub fn write(out: &mut Vec<u8>, document: &Value, ty: TypeRef) {
     of_kind(out, document, ValueKind::Message(ty), EmptyLists::Kept);
 }
 
-/// Appends a document as it comes back from a store. Protobuf, in which Kubernetes stores, has no lists that are empty, so
-/// one that is written in any case is null. Definitions of custom resources are stored as JSON.
-pub(crate) fn write_stored(out: &mut Vec<u8>, document: &Value, ty: TypeRef) {
-    let is_json = ty.name.starts_with("apiextensions.");
-    of_kind(out, document, ValueKind::Message(ty), if is_json { EmptyLists::Kept } else { EmptyLists::Null });
+/// Appends a document in its stored form.
+pub(crate) fn write_stored(out: &mut Vec<u8>, document: &Value, ty: TypeRef, empty_lists: EmptyLists) {
+    of_kind(out, document, ValueKind::Message(ty), empty_lists);
 }
 
 /// What is written for an empty list in a field that is always written.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum EmptyLists {
+pub(crate) enum EmptyLists {
+    /// The list: Kubernetes stores the kind as JSON.
     Kept,
+    /// Null: Kubernetes stores the kind as Protobuf, which has no lists that are empty.
     Null,
 }
 
@@ -38,14 +38,16 @@ pub(crate) fn write_any(out: &mut Vec<u8>, value: &Value) {
         Value::Number(number) => write!(out, "{number}").expect("writing to memory does not fail"),
         Value::String(text) => write_text(out, text),
         Value::Array(items) => write_list(out, items, write_any),
-        Value::Object(fields) => {
-            let mut object = ObjectWriter::begin(out);
-            for (name, value) in fields {
-                write_any(object.entry(name), value);
-            }
-            object.end();
-        }
+        Value::Object(fields) => write_fields(out, fields),
     }
+}
+
+fn write_fields(out: &mut Vec<u8>, fields: &Map<String, Value>) {
+    let mut object = ObjectWriter::begin(out);
+    for (name, value) in fields {
+        write_any(object.entry(name), value);
+    }
+    object.end();
 }
 
 /// Appends a list, each item as `write` does.
@@ -112,11 +114,14 @@ fn of_kind(out: &mut Vec<u8>, value: &Value, kind: ValueKind, empty: EmptyLists)
 }
 
 fn message(out: &mut Vec<u8>, fields: &Map<String, Value>, ty: TypeRef, empty: EmptyLists) {
-    let (mut given, mut values) = (Places::default(), [&Value::Null; FIELDS_MAX]);
+    if ty.open {
+        return write_fields(out, fields);
+    }
+    let (mut given, mut values) = (FieldSet::default(), [&Value::Null; FIELDS_MAX]);
     for (name, value) in fields {
-        if let Some(place) = ty.place(name) {
-            given.insert(place);
-            values[place] = value;
+        if let Some(index) = ty.field_index(name) {
+            given.insert(index);
+            values[index] = value;
         }
     }
     let mut object = ObjectWriter::begin(out);
@@ -127,9 +132,9 @@ fn message(out: &mut Vec<u8>, fields: &Map<String, Value>, ty: TypeRef, empty: E
             }
         }
     }
-    for place in given {
-        let field = ty.json_fields()[place];
-        of_field(object.field(field.name), values[place], field, empty);
+    for index in given {
+        let field = ty.json_fields()[index];
+        of_field(object.field(field.name), values[index], field, empty);
     }
     object.end();
 }
@@ -235,7 +240,7 @@ mod tests {
         let document = json!({"kind": "LimitRange", "spec": {"limits": []}});
         let (mut given, mut stored) = (Vec::new(), Vec::new());
         write(&mut given, &document, ty);
-        write_stored(&mut stored, &document, ty);
+        write_stored(&mut stored, &document, ty, EmptyLists::Null);
         assert_eq!(String::from_utf8(given).unwrap(), r#"{"kind":"LimitRange","spec":{"limits":[]}}"#);
         assert_eq!(String::from_utf8(stored).unwrap(), r#"{"kind":"LimitRange","spec":{"limits":null}}"#);
     }

@@ -1,7 +1,7 @@
 //! The rows of what a cluster consists of: nodes, namespaces, configuration, events, devices.
 
-use super::{read::Read, row, words::age_of};
-use crate::schema::Timestamp;
+use super::{row, words::age_of};
+use crate::{document::Fields, schema::Timestamp};
 use serde_json::Value;
 
 pub(crate) fn name_and_age(document: &Value, now: Timestamp) -> Vec<Value> {

@@ -6,7 +6,6 @@
 //!
 //! Not here: the Table around the rows, and what a row can only show by knowing the other rows of a list.
 
-pub(crate) mod read;
 pub(crate) mod words;
 pub(crate) mod workloads;
 pub(crate) mod cluster;
@@ -16,21 +15,21 @@ pub(crate) mod tests;
 
 pub use words::{age, duration};
 
-use crate::{kind::Kind, schema::Timestamp};
-use read::Read;
+use crate::{document::Fields, kind::Kind, schema::Timestamp};
 use serde_json::Value;
+use std::borrow::Cow;
 
 /// A column of a table.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Column {
     /// Its heading.
-    pub name: &'static str,
+    pub name: Cow<'static, str>,
     /// The type that it is announced with: `string`, `integer`, `boolean` or `date`. A cell may hold another.
     pub kind: &'static str,
     /// More about the type: `name` if the cells name the objects, else empty.
     pub format: &'static str,
     /// What the cells say.
-    pub description: &'static str,
+    pub description: Cow<'static, str>,
     /// 0 if it is always shown, 1 if it is shown when there is room.
     pub priority: i32,
 }
@@ -45,7 +44,7 @@ pub struct Cells {
 }
 
 /// The columns of the objects of a kind.
-pub fn columns(kind: &Kind) -> &'static [Column] {
+pub fn columns(kind: &Kind) -> &[Column] {
     kind.strategy.columns()
 }
 
@@ -56,7 +55,7 @@ pub fn cells(kind: &Kind, document: &Value, now: Timestamp) -> Cells {
 
 /// The columns of a kind without columns of its own.
 pub(crate) const NAME_AND_CREATION: &[Column] =
-    &[NAME, Column { kind: "date", ..text("Created At", "When the object was created") }];
+    &[NAME, column("Created At", "date", "When the object was created")];
 
 /// The cells for [`NAME_AND_CREATION`].
 pub(crate) fn name_and_creation(document: &Value) -> Vec<Value> {
@@ -65,16 +64,17 @@ pub(crate) fn name_and_creation(document: &Value) -> Vec<Value> {
 
 /// When an object was created; for one that was not, the time that Go takes for none.
 pub(crate) fn created_at(document: &Value) -> &str {
-    document.set("metadata.creationTimestamp").and_then(Value::as_str).unwrap_or("0001-01-01T00:00:00Z")
+    document.field("metadata.creationTimestamp").and_then(Value::as_str).unwrap_or("0001-01-01T00:00:00Z")
 }
 
-pub(crate) const NAME: Column = Column { format: "name", ..text("Name", "The name of the object") };
+pub(crate) const NAME: Column = text("Name", "The name of the object").formatted("name");
 pub(crate) const AGE: Column = text("Age", "How long ago the object was created");
 pub(crate) const CONTAINERS: Column = text("Containers", "The names of the containers of a pod").wide();
 pub(crate) const IMAGES: Column = text("Images", "The images of the containers of a pod").wide();
 pub(crate) const SELECTOR: Column = text("Selector", "The labels of the pods that belong to it").wide();
 
 pub(crate) const fn column(name: &'static str, kind: &'static str, description: &'static str) -> Column {
+    let (name, description) = (Cow::Borrowed(name), Cow::Borrowed(description));
     Column { name, kind, format: "", description, priority: 0 }
 }
 
@@ -91,8 +91,15 @@ pub(crate) const fn boolean(name: &'static str, description: &'static str) -> Co
 }
 
 impl Column {
-    pub(crate) const fn wide(self) -> Column {
-        Column { priority: 1, ..self }
+    pub(crate) const fn wide(mut self) -> Column {
+        self.priority = 1;
+        self
+    }
+
+    /// Sets the format of its type.
+    pub(crate) const fn formatted(mut self, format: &'static str) -> Column {
+        self.format = format;
+        self
     }
 }
 

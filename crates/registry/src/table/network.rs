@@ -1,9 +1,7 @@
 //! The rows of services and of what leads to them.
 
-use super::{
-    read::Read,
-    words::{joined, or},
-};
+use super::words::{joined, or};
+use crate::document::Fields;
 use serde_json::Value;
 use std::collections::BTreeSet;
 

@@ -1,7 +1,6 @@
 //! How cells say what many kinds have: ages, labels, containers, lists too long to show.
 
-use super::read::{Read, entry};
-use crate::schema::Timestamp;
+use crate::{document::Fields, schema::Timestamp};
 use serde_json::{Map, Value};
 use std::fmt::Write as _;
 
@@ -9,7 +8,7 @@ use std::fmt::Write as _;
 pub(crate) const NONE: &str = "<none>";
 /// What stands for a setting that nobody made.
 pub(crate) const UNSET: &str = "<unset>";
-/// What stands for a value that nobody told.
+/// The text for an unknown value.
 pub(crate) const UNKNOWN: &str = "<unknown>";
 
 /// How long ago something was, in the one or two largest units that matter: `5m30s`, `3d`; `<unknown>` if it never was.
@@ -90,16 +89,17 @@ pub(crate) fn containers(document: &Value, path: &str) -> (String, String) {
 /// Labels, by name: `app=web,tier=front`.
 pub(crate) fn labels(labels: Option<&Map<String, Value>>) -> String {
     let Some(labels) = labels.filter(|labels| !labels.is_empty()) else { return NONE.to_owned() };
-    let pairs: Vec<String> = labels.keys().map(|key| format!("{key}={}", entry(Some(labels), key))).collect();
+    let pairs: Vec<String> =
+        labels.iter().map(|(key, value)| format!("{key}={}", value.as_str().unwrap_or_default())).collect();
     pairs.join(",")
 }
 
 /// What a label selector asks for, by label: `app=web,tier in (back,front)`; empty if it asks for nothing.
 pub(crate) fn selector(document: &Value, path: &str) -> String {
-    let Some(selector) = document.set(path) else { return String::new() };
-    let labels = selector.map("matchLabels");
-    let equal = labels.into_iter().flat_map(Map::keys).map(|key| {
-        let value = entry(labels, key);
+    let Some(selector) = document.field(path) else { return String::new() };
+    let labels = selector.object("matchLabels");
+    let equal = labels.into_iter().flatten().map(|(key, value)| {
+        let value = value.as_str().unwrap_or_default();
         (key.as_str(), format!("{key}={value}"))
     });
     let expressions = selector.list("matchExpressions").iter();
@@ -136,12 +136,12 @@ mod tests {
     use serde_json::json;
 
     #[test]
-    fn durations_are_told_in_the_units_that_matter() {
+    fn durations_have_the_units_that_matter() {
         const MINUTE: i64 = 60;
         const HOUR: i64 = 60 * MINUTE;
         const DAY: i64 = 24 * HOUR;
         const YEAR: i64 = 365 * DAY;
-        for (seconds, told) in [
+        for (seconds, expected) in [
             (i64::MIN, "<invalid>"),
             (-2, "<invalid>"),
             (-1, "0s"),
@@ -166,7 +166,7 @@ mod tests {
             (8 * YEAR + DAY, "8y"),
             (i64::MAX, "292471208677y"),
         ] {
-            assert_eq!(duration(seconds), told, "{seconds}");
+            assert_eq!(duration(seconds), expected, "{seconds}");
         }
     }
 
@@ -182,7 +182,7 @@ mod tests {
     }
 
     #[test]
-    fn selectors_are_told_label_by_label() {
+    fn selectors_are_listed_label_by_label() {
         let document = json!({"some": {"matchLabels": {"b": "1", "d": ""}, "matchExpressions": [
             {"key": "c", "operator": "In", "values": ["y", "x"]},
             {"key": "a", "operator": "NotIn", "values": ["z"]},
@@ -198,9 +198,9 @@ mod tests {
 
     #[test]
     fn long_lists_are_cut() {
-        let told = |items: &[&str]| few(items.iter(), 3, ",", |item| item.to_string());
-        assert_eq!(told(&[]), "");
-        assert_eq!(told(&["a", "b", "c"]), "a,b,c");
-        assert_eq!(told(&["a", "b", "c", "d", "e"]), "a,b,c + 2 more...");
+        let expected = |items: &[&str]| few(items.iter(), 3, ",", |item| item.to_string());
+        assert_eq!(expected(&[]), "");
+        assert_eq!(expected(&["a", "b", "c"]), "a,b,c");
+        assert_eq!(expected(&["a", "b", "c", "d", "e"]), "a,b,c + 2 more...");
     }
 }

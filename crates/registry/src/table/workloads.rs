@@ -1,12 +1,10 @@
 //! The rows of what makes pods, and of what protects them.
 
 use super::{
-    AGE, CONTAINERS, Column, IMAGES, NAME, SELECTOR, integer,
-    read::Read,
-    row,
+    AGE, CONTAINERS, Column, IMAGES, NAME, SELECTOR, integer, row,
     words::{age_of, containers},
 };
-use crate::schema::Timestamp;
+use crate::{document::Fields, schema::Timestamp};
 use serde_json::Value;
 
 pub(crate) const REPLICATED: &[Column] = &[

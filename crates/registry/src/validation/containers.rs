@@ -1,27 +1,27 @@
 //! The containers of a pod, whether they start it, make it up, or look into it.
 
+use crate::document::{FieldErrors, Fields, Node};
 use std::collections::BTreeSet;
 
 use serde_json::Value;
 
 use super::{
-    document::{Faults, Node},
     names,
-    resources::{self, Asker},
+    resources::{self, ResourceScope},
     volumes,
 };
 
-/// What the rules for containers have to know about the pod around them.
-pub(crate) struct Around<'d> {
-    /// The names of its volumes, and whether each is claimed.
+/// What the rules for containers need to know about the pod.
+pub(crate) struct PodContext<'d> {
+    /// The names of its volumes, and whether each is a claim.
     pub(crate) volumes: Vec<(&'d str, bool)>,
-    /// The names of what it claims.
+    /// The names of its resource claims.
     pub(crate) claims: BTreeSet<&'d str>,
-    /// How long it may take to end.
+    /// Its termination grace period.
     pub(crate) grace: Option<i64>,
-    /// What happens when a container ends.
+    /// Its restart policy.
     pub(crate) restart: &'d str,
-    /// Whether its users are the host's.
+    /// Whether it uses the user namespace of the host.
     pub(crate) host_users: bool,
 }
 
@@ -32,67 +32,66 @@ const EXIT_CODES_MAX: usize = 255;
 const EPHEMERAL: &str = "cannot be set for an Ephemeral Container";
 
 /// The containers that make up the pod.
-pub(crate) fn regular(spec: &Node, around: &Around, faults: &mut Faults) {
-    if spec.len_of("containers") == 0 {
-        faults.required(&spec.at("containers"), "");
+pub(crate) fn regular(spec: &Node, pod_context: &PodContext, errors: &mut FieldErrors) {
+    if spec.length("containers") == 0 {
+        errors.required(&spec.at("containers"), "");
         return;
     }
     let mut taken = BTreeSet::new();
     for container in spec.items("containers") {
-        common(&container, around, faults);
-        if !taken.insert(container.text_of("name")) {
-            faults.duplicate(&container.at("name"), container.text_of("name"));
+        common(&container, pod_context, errors);
+        if !taken.insert(container.text("name")) {
+            errors.duplicate(&container.at("name"), container.text("name"));
         }
-        hooks_and_probes(&container, around, faults);
-        restart_policy(&container, faults);
+        hooks_and_probes(&container, pod_context, errors);
+        restart_policy(&container, errors);
     }
     let mut ports = BTreeSet::new();
     for container in spec.items("containers") {
-        host_ports(&container, &mut ports, faults);
+        host_ports(&container, &mut ports, errors);
     }
 }
 
 /// The containers that run before the others.
-pub(crate) fn init(spec: &Node, around: &Around, faults: &mut Faults) {
-    let mut taken: BTreeSet<_> =
-        spec.items("containers").map(|container| container.text_of("name")).collect();
+pub(crate) fn init(spec: &Node, pod_context: &PodContext, errors: &mut FieldErrors) {
+    let mut taken: BTreeSet<_> = spec.items("containers").map(|container| container.text("name")).collect();
     for container in spec.items("initContainers") {
-        common(&container, around, faults);
-        init_restart_policy(&container, faults);
-        let name = container.text_of("name");
+        common(&container, pod_context, errors);
+        init_restart_policy(&container, errors);
+        let name = container.text("name");
         if !name.is_empty() && !taken.insert(name) {
-            faults.duplicate(&container.at("name"), name);
+            errors.duplicate(&container.at("name"), name);
         }
-        host_ports(&container, &mut BTreeSet::new(), faults);
-        if container.text_of("restartPolicy") == "Always" {
-            hooks_and_probes(&container, around, faults);
+        host_ports(&container, &mut BTreeSet::new(), errors);
+        if container.text("restartPolicy") == "Always" {
+            hooks_and_probes(&container, pod_context, errors);
             continue;
         }
         for field in ["lifecycle", "livenessProbe", "readinessProbe", "startupProbe"] {
             if container.has(field) {
-                faults.forbidden(&container.at(field), INIT_ONLY);
+                errors.forbidden(&container.at(field), INIT_ONLY);
             }
         }
     }
 }
 
 /// The containers that were put in to look at the others.
-pub(crate) fn ephemeral(spec: &Node, around: &Around, faults: &mut Faults) {
+pub(crate) fn ephemeral(spec: &Node, pod_context: &PodContext, errors: &mut FieldErrors) {
     let others: BTreeSet<_> = spec
         .items("containers")
         .chain(spec.items("initContainers"))
-        .map(|container| container.text_of("name"))
+        .map(|container| container.text("name"))
         .collect();
     let mut taken = others.clone();
     for container in spec.items("ephemeralContainers") {
-        common(&container, around, faults);
-        image_has_no_spaces(&container, faults);
-        if !taken.insert(container.text_of("name")) {
-            faults.duplicate(&container.at("name"), container.text_of("name"));
+        common(&container, pod_context, errors);
+        image_has_no_spaces(&container, errors);
+        if !taken.insert(container.text("name")) {
+            errors.duplicate(&container.at("name"), container.text("name"));
         }
         let target = container.at("targetContainerName");
-        if !target.text().is_empty() && !others.contains(target.text()) {
-            faults.not_found(&target, target.text());
+        if !target.as_text().is_empty() && !others.contains(target.as_text()) {
+            errors.not_found(&target, target.as_text());
         }
         for field in [
             "ports",
@@ -109,13 +108,13 @@ pub(crate) fn ephemeral(spec: &Node, around: &Around, faults: &mut Faults) {
             // Resources are always there, though they may be empty.
             let is_empty = field == "resources" && given.value.as_object().is_some_and(|all| all.is_empty());
             if given.exists() && !is_empty {
-                faults.forbidden(&given, EPHEMERAL);
+                errors.forbidden(&given, EPHEMERAL);
             }
         }
         for mount in container.items("volumeMounts") {
             for field in ["subPath", "subPathExpr"] {
-                if !mount.text_of(field).is_empty() {
-                    faults.forbidden(&mount.at(field), EPHEMERAL);
+                if !mount.text(field).is_empty() {
+                    errors.forbidden(&mount.at(field), EPHEMERAL);
                 }
             }
         }
@@ -123,66 +122,70 @@ pub(crate) fn ephemeral(spec: &Node, around: &Around, faults: &mut Faults) {
 }
 
 /// A pod's image has no blanks around it; a template's may.
-pub(crate) fn image_has_no_spaces(container: &Node, faults: &mut Faults) {
+pub(crate) fn image_has_no_spaces(container: &Node, errors: &mut FieldErrors) {
     let image = container.at("image");
-    if image.text().trim().len() != image.text().len() {
-        faults.invalid(&image, image.text(), "must not have leading or trailing whitespace");
+    if image.as_text().trim().len() != image.as_text().len() {
+        errors.invalid(&image, image.as_text(), "must not have leading or trailing whitespace");
     }
 }
 
-fn common(container: &Node, around: &Around, faults: &mut Faults) {
-    faults.named(&container.at("name"), names::label);
-    faults.given(&container.at("image"));
-    faults.one_of(&container.at("terminationMessagePolicy"), &["File", "FallbackToLogsOnError"]);
-    ports(container, faults);
-    variables(container, faults);
-    variable_sources(container, faults);
-    mounts(container, around, faults);
-    devices(container, around, faults);
-    faults.one_of(&container.at("imagePullPolicy"), &["Always", "IfNotPresent", "Never"]);
-    resources::requirements(&container.at("resources"), Asker::Container, &around.claims, faults);
-    resize_policy(container, around, faults);
-    security(&container.at("securityContext"), around, faults);
+fn common(container: &Node, pod_context: &PodContext, errors: &mut FieldErrors) {
+    errors.valid_name(&container.at("name"), names::label);
+    errors.not_empty(&container.at("image"));
+    errors.one_of(&container.at("terminationMessagePolicy"), &["File", "FallbackToLogsOnError"]);
+    ports(container, errors);
+    variables(container, errors);
+    variable_sources(container, errors);
+    mounts(container, pod_context, errors);
+    devices(container, pod_context, errors);
+    errors.one_of(&container.at("imagePullPolicy"), &["Always", "IfNotPresent", "Never"]);
+    resources::requirements(
+        &container.at("resources"),
+        ResourceScope::Container,
+        &pod_context.claims,
+        errors,
+    );
+    resize_policy(container, pod_context, errors);
+    security(&container.at("securityContext"), pod_context, errors);
 }
 
-fn ports(container: &Node, faults: &mut Faults) {
+fn ports(container: &Node, errors: &mut FieldErrors) {
     let mut taken = BTreeSet::new();
     for port in container.items("ports") {
         let name = port.at("name");
-        if !name.text().is_empty() {
-            let wrong = names::port_name(name.text());
-            if wrong.is_empty() && !taken.insert(name.text()) {
-                faults.duplicate(&name, name.text());
+        if !name.as_text().is_empty() {
+            let wrong = names::port_name(name.as_text());
+            if wrong.is_empty() && !taken.insert(name.as_text()) {
+                errors.duplicate(&name, name.as_text());
             }
-            faults.texts(&name, wrong);
+            errors.invalid_each(&name, wrong);
         }
-        if port.number_of("containerPort") == 0 {
-            faults.required(&port.at("containerPort"), "");
+        if port.number("containerPort") == 0 {
+            errors.required(&port.at("containerPort"), "");
         } else {
-            faults.in_range(&port.at("containerPort"), 1, 65535);
+            errors.in_range(&port.at("containerPort"), 1, 65535);
         }
-        if port.number_of("hostPort") != 0 {
-            faults.in_range(&port.at("hostPort"), 1, 65535);
+        if port.number("hostPort") != 0 {
+            errors.in_range(&port.at("hostPort"), 1, 65535);
         }
-        faults.one_of(&port.at("protocol"), &["SCTP", "TCP", "UDP"]);
+        errors.one_of(&port.at("protocol"), &["SCTP", "TCP", "UDP"]);
     }
 }
 
-fn host_ports(container: &Node, taken: &mut BTreeSet<String>, faults: &mut Faults) {
-    for port in container.items("ports").filter(|port| port.number_of("hostPort") != 0) {
-        let key =
-            format!("{}/{}/{}", port.text_of("protocol"), port.text_of("hostIP"), port.number_of("hostPort"));
+fn host_ports(container: &Node, taken: &mut BTreeSet<String>, errors: &mut FieldErrors) {
+    for port in container.items("ports").filter(|port| port.number("hostPort") != 0) {
+        let key = format!("{}/{}/{}", port.text("protocol"), port.text("hostIP"), port.number("hostPort"));
         if taken.contains(&key) {
-            faults.duplicate(&port.at("hostPort"), &key);
+            errors.duplicate(&port.at("hostPort"), &key);
         }
         taken.insert(key);
     }
 }
 
-fn variables(container: &Node, faults: &mut Faults) {
+fn variables(container: &Node, errors: &mut FieldErrors) {
     for variable in container.items("env") {
-        faults.named(&variable.at("name"), names::variable);
-        value_from(&variable, faults);
+        errors.valid_name(&variable.at("name"), names::variable);
+        value_from(&variable, errors);
     }
 }
 
@@ -198,82 +201,82 @@ const VARIABLE_FIELDS: [&str; 9] = [
     "status.podIPs",
 ];
 
-fn value_from(variable: &Node, faults: &mut Faults) {
+fn value_from(variable: &Node, errors: &mut FieldErrors) {
     let from = variable.at("valueFrom");
     if !from.exists() {
         return;
     }
     let sources = ["fieldRef", "resourceFieldRef", "configMapKeyRef", "secretKeyRef", "fileKeyRef"];
     if from.has("fieldRef") {
-        field_reference(&from.at("fieldRef"), &VARIABLE_FIELDS, faults);
+        field_reference(&from.at("fieldRef"), &VARIABLE_FIELDS, errors);
     }
     if from.has("resourceFieldRef") {
-        resource_reference(&from.at("resourceFieldRef"), false, faults);
+        resource_reference(&from.at("resourceFieldRef"), false, errors);
     }
     for name in ["configMapKeyRef", "secretKeyRef"] {
         let key = from.at(name);
         if key.exists() {
-            faults.texts(&key.at("name"), names::subdomain(key.text_of("name")));
-            faults.named(&key.at("key"), names::config_key);
+            errors.invalid_each(&key.at("name"), names::subdomain(key.text("name")));
+            errors.valid_name(&key.at("key"), names::config_key);
         }
     }
     let file = from.at("fileKeyRef");
     if file.exists() {
-        faults.named(&file.at("key"), names::variable);
-        faults.named(&file.at("volumeName"), names::label);
-        faults.given(&file.at("path"));
-        volumes::relative_path(&file.at("path"), faults);
+        errors.valid_name(&file.at("key"), names::variable);
+        errors.valid_name(&file.at("volumeName"), names::label);
+        errors.not_empty(&file.at("path"));
+        volumes::relative_path(&file.at("path"), errors);
     }
     match sources.iter().filter(|name| from.has(name)).count() {
-        0 => faults.invalid(
+        0 => errors.invalid(
             &from,
             "",
             "must specify one of: `fieldRef`, `resourceFieldRef`, `configMapKeyRef`, `secretKeyRef` or `fileKeyRef`",
         ),
-        _ if !variable.text_of("value").is_empty() => {
-            faults.invalid(&from, "", "may not be specified when `value` is not empty");
+        _ if !variable.text("value").is_empty() => {
+            errors.invalid(&from, "", "may not be specified when `value` is not empty");
         }
         1 => {}
-        _ => faults.invalid(&from, "", "may not have more than one field specified at a time"),
+        _ => errors.invalid(&from, "", "may not have more than one field specified at a time"),
     }
 }
 
 /// A field of the pod, among those that can be shown.
-pub(crate) fn field_reference(reference: &Node, known: &[&str], faults: &mut Faults) {
+pub(crate) fn field_reference(reference: &Node, known: &[&str], errors: &mut FieldErrors) {
     for name in ["apiVersion", "fieldPath"] {
-        if reference.text_of(name).is_empty() {
-            faults.required(&reference.at(name), "");
+        if reference.text(name).is_empty() {
+            errors.required(&reference.at(name), "");
             return;
         }
     }
     let path = reference.at("fieldPath");
-    let version = reference.text_of("apiVersion");
+    let version = reference.text("apiVersion");
     if version != "v1" {
         let detail = format!("error converting fieldPath: unsupported pod version: {version}");
-        return faults.invalid(&path, path.text(), &detail);
+        return errors.invalid(&path, path.as_text(), &detail);
     }
-    let subscripted = path.text().strip_suffix("']").and_then(|start| start.split_once("['"));
+    let subscripted = path.as_text().strip_suffix("']").and_then(|start| start.split_once("['"));
     match subscripted {
         Some(("metadata.annotations", key)) => {
-            for fault in names::qualified(&key.to_ascii_lowercase()) {
-                faults.invalid(reference, key.to_ascii_lowercase(), &fault);
+            for error in names::qualified(&key.to_ascii_lowercase()) {
+                errors.invalid(reference, key.to_ascii_lowercase(), &error);
             }
         }
         Some(("metadata.labels", key)) => {
-            for fault in names::qualified(key) {
-                faults.invalid(reference, key, &fault);
+            for error in names::qualified(key) {
+                errors.invalid(reference, key, &error);
             }
         }
         Some((start, _)) => {
             let detail =
                 format!("error converting fieldPath: field label does not support subscript: {start}");
-            faults.invalid(&path, path.text(), &detail);
+            errors.invalid(&path, path.as_text(), &detail);
         }
-        None if known.contains(&path.text()) => {}
-        None if is_convertible(path.text()) => faults.not_supported(&path, path.text(), known),
+        None if known.contains(&path.as_text()) => {}
+        None if is_convertible(path.as_text()) => errors.not_supported(&path, path.as_text(), known),
         None => {
-            let detail = format!("error converting fieldPath: field label not supported: {}", path.text());
-            faults.invalid(&path, path.text(), &detail);
+            let detail = format!("error converting fieldPath: field label not supported: {}", path.as_text());
+            errors.invalid(&path, path.as_text(), &detail);
         }
     }
 }
@@ -293,26 +296,27 @@ const RESOURCE_FIELDS: [&str; 6] = [
 ];
 
 /// A resource of a container, which in a volume has to be named.
-pub(crate) fn resource_reference(reference: &Node, in_volume: bool, faults: &mut Faults) {
+pub(crate) fn resource_reference(reference: &Node, in_volume: bool, errors: &mut FieldErrors) {
     let resource = reference.at("resource");
-    let huge =
-        ["limits.hugepages-", "requests.hugepages-"].iter().any(|prefix| resource.text().starts_with(prefix));
-    if in_volume && reference.text_of("containerName").is_empty() {
-        faults.required(&reference.at("containerName"), "");
-    } else if resource.text().is_empty() {
-        faults.required(&resource, "");
-    } else if !RESOURCE_FIELDS.contains(&resource.text()) && !huge {
-        faults.not_supported(&resource, resource.text(), &RESOURCE_FIELDS);
+    let huge = ["limits.hugepages-", "requests.hugepages-"]
+        .iter()
+        .any(|prefix| resource.as_text().starts_with(prefix));
+    if in_volume && reference.text("containerName").is_empty() {
+        errors.required(&reference.at("containerName"), "");
+    } else if resource.as_text().is_empty() {
+        errors.required(&resource, "");
+    } else if !RESOURCE_FIELDS.contains(&resource.as_text()) && !huge {
+        errors.not_supported(&resource, resource.as_text(), &RESOURCE_FIELDS);
     }
     let divisor = reference.at("divisor");
     if resources::quantity(&divisor).is_none_or(|divisor| divisor.is_zero()) {
         return;
     }
-    let what = match resource.text() {
+    let what = match resource.as_text() {
         "limits.cpu" | "requests.cpu" => {
-            if !matches!(divisor.text(), "1m" | "1") {
+            if !matches!(divisor.as_text(), "1m" | "1") {
                 let detail = "only divisor's values 1m and 1 are supported with the cpu resource";
-                faults.invalid(&divisor, resource.text(), detail);
+                errors.invalid(&divisor, resource.as_text(), detail);
             }
             return;
         }
@@ -322,323 +326,327 @@ pub(crate) fn resource_reference(reference: &Node, in_volume: bool, faults: &mut
         _ => return,
     };
     let units = ["", "k", "M", "G", "T", "P", "E", "Ki", "Mi", "Gi", "Ti", "Pi", "Ei"];
-    if divisor.text().strip_prefix('1').is_none_or(|unit| !units.contains(&unit)) {
+    if divisor.as_text().strip_prefix('1').is_none_or(|unit| !units.contains(&unit)) {
         let detail = format!(
             "only divisor's values 1, 1k, 1M, 1G, 1T, 1P, 1E, 1Ki, 1Mi, 1Gi, 1Ti, 1Pi, 1Ei are supported with the {what} resource"
         );
-        faults.invalid(&divisor, resource.text(), &detail);
+        errors.invalid(&divisor, resource.as_text(), &detail);
     }
 }
 
-/// That there is one source is blamed at the list: its path has no index.
-fn variable_sources(container: &Node, faults: &mut Faults) {
-    let blamed = container.at("envFrom");
+/// Each variable has one source. The path of the error has no index.
+fn variable_sources(container: &Node, errors: &mut FieldErrors) {
+    let reported_at = container.at("envFrom");
     for source in container.items("envFrom") {
-        faults.if_given(&source.at("prefix"), names::variable);
+        errors.valid_if_set(&source.at("prefix"), names::variable);
         for name in ["configMapRef", "secretRef"] {
             if source.has(name) {
-                faults.named(&source.at(name).at("name"), names::subdomain);
+                errors.valid_name(&source.at(name).at("name"), names::subdomain);
             }
         }
         match (source.has("configMapRef"), source.has("secretRef")) {
             (false, false) => {
-                faults.invalid(&blamed, "", "must specify one of: `configMapRef` or `secretRef`")
+                errors.invalid(&reported_at, "", "must specify one of: `configMapRef` or `secretRef`")
             }
             (true, true) => {
-                faults.invalid(&blamed, "", "may not have more than one field specified at a time")
+                errors.invalid(&reported_at, "", "may not have more than one field specified at a time")
             }
             _ => {}
         }
     }
 }
 
-fn mounts(container: &Node, around: &Around, faults: &mut Faults) {
-    let blamed = container.at("volumeMounts");
+fn mounts(container: &Node, pod_context: &PodContext, errors: &mut FieldErrors) {
+    let reported_at = container.at("volumeMounts");
     let mut paths = BTreeSet::new();
     for mount in container.items("volumeMounts") {
         let (name, path) = (mount.at("name"), mount.at("mountPath"));
-        faults.given(&name);
-        let volume = around.volumes.iter().find(|(other, _)| *other == name.text());
+        errors.not_empty(&name);
+        let volume = pod_context.volumes.iter().find(|(other, _)| *other == name.as_text());
         if volume.is_none() {
-            faults.not_found(&name, name.text());
+            errors.not_found(&name, name.as_text());
         }
-        faults.given(&path);
-        if !paths.insert(path.text()) {
-            faults.invalid(&path, path.text(), "must be unique");
+        errors.not_empty(&path);
+        if !paths.insert(path.as_text()) {
+            errors.invalid(&path, path.as_text(), "must be unique");
         }
-        if container.items("volumeDevices").any(|device| device.text_of("name") == name.text()) {
-            faults.invalid(&name, name.text(), "must not already exist in volumeDevices");
+        if container.items("volumeDevices").any(|device| device.text("name") == name.as_text()) {
+            errors.invalid(&name, name.as_text(), "must not already exist in volumeDevices");
         }
-        if container.items("volumeDevices").any(|device| device.text_of("devicePath") == path.text()) {
-            faults.invalid(&path, path.text(), "must not already exist as a path in volumeDevices");
+        if container.items("volumeDevices").any(|device| device.text("devicePath") == path.as_text()) {
+            errors.invalid(&path, path.as_text(), "must not already exist as a path in volumeDevices");
         }
         let (below, expression) = (mount.at("subPath"), mount.at("subPathExpr"));
-        volumes::relative_path(&mount.at("subPath"), faults);
-        if !expression.text().is_empty() {
-            if !below.text().is_empty() {
-                faults.invalid(
+        volumes::relative_path(&mount.at("subPath"), errors);
+        if !expression.as_text().is_empty() {
+            if !below.as_text().is_empty() {
+                errors.invalid(
                     &expression,
-                    expression.text(),
+                    expression.as_text(),
                     "subPathExpr and subPath are mutually exclusive",
                 );
             }
-            volumes::relative_path(&expression, faults);
+            volumes::relative_path(&expression, errors);
         }
-        propagation(container, &mount, &blamed, faults);
-        recursive_read_only(&mount, &blamed, faults);
+        propagation(container, &mount, &reported_at, errors);
+        recursive_read_only(&mount, &reported_at, errors);
     }
 }
 
-fn propagation(container: &Node, mount: &Node, blamed: &Node, faults: &mut Faults) {
+fn propagation(container: &Node, mount: &Node, reported_at: &Node, errors: &mut FieldErrors) {
     let given = mount.at("mountPropagation");
     if !given.exists() {
         return;
     }
-    let blamed = blamed.at("mountPropagation");
+    let reported_at = reported_at.at("mountPropagation");
     let known = ["Bidirectional", "HostToContainer", "None"];
-    if !known.contains(&given.text()) {
-        faults.not_supported(&blamed, given.text(), &known);
+    if !known.contains(&given.as_text()) {
+        errors.not_supported(&reported_at, given.as_text(), &known);
     }
-    if given.text() == "Bidirectional" && !container.at("securityContext").flag("privileged") {
+    if given.as_text() == "Bidirectional" && !container.at("securityContext").flag("privileged") {
         let detail = "Bidirectional mount propagation is available only to privileged containers";
-        faults.forbidden(&blamed, detail);
+        errors.forbidden(&reported_at, detail);
     }
 }
 
-fn recursive_read_only(mount: &Node, blamed: &Node, faults: &mut Faults) {
+fn recursive_read_only(mount: &Node, reported_at: &Node, errors: &mut FieldErrors) {
     let given = mount.at("recursiveReadOnly");
-    let blamed = blamed.at("recursiveReadOnly");
-    match given.text() {
+    let reported_at = reported_at.at("recursiveReadOnly");
+    match given.as_text() {
         _ if !given.exists() => {}
         "Disabled" => {}
         "Enabled" | "IfPossible" => {
             if !mount.flag("readOnly") {
-                faults.forbidden(&blamed, "may only be specified when readOnly is true");
+                errors.forbidden(&reported_at, "may only be specified when readOnly is true");
             }
-            if !matches!(mount.text_of("mountPropagation"), "" | "None") {
+            if !matches!(mount.text("mountPropagation"), "" | "None") {
                 let detail = "may only be specified when mountPropagation is None or not specified";
-                faults.forbidden(&blamed, detail);
+                errors.forbidden(&reported_at, detail);
             }
         }
-        other => faults.not_supported(&blamed, other, &["Disabled", "Enabled", "IfPossible"]),
+        other => errors.not_supported(&reported_at, other, &["Disabled", "Enabled", "IfPossible"]),
     }
 }
 
-fn devices(container: &Node, around: &Around, faults: &mut Faults) {
+fn devices(container: &Node, pod_context: &PodContext, errors: &mut FieldErrors) {
     let (mut taken, mut paths) = (BTreeSet::new(), BTreeSet::new());
     for device in container.items("volumeDevices") {
         let (name, path) = (device.at("name"), device.at("devicePath"));
-        faults.given(&name);
-        if !name.text().is_empty() && !taken.insert(name.text()) {
-            faults.invalid(&name, name.text(), "must be unique");
+        errors.not_empty(&name);
+        if !name.as_text().is_empty() && !taken.insert(name.as_text()) {
+            errors.invalid(&name, name.as_text(), "must be unique");
         }
-        let volume = around.volumes.iter().find(|(other, _)| *other == name.text());
+        let volume = pod_context.volumes.iter().find(|(other, _)| *other == name.as_text());
         match volume {
-            None => faults.not_found(&name, name.text()),
+            None => errors.not_found(&name, name.as_text()),
             Some((_, false)) => {
                 let detail =
                     "can only use volume source type of PersistentVolumeClaim or Ephemeral for block mode";
-                faults.invalid(&name, name.text(), detail);
+                errors.invalid(&name, name.as_text(), detail);
             }
             Some(_) => {}
         }
-        faults.given(&path);
-        if path.text().split('/').any(|part| part == "..") {
-            faults.invalid(&path, path.text(), "can not contain backsteps ('..')");
-        } else if !paths.insert(path.text()) {
-            faults.invalid(&path, path.text(), "must be unique");
+        errors.not_empty(&path);
+        if path.as_text().split('/').any(|part| part == "..") {
+            errors.invalid(&path, path.as_text(), "can not contain backsteps ('..')");
+        } else if !paths.insert(path.as_text()) {
+            errors.invalid(&path, path.as_text(), "must be unique");
         }
-        if container.items("volumeMounts").any(|mount| mount.text_of("name") == name.text()) {
-            faults.invalid(&name, name.text(), "must not already exist in volumeMounts");
+        if container.items("volumeMounts").any(|mount| mount.text("name") == name.as_text()) {
+            errors.invalid(&name, name.as_text(), "must not already exist in volumeMounts");
         }
-        if container.items("volumeMounts").any(|mount| mount.text_of("mountPath") == path.text()) {
-            faults.invalid(&path, path.text(), "must not already exist as a path in volumeMounts");
+        if container.items("volumeMounts").any(|mount| mount.text("mountPath") == path.as_text()) {
+            errors.invalid(&path, path.as_text(), "must not already exist as a path in volumeMounts");
         }
     }
 }
 
-fn resize_policy(container: &Node, around: &Around, faults: &mut Faults) {
-    let blamed = container.at("resizePolicy");
+fn resize_policy(container: &Node, pod_context: &PodContext, errors: &mut FieldErrors) {
+    let reported_at = container.at("resizePolicy");
     let mut taken = BTreeSet::new();
     for policy in container.items("resizePolicy") {
-        let (resource, restart) = (policy.text_of("resourceName"), policy.text_of("restartPolicy"));
+        let (resource, restart) = (policy.text("resourceName"), policy.text("restartPolicy"));
         if !taken.insert(resource) {
-            faults.duplicate(&policy, resource);
+            errors.duplicate(&policy, resource);
         }
         for (value, known) in [(resource, ["cpu", "memory"]), (restart, ["NotRequired", "RestartContainer"])]
         {
             match value {
-                "" => faults.required(&blamed, ""),
+                "" => errors.required(&reported_at, ""),
                 _ if known.contains(&value) => {}
-                _ => faults.not_supported(&blamed, value, &known),
+                _ => errors.not_supported(&reported_at, value, &known),
             }
         }
-        if around.restart == "Never" && restart != "NotRequired" {
-            faults.invalid(&blamed, restart, "must be 'NotRequired' when pod `restartPolicy` is 'Never'");
+        if pod_context.restart == "Never" && restart != "NotRequired" {
+            errors.invalid(
+                &reported_at,
+                restart,
+                "must be 'NotRequired' when pod `restartPolicy` is 'Never'",
+            );
         }
     }
 }
 
 /// The rules of an init container are looked at only if it has a policy.
-fn init_restart_policy(container: &Node, faults: &mut Faults) {
+fn init_restart_policy(container: &Node, errors: &mut FieldErrors) {
     if container.has("restartPolicy") {
-        restart_policy(container, faults);
-    } else if container.len_of("restartPolicyRules") > 0 {
-        faults.required(&container.at("restartPolicy"), RULES_NEED_POLICY);
+        restart_policy(container, errors);
+    } else if container.length("restartPolicyRules") > 0 {
+        errors.required(&container.at("restartPolicy"), RULES_NEED_POLICY);
     }
 }
 
-fn restart_policy(container: &Node, faults: &mut Faults) {
-    faults.if_given_one_of(&container.at("restartPolicy"), &["Always", "Never", "OnFailure"]);
-    if container.len_of("restartPolicyRules") > 0 && !container.has("restartPolicy") {
-        faults.required(&container.at("restartPolicy"), RULES_NEED_POLICY);
+fn restart_policy(container: &Node, errors: &mut FieldErrors) {
+    errors.one_of_if_set(&container.at("restartPolicy"), &["Always", "Never", "OnFailure"]);
+    if container.length("restartPolicyRules") > 0 && !container.has("restartPolicy") {
+        errors.required(&container.at("restartPolicy"), RULES_NEED_POLICY);
     }
-    let rules = container.len_of("restartPolicyRules");
+    let rules = container.length("restartPolicyRules");
     if rules > RULES_MAX {
-        faults.too_many(&container.at("restartPolicyRules"), rules, RULES_MAX);
+        errors.too_many(&container.at("restartPolicyRules"), rules, RULES_MAX);
     }
     for rule in container.items("restartPolicyRules") {
-        faults.must_be_one_of(&rule.at("action"), &["Restart", "RestartAllContainers"]);
+        errors.must_be_one_of(&rule.at("action"), &["Restart", "RestartAllContainers"]);
         let codes = rule.at("exitCodes");
         if codes.exists() {
-            faults.must_be_one_of(&codes.at("operator"), &["In", "NotIn"]);
-            if codes.len_of("values") > EXIT_CODES_MAX {
-                faults.too_many(&codes.at("values"), codes.len_of("values"), EXIT_CODES_MAX);
+            errors.must_be_one_of(&codes.at("operator"), &["In", "NotIn"]);
+            if codes.length("values") > EXIT_CODES_MAX {
+                errors.too_many(&codes.at("values"), codes.length("values"), EXIT_CODES_MAX);
             }
         } else {
-            faults.required(&codes, "must be specified");
+            errors.required(&codes, "must be specified");
         }
     }
 }
 
-fn hooks_and_probes(container: &Node, around: &Around, faults: &mut Faults) {
+fn hooks_and_probes(container: &Node, pod_context: &PodContext, errors: &mut FieldErrors) {
     let hooks = container.at("lifecycle");
     for hook in ["postStart", "preStop"].into_iter().filter(|hook| hooks.has(hook)) {
-        handler(&hooks.at(hook), around, faults);
+        handler(&hooks.at(hook), pod_context, errors);
     }
     let liveness = container.at("livenessProbe");
-    probe(&liveness, around, faults);
-    succeeds_once(&liveness, faults);
+    probe(&liveness, pod_context, errors);
+    succeeds_once(&liveness, errors);
     let readiness = container.at("readinessProbe");
-    probe(&readiness, around, faults);
-    if let Some(seconds) = readiness.at("terminationGracePeriodSeconds").number() {
+    probe(&readiness, pod_context, errors);
+    if let Some(seconds) = readiness.at("terminationGracePeriodSeconds").as_number() {
         let grace = readiness.at("terminationGracePeriodSeconds");
-        faults.invalid(&grace, seconds, "must not be set for readinessProbes");
+        errors.invalid(&grace, seconds, "must not be set for readinessProbes");
     }
     let startup = container.at("startupProbe");
-    probe(&startup, around, faults);
-    succeeds_once(&startup, faults);
+    probe(&startup, pod_context, errors);
+    succeeds_once(&startup, errors);
 }
 
-fn succeeds_once(probe: &Node, faults: &mut Faults) {
-    let threshold = probe.number_of("successThreshold");
+fn succeeds_once(probe: &Node, errors: &mut FieldErrors) {
+    let threshold = probe.number("successThreshold");
     if probe.exists() && threshold != 1 {
-        faults.invalid(&probe.at("successThreshold"), threshold, "must be 1");
+        errors.invalid(&probe.at("successThreshold"), threshold, "must be 1");
     }
 }
 
-fn probe(probe: &Node, around: &Around, faults: &mut Faults) {
+fn probe(probe: &Node, pod_context: &PodContext, errors: &mut FieldErrors) {
     if !probe.exists() {
         return;
     }
-    handler(probe, around, faults);
+    handler(probe, pod_context, errors);
     for name in
         ["initialDelaySeconds", "timeoutSeconds", "periodSeconds", "successThreshold", "failureThreshold"]
     {
-        faults.not_negative(&probe.at(name));
+        errors.not_negative(&probe.at(name));
     }
-    faults.positive(&probe.at("terminationGracePeriodSeconds"));
+    errors.positive(&probe.at("terminationGracePeriodSeconds"));
 }
 
-/// The rules of one way to ask or to tell a container something.
-type Handler = fn(&Node, &Around, &mut Faults);
+/// The rules of one kind of handler.
+type Handler = fn(&Node, &PodContext, &mut FieldErrors);
 
-fn handler(at: &Node, around: &Around, faults: &mut Faults) {
+fn handler(at: &Node, pod_context: &PodContext, errors: &mut FieldErrors) {
     let kinds: [(&str, Handler); 5] = [
-        ("exec", |exec, _, faults| {
-            if exec.len_of("command") == 0 {
-                faults.required(&exec.at("command"), "");
+        ("exec", |exec, _, errors| {
+            if exec.length("command") == 0 {
+                errors.required(&exec.at("command"), "");
             }
         }),
-        ("httpGet", |get, _, faults| http_get(get, faults)),
-        ("tcpSocket", |socket, _, faults| port_or_name(&socket.at("port"), faults)),
-        ("grpc", |grpc, _, faults| port_or_name(&grpc.at("port"), faults)),
+        ("httpGet", |get, _, errors| http_get(get, errors)),
+        ("tcpSocket", |socket, _, errors| port_or_name(&socket.at("port"), errors)),
+        ("grpc", |grpc, _, errors| port_or_name(&grpc.at("port"), errors)),
         ("sleep", sleep),
     ];
     let mut found = false;
     for (name, check) in kinds.into_iter().filter(|(name, _)| at.has(name)) {
         if found {
-            faults.forbidden(&at.at(name), "may not specify more than 1 handler type");
+            errors.forbidden(&at.at(name), "may not specify more than 1 handler type");
             continue;
         }
         found = true;
-        check(&at.at(name), around, faults);
+        check(&at.at(name), pod_context, errors);
     }
     if !found {
-        faults.required(at, "must specify a handler type");
+        errors.required(at, "must specify a handler type");
     }
 }
 
-fn http_get(get: &Node, faults: &mut Faults) {
-    faults.given(&get.at("path"));
-    port_or_name(&get.at("port"), faults);
+fn http_get(get: &Node, errors: &mut FieldErrors) {
+    errors.not_empty(&get.at("path"));
+    port_or_name(&get.at("port"), errors);
     let scheme = get.at("scheme");
-    if !matches!(scheme.text(), "HTTP" | "HTTPS") {
-        faults.not_supported(&scheme, scheme.text(), &["HTTP", "HTTPS"]);
+    if !matches!(scheme.as_text(), "HTTP" | "HTTPS") {
+        errors.not_supported(&scheme, scheme.as_text(), &["HTTP", "HTTPS"]);
     }
     for header in get.items("httpHeaders") {
-        for fault in names::header(header.text_of("name")) {
-            faults.invalid(&get.at("httpHeaders"), header.text_of("name"), &fault);
+        for error in names::header(header.text("name")) {
+            errors.invalid(&get.at("httpHeaders"), header.text("name"), &error);
         }
     }
 }
 
-fn sleep(sleep: &Node, around: &Around, faults: &mut Faults) {
-    let seconds = sleep.number_of("seconds");
-    if let Some(grace) = around.grace.filter(|grace| seconds < 0 || seconds > *grace) {
+fn sleep(sleep: &Node, pod_context: &PodContext, errors: &mut FieldErrors) {
+    let seconds = sleep.number("seconds");
+    if let Some(grace) = pod_context.grace.filter(|grace| seconds < 0 || seconds > *grace) {
         let detail = format!("must be non-negative and less than terminationGracePeriodSeconds ({grace})");
-        faults.invalid(sleep, seconds, &detail);
+        errors.invalid(sleep, seconds, &detail);
     }
 }
 
 /// A port by its number or by its name.
-pub(crate) fn port_or_name(port: &Node, faults: &mut Faults) {
+pub(crate) fn port_or_name(port: &Node, errors: &mut FieldErrors) {
     match port.value {
-        Value::String(name) => faults.texts(port, names::port_name(name)),
+        Value::String(name) => errors.invalid_each(port, names::port_name(name)),
         _ => {
-            let number = port.number().unwrap_or_default();
+            let number = port.as_number().unwrap_or_default();
             if !(1..=65535).contains(&number) {
-                faults.invalid(port, number, "must be between 1 and 65535, inclusive");
+                errors.invalid(port, number, "must be between 1 and 65535, inclusive");
             }
         }
     }
 }
 
-fn security(context: &Node, around: &Around, faults: &mut Faults) {
+fn security(context: &Node, pod_context: &PodContext, errors: &mut FieldErrors) {
     if !context.exists() {
         return;
     }
     for name in ["runAsUser", "runAsGroup"] {
-        faults.in_range(&context.at(name), 0, i64::from(i32::MAX));
+        errors.in_range(&context.at(name), 0, i64::from(i32::MAX));
     }
     let mount = context.at("procMount");
-    faults.if_given_one_of(&mount, &["Default", "Unmasked"]);
-    if around.host_users && mount.text() == "Unmasked" {
-        faults.invalid(&mount, mount.text(), "`hostUsers` must be false to use `Unmasked`");
+    errors.one_of_if_set(&mount, &["Default", "Unmasked"]);
+    if pod_context.host_users && mount.as_text() == "Unmasked" {
+        errors.invalid(&mount, mount.as_text(), "`hostUsers` must be false to use `Unmasked`");
     }
-    super::pod::seccomp(&context.at("seccompProfile"), faults);
+    super::pod_security::seccomp(&context.at("seccompProfile"), errors);
     if context.at("allowPrivilegeEscalation").value == &Value::Bool(false) {
         let whole = || context.value.clone();
         if context.flag("privileged") {
             let detail = "cannot set `allowPrivilegeEscalation` to false and `privileged` to true";
-            faults.invalid(context, whole(), detail);
+            errors.invalid(context, whole(), detail);
         }
-        if context.at("capabilities").items("add").any(|capability| capability.text() == "CAP_SYS_ADMIN") {
+        if context.at("capabilities").items("add").any(|capability| capability.as_text() == "CAP_SYS_ADMIN") {
             let detail =
                 "cannot set `allowPrivilegeEscalation` to false and `capabilities.Add` CAP_SYS_ADMIN";
-            faults.invalid(context, whole(), detail);
+            errors.invalid(context, whole(), detail);
         }
     }
-    super::windows::options(&context.at("windowsOptions"), faults);
-    super::pod::app_armor(&context.at("appArmorProfile"), faults);
+    super::windows::options(&context.at("windowsOptions"), errors);
+    super::pod_security::app_armor(&context.at("appArmorProfile"), errors);
 }

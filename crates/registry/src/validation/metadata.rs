@@ -2,11 +2,12 @@
 
 use std::{borrow::Cow, collections::BTreeSet};
 
-use super::{
-    document::{Faults, Node},
-    names,
+use super::names;
+use crate::{
+    document::{FieldErrors, Fields, Node},
+    kind::NameRule,
+    kinds::core::event,
 };
-use crate::{kind::NameRule, kinds::core::event};
 
 const ANNOTATIONS_BYTES_MAX: usize = 256 * 1024;
 const MANAGER_BYTES_MAX: usize = 128;
@@ -25,114 +26,118 @@ pub(crate) struct Form {
 }
 
 /// Metadata by itself.
-pub(crate) fn check(meta: &Node, form: Form, faults: &mut Faults) {
+pub(crate) fn check(meta: &Node, form: Form, errors: &mut FieldErrors) {
     let prefix = meta.at("generateName");
-    if !prefix.text().is_empty() {
-        faults.texts(&prefix, names::object_prefix(prefix.text(), form.names));
+    if !prefix.as_text().is_empty() {
+        errors.invalid_each(&prefix, names::object_prefix(prefix.as_text(), form.names));
     }
     let name = meta.at("name");
-    if name.text().is_empty() {
-        faults.required(&name, "name or generateName is required");
+    if name.as_text().is_empty() {
+        errors.required(&name, "name or generateName is required");
     } else {
-        faults.texts(&name, names::object(name.text(), form.names));
+        errors.invalid_each(&name, names::object(name.as_text(), form.names));
     }
-    namespace(meta, form.namespaced, faults);
-    faults.not_negative(&meta.at("generation"));
-    labels(&meta.at("labels"), faults);
-    annotations(&meta.at("annotations"), faults);
-    owners(meta, faults);
-    finalizers(meta, faults);
-    managers(meta, faults);
+    namespace(meta, form.namespaced, errors);
+    errors.not_negative(&meta.at("generation"));
+    labels(&meta.at("labels"), errors);
+    annotations(&meta.at("annotations"), errors);
+    owners(meta, errors);
+    finalizers(meta, errors);
+    managers(meta, errors);
     if form.known_finalizers {
-        known_finalizers(meta, faults);
+        known_finalizers(meta, errors);
     }
 }
 
 /// Metadata beside what it was.
-pub(crate) fn check_change(meta: &Node, old: &Node, known: bool, faults: &mut Faults) {
+pub(crate) fn check_change(meta: &Node, old: &Node, known: bool, errors: &mut FieldErrors) {
     if old.has("deletionTimestamp") {
-        no_new_finalizers(meta, old, faults);
+        no_new_finalizers(meta, old, errors);
     }
-    if meta.number_of("generation") < old.number_of("generation") {
-        faults.invalid(&meta.at("generation"), meta.number_of("generation"), "must not be decremented");
+    if meta.number("generation") < old.number("generation") {
+        errors.invalid(&meta.at("generation"), meta.number("generation"), "must not be decremented");
     }
     let fields =
         ["name", "namespace", "uid", "creationTimestamp", "deletionTimestamp", "deletionGracePeriodSeconds"];
     for name in fields {
-        faults.unchanged(&meta.at(name), &old.at(name));
+        errors.immutable(&meta.at(name), &old.at(name));
     }
-    labels(&meta.at("labels"), faults);
-    annotations(&meta.at("annotations"), faults);
-    owners(meta, faults);
-    managers(meta, faults);
+    labels(&meta.at("labels"), errors);
+    annotations(&meta.at("annotations"), errors);
+    owners(meta, errors);
+    managers(meta, errors);
     if known {
-        known_finalizers(meta, faults);
+        known_finalizers(meta, errors);
     }
 }
 
-fn namespace(meta: &Node, namespaced: bool, faults: &mut Faults) {
+fn namespace(meta: &Node, namespaced: bool, errors: &mut FieldErrors) {
     let namespace = meta.at("namespace");
-    match (namespaced, namespace.text()) {
-        (true, "") => faults.required(&namespace, ""),
-        (true, text) => faults.texts(&namespace, names::label(text)),
+    match (namespaced, namespace.as_text()) {
+        (true, "") => errors.required(&namespace, ""),
+        (true, text) => errors.invalid_each(&namespace, names::label(text)),
         (false, "") => {}
-        (false, _) => faults.forbidden(&namespace, "not allowed on this type"),
+        (false, _) => errors.forbidden(&namespace, "not allowed on this type"),
     }
 }
 
-/// Labels, blamed as a whole.
-pub(crate) fn labels(labels: &Node, faults: &mut Faults) {
+/// Labels. Errors have the path of the whole map.
+pub(crate) fn labels(labels: &Node, errors: &mut FieldErrors) {
     for (key, value) in labels.own_entries() {
-        for fault in names::qualified(key) {
-            faults.invalid(labels, key, &fault);
+        for error in names::qualified(key) {
+            errors.invalid(labels, key, &error);
         }
-        for fault in names::label_value(value.text()) {
-            faults.invalid(labels, value.text(), &fault);
+        for error in names::label_value(value.as_text()) {
+            errors.invalid(labels, value.as_text(), &error);
         }
     }
 }
 
-/// Annotations, blamed as a whole.
-pub(crate) fn annotations(annotations: &Node, faults: &mut Faults) {
+/// Annotations. Errors have the path of the whole map.
+pub(crate) fn annotations(annotations: &Node, errors: &mut FieldErrors) {
     let mut bytes = 0;
     for (key, value) in annotations.own_entries() {
-        bytes += key.len() + value.text().len();
+        bytes += key.len() + value.as_text().len();
         let has_upper = key.bytes().any(|b| b.is_ascii_uppercase());
         let lower = if has_upper { Cow::Owned(key.to_ascii_lowercase()) } else { Cow::Borrowed(key) };
-        for fault in names::qualified(&lower) {
-            faults.invalid(annotations, key, &fault);
+        for error in names::qualified(&lower) {
+            errors.invalid(annotations, key, &error);
         }
     }
     if bytes > ANNOTATIONS_BYTES_MAX {
-        faults.too_long(annotations, ANNOTATIONS_BYTES_MAX);
+        errors.too_long(annotations, ANNOTATIONS_BYTES_MAX);
     }
 }
 
-/// Owners are blamed together: their paths have no index.
-fn owners(meta: &Node, faults: &mut Faults) {
-    let blamed = meta.at("ownerReferences");
+/// Owner references. The paths of errors have no index.
+fn owners(meta: &Node, errors: &mut FieldErrors) {
+    let reported_at = meta.at("ownerReferences");
     let mut controller: Option<String> = None;
     for owner in meta.items("ownerReferences") {
-        let (version, kind) = (owner.text_of("apiVersion"), owner.text_of("kind"));
+        let (version, kind) = (owner.text("apiVersion"), owner.text("kind"));
         let bare_version = version.rsplit_once('/').map_or(version, |(_, version)| version);
         if bare_version.is_empty() {
-            faults.invalid(&blamed.at("apiVersion"), version, "version must not be empty");
+            errors.invalid(&reported_at.at("apiVersion"), version, "version must not be empty");
         }
         for name in ["kind", "name", "uid"] {
-            if owner.text_of(name).is_empty() {
-                faults.invalid(&blamed.at(name), "", "must not be empty");
+            if owner.text(name).is_empty() {
+                errors.invalid(&reported_at.at(name), "", "must not be empty");
             }
         }
         if (version, kind) == event::NO_OWNER {
-            faults.invalid(&blamed, owner.value.clone(), "/v1, Kind=Event is disallowed from being an owner");
+            errors.invalid(
+                &reported_at,
+                owner.value.clone(),
+                "/v1, Kind=Event is disallowed from being an owner",
+            );
         }
         if owner.flag("controller") {
-            let name = format!("{kind}/{}", owner.text_of("name"));
+            let name = format!("{kind}/{}", owner.text("name"));
             if let Some(first) = &controller {
                 let detail = format!(
                     "Only one reference can have Controller set to true. Found \"true\" in references for {first} and {name}"
                 );
-                faults.invalid(&blamed, blamed.value.clone(), &detail);
+                errors.invalid(&reported_at, reported_at.value.clone(), &detail);
             } else {
                 controller = Some(name);
             }
@@ -140,33 +145,33 @@ fn owners(meta: &Node, faults: &mut Faults) {
     }
 }
 
-fn finalizers(meta: &Node, faults: &mut Faults) {
-    let blamed = meta.at("finalizers");
+fn finalizers(meta: &Node, errors: &mut FieldErrors) {
+    let reported_at = meta.at("finalizers");
     let (mut orphan, mut foreground) = (false, false);
     for finalizer in meta.items("finalizers") {
-        for fault in names::qualified(finalizer.text()) {
-            faults.invalid(&blamed, finalizer.text(), &fault);
+        for error in names::qualified(finalizer.as_text()) {
+            errors.invalid(&reported_at, finalizer.as_text(), &error);
         }
-        orphan |= finalizer.text() == "orphan";
-        foreground |= finalizer.text() == "foregroundDeletion";
+        orphan |= finalizer.as_text() == "orphan";
+        foreground |= finalizer.as_text() == "foregroundDeletion";
     }
     if orphan && foreground {
         let detail = "finalizer orphan and foregroundDeletion cannot be both set";
-        faults.invalid(&blamed, blamed.value.clone(), detail);
+        errors.invalid(&reported_at, reported_at.value.clone(), detail);
     }
 }
 
-fn known_finalizers(meta: &Node, faults: &mut Faults) {
+fn known_finalizers(meta: &Node, errors: &mut FieldErrors) {
     for finalizer in meta.items("finalizers") {
-        known_finalizer(&finalizer, faults);
+        known_finalizer(&finalizer, errors);
     }
 }
 
 /// A finalizer has a domain or is one of the known ones.
-pub(crate) fn known_finalizer(finalizer: &Node, faults: &mut Faults) {
-    let text = finalizer.text();
+pub(crate) fn known_finalizer(finalizer: &Node, errors: &mut FieldErrors) {
+    let text = finalizer.as_text();
     if !text.contains('/') && !STANDARD_FINALIZERS.contains(&text) {
-        faults.invalid(
+        errors.invalid(
             finalizer,
             text,
             "name is neither a standard finalizer name nor is it fully qualified",
@@ -174,10 +179,10 @@ pub(crate) fn known_finalizer(finalizer: &Node, faults: &mut Faults) {
     }
 }
 
-fn no_new_finalizers(meta: &Node, old: &Node, faults: &mut Faults) {
-    let had = |name: &str| old.items("finalizers").any(|finalizer| finalizer.text() == name);
+fn no_new_finalizers(meta: &Node, old: &Node, errors: &mut FieldErrors) {
+    let had = |name: &str| old.items("finalizers").any(|finalizer| finalizer.as_text() == name);
     let mut added: Vec<_> =
-        meta.items("finalizers").map(|finalizer| finalizer.text()).filter(|name| !had(name)).collect();
+        meta.items("finalizers").map(|finalizer| finalizer.as_text()).filter(|name| !had(name)).collect();
     if added.is_empty() {
         return;
     }
@@ -189,28 +194,28 @@ fn no_new_finalizers(meta: &Node, old: &Node, faults: &mut Faults) {
     let detail = format!(
         "no new finalizers can be added if the object is being deleted, found new finalizers []string{{{shown}}}"
     );
-    faults.forbidden(&meta.at("finalizers"), &detail);
+    errors.forbidden(&meta.at("finalizers"), &detail);
 }
 
-fn managers(meta: &Node, faults: &mut Faults) {
+fn managers(meta: &Node, errors: &mut FieldErrors) {
     for entry in meta.items("managedFields") {
         let operation = entry.at("operation");
-        if !matches!(operation.text(), "Apply" | "Update") {
-            faults.invalid(&operation, operation.text(), "must be `Apply` or `Update`");
+        if !matches!(operation.as_text(), "Apply" | "Update") {
+            errors.invalid(&operation, operation.as_text(), "must be `Apply` or `Update`");
         }
         let form = entry.at("fieldsType");
-        if !matches!(form.text(), "" | "FieldsV1") {
-            faults.invalid(&form, form.text(), "must be `FieldsV1`");
+        if !matches!(form.as_text(), "" | "FieldsV1") {
+            errors.invalid(&form, form.as_text(), "must be `FieldsV1`");
         }
         let manager = entry.at("manager");
-        if manager.text().len() > MANAGER_BYTES_MAX {
-            faults.too_long(&manager, MANAGER_BYTES_MAX);
+        if manager.as_text().len() > MANAGER_BYTES_MAX {
+            errors.too_long(&manager, MANAGER_BYTES_MAX);
         }
-        if manager.text().chars().any(char::is_control) {
-            faults.invalid(&manager, manager.text(), "should only contain printable characters");
+        if manager.as_text().chars().any(char::is_control) {
+            errors.invalid(&manager, manager.as_text(), "should only contain printable characters");
         }
-        if entry.text_of("subresource").len() > SUBRESOURCE_BYTES_MAX {
-            faults.too_long(&entry.at("subresource"), SUBRESOURCE_BYTES_MAX);
+        if entry.text("subresource").len() > SUBRESOURCE_BYTES_MAX {
+            errors.too_long(&entry.at("subresource"), SUBRESOURCE_BYTES_MAX);
         }
     }
 }
@@ -223,36 +228,36 @@ const REASON_RULE: &str = "a condition reason must start with alphabetic charact
      '[A-Za-z]([A-Za-z0-9_,:]*[A-Za-z0-9_])?')";
 
 /// The conditions of an object, in the form that kinds share.
-pub(crate) fn conditions(owner: &Node, faults: &mut Faults) {
+pub(crate) fn conditions(owner: &Node, errors: &mut FieldErrors) {
     let mut seen = BTreeSet::new();
     for condition in owner.items("conditions") {
         let (ty, reason) = (condition.at("type"), condition.at("reason"));
-        if !seen.insert(condition.text_of("type")) {
-            faults.duplicate(&ty, ty.text());
+        if !seen.insert(condition.text("type")) {
+            errors.duplicate(&ty, ty.as_text());
         }
-        faults.texts(&ty, names::qualified(ty.text()));
-        faults.must_be_one_of(&condition.at("status"), &["False", "True", "Unknown"]);
-        let generation = condition.number_of("observedGeneration");
+        errors.invalid_each(&ty, names::qualified(ty.as_text()));
+        errors.must_be_one_of(&condition.at("status"), &["False", "True", "Unknown"]);
+        let generation = condition.number("observedGeneration");
         if generation < 0 {
             let detail = "must be greater than or equal to zero";
-            faults.invalid(&condition.at("observedGeneration"), generation, detail);
+            errors.invalid(&condition.at("observedGeneration"), generation, detail);
         }
-        faults.given(&condition.at("lastTransitionTime"));
-        faults.given(&reason);
-        if !reason.text().is_empty() && !is_reason(reason.text()) {
-            faults.invalid(&reason, reason.text(), REASON_RULE);
+        errors.not_empty(&condition.at("lastTransitionTime"));
+        errors.not_empty(&reason);
+        if !reason.as_text().is_empty() && !is_reason(reason.as_text()) {
+            errors.invalid(&reason, reason.as_text(), REASON_RULE);
         }
         for (name, bytes_max) in [("reason", REASON_BYTES_MAX), ("message", MESSAGE_BYTES_MAX)] {
-            if condition.text_of(name).len() > bytes_max {
-                faults.too_long(&condition.at(name), bytes_max);
+            if condition.text(name).len() > bytes_max {
+                errors.too_long(&condition.at(name), bytes_max);
             }
         }
     }
 }
 
 /// The conditions in a status.
-pub(crate) fn conditions_of_status(new: &Node, _: &Node, faults: &mut Faults) {
-    conditions(&new.at("status"), faults);
+pub(crate) fn conditions_of_status(new: &Node, _: &Node, errors: &mut FieldErrors) {
+    conditions(&new.at("status"), errors);
 }
 
 fn is_reason(text: &str) -> bool {

@@ -1,16 +1,15 @@
 //! Whether an object may be stored as it is, and whether it may become what it is to be.
 //!
-//! [`create`] and [`update`] tell every fault of a document, in the order in which Kubernetes asks its rules and in its
-//! words; no fault means that the document keeps all of them. Rules only look: documents come normalised and with their
-//! defaults, and nothing here needs the store, so references are not followed and nothing is allocated.
+//! [`create`] and [`update`] return every error of a document, in the order and the words of Kubernetes; no error means
+//! that the document is valid. Validation changes nothing: documents come normalised and with their defaults. It needs no
+//! storage, so references are not followed and nothing is allocated.
 //!
 //! What is asked of one kind only stands in the kind's file, as methods of its strategy; the modules here hold the rules that
-//! kinds share. Faults of metadata come more than once on updates, because Kubernetes checks it for every kind and again
+//! kinds share. FieldErrors of metadata come more than once on updates, because Kubernetes checks it for every kind and again
 //! for most.
 //!
 //! Not here: selectors of requests, quotas, whether others exist, and the schemas of custom resources.
 
-pub(crate) mod document;
 pub(crate) mod names;
 pub(crate) mod metadata;
 pub(crate) mod selectors;
@@ -18,6 +17,8 @@ pub(crate) mod resources;
 pub(crate) mod volumes;
 pub(crate) mod containers;
 pub(crate) mod pod;
+pub(crate) mod pod_security;
+pub(crate) mod pod_scheduling;
 pub(crate) mod cron;
 pub(crate) mod workloads;
 pub(crate) mod service;
@@ -31,37 +32,33 @@ pub(crate) mod tests;
 use keepwatch_apimachinery::status::Cause;
 use serde_json::Value;
 
-use self::{
-    document::{Faults, Node},
-    metadata::Form,
-    warnings::Warnings,
-};
+use self::{metadata::Form, warnings::Warnings};
 use crate::{
-    defaults::qos::qos_class,
+    document::{FieldErrors, Node},
     kind::{Kind, NameRule},
-    kinds::core::pod::change as pod_change,
+    strategy::Part,
 };
 
-/// What is wrong with a new object.
+/// Validates a new object.
 pub fn create(kind: &Kind, document: &Value) -> Vec<Cause> {
-    let mut faults = Faults::default();
+    let mut errors = FieldErrors::default();
     let object = Node::root(document);
-    if kind.strategy.validate_addresses(&object, None, &mut faults) {
-        return faults.0;
+    if kind.strategy.validate_addresses(&object, None, &mut errors) {
+        return errors.0;
     }
-    metadata::check(&object.at("metadata"), form(kind), &mut faults);
-    kind.strategy.validate(&object, None, &mut faults);
-    faults.0
+    metadata::check(&object.at("metadata"), form(kind), &mut errors);
+    kind.strategy.validate(&object, None, &mut errors);
+    errors.0
 }
 
-/// What is wrong with an object that is to take the place of another.
+/// Validates the new version of an object.
 pub fn update(kind: &Kind, new: &Value, old: &Value) -> Vec<Cause> {
-    let mut faults = Faults::default();
+    let mut errors = FieldErrors::default();
     let (new, old) = (Node::root(new), Node::root(old));
-    if kind.strategy.validate_addresses(&new, Some(&old), &mut faults) {
-        return faults.0;
+    if kind.strategy.validate_addresses(&new, Some(&old), &mut errors) {
+        return errors.0;
     }
-    common_change(kind, &new, &old, &mut faults);
+    common_change(kind, &new, &old, &mut errors);
     let (strategy, form) = (&kind.strategy, form(kind));
     for step in strategy.update_order() {
         match step {
@@ -69,52 +66,36 @@ pub fn update(kind: &Kind, new: &Value, old: &Value) -> Vec<Cause> {
                 &new.at("metadata"),
                 &old.at("metadata"),
                 form.known_finalizers,
-                &mut faults,
+                &mut errors,
             ),
-            Step::Meta => metadata::check(&new.at("metadata"), form, &mut faults),
-            Step::Own => strategy.validate(&new, Some(&old), &mut faults),
-            Step::Change => strategy.validate_change(&new, &old, &mut faults),
+            Step::Meta => metadata::check(&new.at("metadata"), form, &mut errors),
+            Step::Own => strategy.validate(&new, Some(&old), &mut errors),
+            Step::Change => strategy.validate_change(&new, &old, &mut errors),
         }
     }
-    faults.0
+    errors.0
 }
 
-/// What is wrong with an object whose status is to change.
-pub fn update_status(kind: &Kind, new: &Value, old: &Value) -> Vec<Cause> {
-    let mut faults = Faults::default();
-    let (new, old) = (Node::root(new), Node::root(old));
-    common_change(kind, &new, &old, &mut faults);
+/// Validates an object that is changed through a subresource, or as a whole.
+pub fn update_part(kind: &Kind, part: Part, new: &Value, old: &Value) -> Vec<Cause> {
+    let mut errors = FieldErrors::default();
+    match part {
+        Part::Main => return update(kind, new, old),
+        Part::Status => status_change(kind, &Node::root(new), &Node::root(old), &mut errors),
+        part => kind.strategy.validate_part(kind, part, &Node::root(new), &Node::root(old), &mut errors),
+    }
+    errors.0
+}
+
+/// Validates a change of the status.
+pub(crate) fn status_change(kind: &Kind, new: &Node, old: &Node, errors: &mut FieldErrors) {
+    common_change(kind, new, old, errors);
     let known = form(kind).known_finalizers;
-    metadata::check_change(&new.at("metadata"), &old.at("metadata"), known, &mut faults);
-    kind.strategy.validate_status(&new, &old, &mut faults);
-    faults.0
+    metadata::check_change(&new.at("metadata"), &old.at("metadata"), known, errors);
+    kind.strategy.validate_status(new, old, errors);
 }
 
-/// What is wrong with a pod whose containers are resized; what a plain update may change does not count.
-pub fn resize_containers(kind: &Kind, new: &Value, old: &Value) -> Vec<Cause> {
-    let mut faults = Faults::default();
-    let (new, old) = (Node::root(new), Node::root(old));
-    common_change(kind, &new, &old, &mut faults);
-    kind.strategy.validate(&new, Some(&old), &mut faults);
-    let class = |pod: &Node| qos_class(pod.at("spec").value);
-    if class(&new) != class(&old) {
-        let detail = "Pod QOS Class may not change as a result of resizing";
-        faults.invalid(&new.at("spec"), class(&new), detail);
-    }
-    faults.0
-}
-
-/// What is wrong with a pod to which containers are added while it runs.
-pub fn add_containers(kind: &Kind, new: &Value, old: &Value) -> Vec<Cause> {
-    if pod_change::is_mirror(&Node::root(old)) {
-        return vec![Cause::forbidden("", "static pods do not support ephemeral containers")];
-    }
-    let mut faults = Faults(resize_containers(kind, new, old));
-    pod_change::ephemeral_change(&Node::root(new), &Node::root(old), &mut faults);
-    faults.0
-}
-
-/// What is fine, but better avoided.
+/// Warnings about a valid object.
 pub fn warnings(kind: &Kind, new: &Value, old: Option<&Value>) -> Vec<String> {
     let mut warnings = Warnings::default();
     let old = old.map(Node::root);
@@ -125,12 +106,12 @@ pub fn warnings(kind: &Kind, new: &Value, old: Option<&Value>) -> Vec<String> {
     warnings.0
 }
 
-/// What every update is asked, whatever the kind.
-fn common_change(kind: &Kind, new: &Node, old: &Node, faults: &mut Faults) {
+/// Validates what every update validates, whatever the kind.
+pub(crate) fn common_change(kind: &Kind, new: &Node, old: &Node, errors: &mut FieldErrors) {
     let (meta, before) = (new.at("metadata"), old.at("metadata"));
     let form = Form { names: NameRule::PathSegment, namespaced: kind.namespaced, known_finalizers: false };
-    metadata::check(&meta, form, faults);
-    metadata::check_change(&meta, &before, false, faults);
+    metadata::check(&meta, form, errors);
+    metadata::check_change(&meta, &before, false, errors);
 }
 
 fn form(kind: &Kind) -> Form {
@@ -138,7 +119,7 @@ fn form(kind: &Kind) -> Form {
     Form { names, namespaced: kind.namespaced, known_finalizers: kind.known_finalizers }
 }
 
-/// One thing that an update asks.
+/// A step of the validation of an update.
 #[derive(Clone, Copy)]
 pub(crate) enum Step {
     MetaChange,
@@ -147,21 +128,21 @@ pub(crate) enum Step {
     Change,
 }
 
-/// What is new is looked at as if it were created, then beside what was.
+/// The new object is validated as if it were created, then compared with the old one.
 pub(crate) const WHOLE: &[Step] = &[Step::MetaChange, Step::Meta, Step::Own, Step::Change];
-/// The same, but what may change comes first.
+/// The same, but the comparison comes first.
 pub(crate) const CHANGE_FIRST: &[Step] = &[Step::MetaChange, Step::Change, Step::Meta, Step::Own];
-/// What may change comes first, and names are not looked at again.
+/// The comparison comes first, and names are not validated again.
 pub(crate) const CHANGE_THEN_OWN: &[Step] = &[Step::MetaChange, Step::Change, Step::Own];
-/// Names are not looked at again.
+/// Names are not validated again.
 pub(crate) const SPEC: &[Step] = &[Step::MetaChange, Step::Own, Step::Change];
-/// Only what may change is looked at.
+/// Only the comparison.
 pub(crate) const CHANGE: &[Step] = &[Step::MetaChange, Step::Change];
 /// The change of metadata comes late.
 pub(crate) const LATE: &[Step] = &[Step::Meta, Step::Own, Step::MetaChange, Step::Change];
-/// The change of metadata is left to what every kind is asked.
+/// The change of metadata is validated only as for every kind.
 pub(crate) const ITSELF: &[Step] = &[Step::Meta, Step::Own, Step::Change];
-/// The same, and all but the change is asked twice.
+/// The same, and everything except the comparison is validated twice.
 pub(crate) const TWICE: &[Step] = &[Step::Meta, Step::Own, Step::Meta, Step::Own, Step::Change];
-/// Only the kind's own rules are asked.
+/// Only the kind's own rules.
 pub(crate) const OWN: &[Step] = &[Step::Own];

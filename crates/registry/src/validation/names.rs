@@ -1,6 +1,6 @@
 //! What names may look like, and the texts for those that do not.
 //!
-//! Every function tells what is wrong with a text; nothing is told, and nothing allocated, when it is fine.
+//! Every function returns the errors of a text; for a valid text it returns none and allocates nothing.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
@@ -43,14 +43,14 @@ fn too_long(bytes_max: usize) -> String {
 }
 
 fn checked(text: &str, bytes_max: usize, fine: bool, rule: &str) -> Vec<String> {
-    let mut faults = Vec::new();
+    let mut errors = Vec::new();
     if text.len() > bytes_max {
-        faults.push(too_long(bytes_max));
+        errors.push(too_long(bytes_max));
     }
     if !fine {
-        faults.push(rule.to_owned());
+        errors.push(rule.to_owned());
     }
-    faults
+    errors
 }
 
 fn is_label(text: &str) -> bool {
@@ -121,13 +121,13 @@ fn path_prefix(text: &str) -> Vec<String> {
 /// A key in a ConfigMap or Secret.
 pub(crate) fn config_key(text: &str) -> Vec<String> {
     let fine = !text.is_empty() && text.bytes().all(|b| b.is_ascii_alphanumeric() || b"-._".contains(&b));
-    let mut faults = checked(text, SUBDOMAIN_BYTES_MAX, fine, CONFIG_KEY_RULE);
+    let mut errors = checked(text, SUBDOMAIN_BYTES_MAX, fine, CONFIG_KEY_RULE);
     match text {
-        "." | ".." => faults.push(format!("must not be '{text}'")),
-        _ if text.starts_with("..") => faults.push("must not start with '..'".to_owned()),
+        "." | ".." => errors.push(format!("must not be '{text}'")),
+        _ if text.starts_with("..") => errors.push("must not start with '..'".to_owned()),
         _ => {}
     }
-    faults
+    errors
 }
 
 /// The name of a variable in a container's environment.
@@ -145,22 +145,22 @@ pub(crate) fn variable(text: &str) -> Vec<String> {
 
 /// The name of a port, as IANA has them.
 pub(crate) fn port_name(text: &str) -> Vec<String> {
-    let mut faults = Vec::new();
-    let mut tell = |wrong: bool, text: &str| {
+    let mut errors = Vec::new();
+    let mut check = |wrong: bool, text: &str| {
         if wrong {
-            faults.push(text.to_owned());
+            errors.push(text.to_owned());
         }
     };
-    tell(text.len() > PORT_NAME_BYTES_MAX, "must be no more than 15 characters");
+    check(text.len() > PORT_NAME_BYTES_MAX, "must be no more than 15 characters");
     let known = |b: u8| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'-';
-    tell(
+    check(
         text.is_empty() || !text.bytes().all(known),
         "must contain only alpha-numeric characters (a-z, 0-9), and hyphens (-)",
     );
-    tell(!text.bytes().any(|b| b.is_ascii_lowercase()), "must contain at least one letter (a-z)");
-    tell(text.contains("--"), "must not contain consecutive hyphens");
-    tell(text.starts_with('-') || text.ends_with('-'), "must not begin or end with a hyphen");
-    faults
+    check(!text.bytes().any(|b| b.is_ascii_lowercase()), "must contain at least one letter (a-z)");
+    check(text.contains("--"), "must not contain consecutive hyphens");
+    check(text.starts_with('-') || text.ends_with('-'), "must not begin or end with a hyphen");
+    errors
 }
 
 /// The name of an HTTP header.
@@ -176,17 +176,17 @@ pub(crate) fn percent(text: &str) -> Vec<String> {
     if fine { Vec::new() } else { vec![PERCENT_RULE.to_owned()] }
 }
 
-/// A domain, a slash and a path, each with the text that is blamed.
+/// Validates a domain, a slash and a path; each error comes with the text that it is about.
 pub(crate) fn domain_path(text: &str) -> Vec<(&str, String)> {
     let Some((host, path)) = text.split_once('/').filter(|(host, path)| !host.is_empty() && !path.is_empty())
     else {
         return vec![(text, "must be a domain-prefixed path (such as \"acme.io/foo\")".to_owned())];
     };
-    let mut faults: Vec<_> = subdomain(host).into_iter().map(|fault| (host, fault)).collect();
+    let mut errors: Vec<_> = subdomain(host).into_iter().map(|error| (host, error)).collect();
     if !path.bytes().all(|b| b.is_ascii_alphanumeric() || b"/-._~%!$&'()*+,;=:".contains(&b)) {
-        faults.push((path, PATH_RULE.to_owned()));
+        errors.push((path, PATH_RULE.to_owned()));
     }
-    faults
+    errors
 }
 
 /// The address, even if its numbers begin with zeros.
@@ -233,12 +233,12 @@ pub(crate) fn ip(text: &str) -> Vec<String> {
 
 /// An address in its usual form.
 pub(crate) fn strict_ip(text: &str) -> Vec<String> {
-    let faults = ip(text);
+    let errors = ip(text);
     let usual = parse_ip(text).map(canonical_ip).unwrap_or_default();
-    if faults.is_empty() && usual != text {
+    if errors.is_empty() && usual != text {
         return vec![format!("must be in canonical form (\"{usual}\")")];
     }
-    faults
+    errors
 }
 
 /// An address that other machines can be reached at.
@@ -250,20 +250,20 @@ pub(crate) fn ordinary_ip(text: &str) -> Vec<String> {
         IpAddr::V4(v4) => (v4.is_link_local(), v4.octets()[..3] == [224, 0, 0]),
         IpAddr::V6(v6) => (v6.segments()[0] & 0xffc0 == 0xfe80, v6.segments()[0] & 0xff0f == 0xff02),
     };
-    let mut faults = Vec::new();
+    let mut errors = Vec::new();
     if address.is_unspecified() {
-        faults.push(format!("may not be unspecified ({text})"));
+        errors.push(format!("may not be unspecified ({text})"));
     }
     if address.is_loopback() {
-        faults.push("may not be in the loopback range (127.0.0.0/8, ::1/128)".to_owned());
+        errors.push("may not be in the loopback range (127.0.0.0/8, ::1/128)".to_owned());
     }
     if link_local {
-        faults.push("may not be in the link-local range (169.254.0.0/16, fe80::/10)".to_owned());
+        errors.push("may not be in the link-local range (169.254.0.0/16, fe80::/10)".to_owned());
     }
     if link_multicast {
-        faults.push("may not be in the link-local multicast range (224.0.0.0/24, ff02::/10)".to_owned());
+        errors.push("may not be in the link-local multicast range (224.0.0.0/24, ff02::/10)".to_owned());
     }
-    faults
+    errors
 }
 
 /// A network: its address as a number of the same width as in version 6, the bits that count, and whether it is of
@@ -336,12 +336,12 @@ pub(crate) fn cidr(text: &str) -> Vec<String> {
 
 /// A network in its usual form.
 pub(crate) fn strict_cidr(text: &str) -> Vec<String> {
-    let faults = cidr(text);
+    let errors = cidr(text);
     let usual = parse_cidr(text).map(|network| network.usual()).unwrap_or_default();
-    if faults.is_empty() && usual != text {
+    if errors.is_empty() && usual != text {
         return vec![format!("must be in canonical form (\"{usual}\")")];
     }
-    faults
+    errors
 }
 
 /// The name of an object, by the rule of its kind.
@@ -372,13 +372,13 @@ mod tests {
     use super::*;
 
     fn check(rule: fn(&str) -> Vec<String>, cases: &[(&str, &[&str])]) {
-        for (text, faults) in cases {
-            assert_eq!(rule(text), *faults, "{text:?}");
+        for (text, errors) in cases {
+            assert_eq!(rule(text), *errors, "{text:?}");
         }
     }
 
     #[test]
-    fn labels_and_subdomains_are_told_apart() {
+    fn labels_and_subdomains_have_different_rules() {
         check(label, &[("a", &[]), ("a-1", &[]), ("1", &[]), ("a.b", &["must not contain dots"])]);
         check(
             label,

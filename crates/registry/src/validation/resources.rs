@@ -1,12 +1,12 @@
 //! Amounts of resources: which names they go by, and what is asked for beside what is allowed.
 
+use crate::{
+    document::{FieldErrors, Fields, Node},
+    schema::Quantity,
+};
 use std::collections::BTreeSet;
 
-use super::{
-    document::{Faults, Node},
-    names,
-};
-use crate::schema::Quantity;
+use super::names;
 
 const HUGE_PAGES: &str = "hugepages-";
 
@@ -33,9 +33,9 @@ const REQUESTS_AND_LIMITS: [&str; 7] = [
     "requests.storage",
 ];
 
-/// Who asks, which decides what may be asked for.
+/// Whose resources they are, which decides what is allowed.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Asker {
+pub(crate) enum ResourceScope {
     /// A container, or a pod's overhead.
     Container,
     /// A pod as a whole.
@@ -70,131 +70,136 @@ fn is_standard_for_quota(name: &str) -> bool {
 }
 
 /// A resource in general.
-pub(crate) fn resource_name(name: &str, at: &Node, faults: &mut Faults) -> bool {
+pub(crate) fn resource_name(name: &str, at: &Node, errors: &mut FieldErrors) -> bool {
     let wrong = names::qualified(name);
     let fine = wrong.is_empty();
-    for fault in wrong {
-        faults.invalid(at, name, &fault);
+    for error in wrong {
+        errors.invalid(at, name, &error);
     }
     if fine && !name.contains('/') && name != "storage" && !is_standard_for_quota(name) {
-        faults.invalid(at, name, "must be a standard resource type or fully qualified");
+        errors.invalid(at, name, "must be a standard resource type or fully qualified");
         return false;
     }
     fine
 }
 
 /// A resource that a container can have.
-pub(crate) fn container_resource_name(name: &str, at: &Node, faults: &mut Faults) {
-    resource_name(name, at, faults);
+pub(crate) fn container_resource_name(name: &str, at: &Node, errors: &mut FieldErrors) {
+    resource_name(name, at, errors);
     if !name.contains('/') {
         if !IN_CONTAINERS.contains(&name) && !is_huge_page(name) {
-            faults.invalid(at, name, "must be a standard resource for containers");
+            errors.invalid(at, name, "must be a standard resource for containers");
         }
     } else if !is_native(name) && !is_extended(name) {
-        faults.invalid(at, name, "doesn't follow extended resource name standard");
+        errors.invalid(at, name, "doesn't follow extended resource name standard");
     }
 }
 
-fn pod_resource_name(name: &str, at: &Node, faults: &mut Faults) {
-    if resource_name(name, at, faults) && !matches!(name, "cpu" | "memory") && !is_huge_page(name) {
-        faults.not_supported(at, name, &["cpu", "hugepages-", "memory"]);
+fn pod_resource_name(name: &str, at: &Node, errors: &mut FieldErrors) {
+    if resource_name(name, at, errors) && !matches!(name, "cpu" | "memory") && !is_huge_page(name) {
+        errors.not_supported(at, name, &["cpu", "hugepages-", "memory"]);
     }
 }
 
 /// A resource that can be limited for a namespace.
-pub(crate) fn quota_resource_name(name: &str, at: &Node, faults: &mut Faults) {
-    resource_name(name, at, faults);
+pub(crate) fn quota_resource_name(name: &str, at: &Node, errors: &mut FieldErrors) {
+    resource_name(name, at, errors);
     if !name.contains('/') && !is_standard_for_quota(name) {
-        faults.invalid(at, name, "must be a standard resource for quota");
+        errors.invalid(at, name, "must be a standard resource for quota");
     }
 }
 
-/// The amount, if it is one; whether it is was told when the document was read.
+/// The amount, if it is one; that it is one was checked when the document was decoded.
 pub(crate) fn quantity(at: &Node) -> Option<Quantity> {
-    at.text().parse().ok()
+    at.as_text().parse().ok()
 }
 
 /// An amount of a resource: not negative, and whole where parts make no sense.
-pub(crate) fn amount(name: &str, at: &Node, faults: &mut Faults) {
-    amount_as(name, at, at, faults);
+pub(crate) fn amount(name: &str, at: &Node, errors: &mut FieldErrors) {
+    amount_as(name, at, at, errors);
 }
 
-/// The same, blamed somewhere else.
-pub(crate) fn amount_as(name: &str, at: &Node, blamed: &Node, faults: &mut Faults) {
+/// The same, with the path of another value.
+pub(crate) fn amount_as(name: &str, at: &Node, reported_at: &Node, errors: &mut FieldErrors) {
     let Some(quantity) = quantity(at) else { return };
     if quantity.is_negative() {
-        faults.invalid(blamed, at.text(), "must be greater than or equal to 0");
+        errors.invalid(reported_at, at.as_text(), "must be greater than or equal to 0");
     }
     if (COUNTS.contains(&name) || is_extended(name)) && quantity.millis() % 1000 != 0 {
-        faults.invalid(blamed, at.text(), "must be an integer");
+        errors.invalid(reported_at, at.as_text(), "must be an integer");
     }
 }
 
 /// An amount above zero.
-pub(crate) fn positive_amount(at: &Node, faults: &mut Faults) {
+pub(crate) fn positive_amount(at: &Node, errors: &mut FieldErrors) {
     if quantity(at).is_some_and(|quantity| quantity <= Quantity::ZERO) {
-        faults.invalid(at, at.text(), "must be greater than zero");
+        errors.invalid(at, at.as_text(), "must be greater than zero");
     }
 }
 
 /// An amount that is not negative.
-pub(crate) fn basic_amount(at: &Node, faults: &mut Faults) {
+pub(crate) fn basic_amount(at: &Node, errors: &mut FieldErrors) {
     if let Some(quantity) = quantity(at).filter(|quantity| quantity.units() < 0) {
-        faults.invalid(at, quantity.units(), "must be a valid resource quantity");
+        errors.invalid(at, quantity.units(), "must be a valid resource quantity");
     }
 }
 
 /// What is asked for, and what is allowed.
-pub(crate) fn requirements(at: &Node, asker: Asker, claims: &BTreeSet<&str>, faults: &mut Faults) {
-    amounts(at, "limits", asker, faults);
+pub(crate) fn requirements(
+    at: &Node,
+    scope: ResourceScope,
+    claims: &BTreeSet<&str>,
+    errors: &mut FieldErrors,
+) {
+    amounts(at, "limits", scope, errors);
     for (name, request) in at.entries("requests") {
-        one_amount(name, &request, asker, faults);
-        request_within_limit(at, name, &request, faults);
+        one_amount(name, &request, scope, errors);
+        request_within_limit(at, name, &request, errors);
     }
     let any = |pick: fn(&str) -> bool| {
         at.entries("limits").chain(at.entries("requests")).any(|(name, _)| pick(name))
     };
     if any(is_huge_page) && !any(|name| matches!(name, "cpu" | "memory")) {
-        faults.forbidden(at, "HugePages require cpu or memory");
+        errors.forbidden(at, "HugePages require cpu or memory");
     }
-    claimed(at, claims, faults);
+    claimed(at, claims, errors);
 }
 
 /// Amounts that are allowed and that nothing is asked against.
-pub(crate) fn amounts(at: &Node, name: &str, asker: Asker, faults: &mut Faults) {
-    amounts_as(at, name, name, asker, faults);
+pub(crate) fn amounts(at: &Node, name: &str, scope: ResourceScope, errors: &mut FieldErrors) {
+    amounts_as(at, name, name, scope, errors);
 }
 
-/// The same, blamed under another name.
-pub(crate) fn amounts_as(at: &Node, name: &str, shown: &str, asker: Asker, faults: &mut Faults) {
+/// The same, with another name in the path.
+pub(crate) fn amounts_as(at: &Node, name: &str, shown: &str, scope: ResourceScope, errors: &mut FieldErrors) {
     for (resource, amount) in at.entries(name) {
-        one_amount(resource, &at.entry(shown, resource).with(amount.value), asker, faults);
+        one_amount(resource, &at.entry(shown, resource).with(amount.value), scope, errors);
     }
 }
 
-fn one_amount(name: &str, at: &Node, asker: Asker, faults: &mut Faults) {
-    match asker {
-        Asker::Container => container_resource_name(name, at, faults),
-        Asker::Pod => pod_resource_name(name, at, faults),
+fn one_amount(name: &str, at: &Node, scope: ResourceScope, errors: &mut FieldErrors) {
+    match scope {
+        ResourceScope::Container => container_resource_name(name, at, errors),
+        ResourceScope::Pod => pod_resource_name(name, at, errors),
     }
-    amount(name, at, faults);
+    amount(name, at, errors);
     if let Some(page) = name.strip_prefix(HUGE_PAGES) {
         let page = page.parse::<Quantity>().map_or(0, |page| page.units());
         if page > 0 && quantity(at).is_some_and(|quantity| quantity.units() % page != 0) {
-            faults.invalid(
+            errors.invalid(
                 at,
-                at.text(),
-                &format!("{} is not positive integer multiple of {name}", at.text()),
+                at.as_text(),
+                &format!("{} is not positive integer multiple of {name}", at.as_text()),
             );
         }
     }
 }
 
-fn request_within_limit(at: &Node, name: &str, request: &Node, faults: &mut Faults) {
+fn request_within_limit(at: &Node, name: &str, request: &Node, errors: &mut FieldErrors) {
     let limit = at.entry("limits", name);
     if !limit.exists() {
         if !allows_overcommit(name) {
-            faults.required(&at.at("limits"), "Limit must be set for non overcommitable resources");
+            errors.required(&at.at("limits"), "Limit must be set for non overcommitable resources");
         }
         return;
     }
@@ -206,31 +211,31 @@ fn request_within_limit(at: &Node, name: &str, request: &Node, faults: &mut Faul
     } else {
         return;
     };
-    let detail = format!("must be {relation} {name} limit of {}", limit.text());
-    faults.invalid(&at.at("requests"), request.text(), &detail);
+    let detail = format!("must be {relation} {name} limit of {}", limit.as_text());
+    errors.invalid(&at.at("requests"), request.as_text(), &detail);
 }
 
 /// Claims name what the pod claims, each once.
-fn claimed(at: &Node, claims: &BTreeSet<&str>, faults: &mut Faults) {
+fn claimed(at: &Node, claims: &BTreeSet<&str>, errors: &mut FieldErrors) {
     let mut seen = BTreeSet::new();
     for claim in at.items("claims") {
-        let (name, request) = (claim.text_of("name"), claim.text_of("request"));
+        let (name, request) = (claim.text("name"), claim.text("request"));
         if name.is_empty() {
-            faults.required(&claim, "");
+            errors.required(&claim, "");
             continue;
         }
-        faults.if_given(&claim.at("request"), names::label);
+        errors.valid_if_set(&claim.at("request"), names::label);
         let overlaps = if request.is_empty() {
             seen.iter().any(|(other, _)| *other == name)
         } else {
             seen.contains(&(name, "")) || seen.contains(&(name, request))
         };
         if overlaps {
-            faults.duplicate(&claim, name);
+            errors.duplicate(&claim, name);
         }
         seen.insert((name, request));
         if claims.is_empty() {
-            faults.not_found_because(
+            errors.not_found_because(
                 &claim,
                 name,
                 "must be one of the names in pod.spec.resourceClaims which is empty",
@@ -238,7 +243,7 @@ fn claimed(at: &Node, claims: &BTreeSet<&str>, faults: &mut Faults) {
         } else if !claims.contains(name) {
             let known: Vec<&str> = claims.iter().copied().collect();
             let detail = format!("must be one of the names in pod.spec.resourceClaims: {}", known.join(","));
-            faults.not_found_because(&claim, name, &detail);
+            errors.not_found_because(&claim, name, &detail);
         }
     }
 }

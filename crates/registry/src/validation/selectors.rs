@@ -1,68 +1,66 @@
 //! Selectors inside objects: of labels, of nodes, and of topologies.
 
+use crate::document::{FieldErrors, Fields, Node};
 use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::Value;
 
-use super::{
-    document::{Faults, Node},
-    metadata, names,
-};
+use super::{metadata, names};
 
 /// A selector of labels; nothing there is fine.
-pub(crate) fn label_selector(selector: &Node, faults: &mut Faults) {
-    metadata::labels(&selector.at("matchLabels"), faults);
+pub(crate) fn label_selector(selector: &Node, errors: &mut FieldErrors) {
+    metadata::labels(&selector.at("matchLabels"), errors);
     for requirement in selector.items("matchExpressions") {
         let values = requirement.at("values");
-        match requirement.text_of("operator") {
-            "In" | "NotIn" if requirement.len_of("values") == 0 => {
-                faults.required(&values, "must be specified when `operator` is 'In' or 'NotIn'");
+        match requirement.text("operator") {
+            "In" | "NotIn" if requirement.length("values") == 0 => {
+                errors.required(&values, "must be specified when `operator` is 'In' or 'NotIn'");
             }
-            "Exists" | "DoesNotExist" if requirement.len_of("values") > 0 => {
-                faults
+            "Exists" | "DoesNotExist" if requirement.length("values") > 0 => {
+                errors
                     .forbidden(&values, "may not be specified when `operator` is 'Exists' or 'DoesNotExist'");
             }
             "In" | "NotIn" | "Exists" | "DoesNotExist" => {}
             operator => {
-                faults.invalid(&requirement.at("operator"), operator, "not a valid selector operator")
+                errors.invalid(&requirement.at("operator"), operator, "not a valid selector operator")
             }
         }
         let key = requirement.at("key");
-        faults.texts(&key, names::qualified(key.text()));
+        errors.invalid_each(&key, names::qualified(key.as_text()));
         for value in requirement.items("values") {
-            faults.texts(&value, names::label_value(value.text()));
+            errors.invalid_each(&value, names::label_value(value.as_text()));
         }
     }
 }
 
 /// Whether a selector of labels has no terms.
 pub(crate) fn selects_all(selector: &Node) -> bool {
-    selector.len_of("matchLabels") + selector.len_of("matchExpressions") == 0
+    selector.length("matchLabels") + selector.length("matchExpressions") == 0
 }
 
 /// Whether every term of a selector makes sense, so that it can be asked.
 pub(crate) fn can_be_asked(selector: &Node) -> bool {
     let is_label = |key: &str| names::qualified(key).is_empty();
     let is_value = |value: &str| names::label_value(value).is_empty();
-    selector.entries("matchLabels").all(|(key, value)| is_label(key) && is_value(value.text()))
+    selector.entries("matchLabels").all(|(key, value)| is_label(key) && is_value(value.as_text()))
         && selector.items("matchExpressions").all(|term| {
-            let fits = match term.text_of("operator") {
-                "In" | "NotIn" => term.len_of("values") > 0,
-                "Exists" | "DoesNotExist" => term.len_of("values") == 0,
+            let fits = match term.text("operator") {
+                "In" | "NotIn" => term.length("values") > 0,
+                "Exists" | "DoesNotExist" => term.length("values") == 0,
                 _ => false,
             };
-            fits && is_label(term.text_of("key")) && term.items("values").all(|value| is_value(value.text()))
+            fits && is_label(term.text("key")) && term.items("values").all(|value| is_value(value.as_text()))
         })
 }
 
 /// Whether a selector of labels picks an object with these labels.
 pub(crate) fn selects(selector: &Node, labels: &Value) -> bool {
     let label = |key: &str| labels.get(key).and_then(Value::as_str);
-    selector.entries("matchLabels").all(|(key, value)| label(key) == Some(value.text()))
+    selector.entries("matchLabels").all(|(key, value)| label(key) == Some(value.as_text()))
         && selector.items("matchExpressions").all(|term| {
-            let found = label(term.text_of("key"));
-            let named = term.items("values").any(|value| found == Some(value.text()));
-            match term.text_of("operator") {
+            let found = label(term.text("key"));
+            let named = term.items("values").any(|value| found == Some(value.as_text()));
+            match term.text("operator") {
                 "In" => named,
                 "NotIn" => !named,
                 "Exists" => found.is_some(),
@@ -72,93 +70,93 @@ pub(crate) fn selects(selector: &Node, labels: &Value) -> bool {
 }
 
 /// A selector of nodes, which has terms.
-pub(crate) fn node_selector(selector: &Node, faults: &mut Faults) {
-    if selector.len_of("nodeSelectorTerms") == 0 {
-        faults.required(&selector.at("nodeSelectorTerms"), "must have at least one node selector term");
+pub(crate) fn node_selector(selector: &Node, errors: &mut FieldErrors) {
+    if selector.length("nodeSelectorTerms") == 0 {
+        errors.required(&selector.at("nodeSelectorTerms"), "must have at least one node selector term");
     }
     for term in selector.items("nodeSelectorTerms") {
-        node_selector_term(&term, true, faults);
+        node_selector_term(&term, true, errors);
     }
 }
 
 /// One term of a selector of nodes. Where it is a mere preference, values need not be labels.
-pub(crate) fn node_selector_term(term: &Node, strict: bool, faults: &mut Faults) {
+pub(crate) fn node_selector_term(term: &Node, strict: bool, errors: &mut FieldErrors) {
     for requirement in term.items("matchExpressions") {
-        node_label_requirement(&requirement, strict, faults);
+        node_label_requirement(&requirement, strict, errors);
     }
     for requirement in term.items("matchFields") {
-        node_field_requirement(&requirement, faults);
+        node_field_requirement(&requirement, errors);
     }
 }
 
-fn node_label_requirement(requirement: &Node, strict: bool, faults: &mut Faults) {
+fn node_label_requirement(requirement: &Node, strict: bool, errors: &mut FieldErrors) {
     let values = requirement.at("values");
-    let count = requirement.len_of("values");
-    match requirement.text_of("operator") {
+    let count = requirement.length("values");
+    match requirement.text("operator") {
         "In" | "NotIn" if count == 0 => {
-            faults.required(&values, "must be specified when `operator` is 'In' or 'NotIn'");
+            errors.required(&values, "must be specified when `operator` is 'In' or 'NotIn'");
         }
         "Exists" | "DoesNotExist" if count > 0 => {
-            faults.forbidden(&values, "may not be specified when `operator` is 'Exists' or 'DoesNotExist'");
+            errors.forbidden(&values, "may not be specified when `operator` is 'Exists' or 'DoesNotExist'");
         }
         "Gt" | "Lt" if count != 1 => {
-            faults.required(&values, "must be specified single value when `operator` is 'Lt' or 'Gt'");
+            errors.required(&values, "must be specified single value when `operator` is 'Lt' or 'Gt'");
         }
         "In" | "NotIn" | "Exists" | "DoesNotExist" | "Gt" | "Lt" => {}
-        operator => faults.invalid(&requirement.at("operator"), operator, "not a valid selector operator"),
+        operator => errors.invalid(&requirement.at("operator"), operator, "not a valid selector operator"),
     }
     let key = requirement.at("key");
-    faults.texts(&key, names::qualified(key.text()));
+    errors.invalid_each(&key, names::qualified(key.as_text()));
     for value in requirement.items("values").filter(|_| strict) {
-        faults.texts(&value, names::label_value(value.text()));
+        errors.invalid_each(&value, names::label_value(value.as_text()));
     }
 }
 
-fn node_field_requirement(requirement: &Node, faults: &mut Faults) {
-    match requirement.text_of("operator") {
-        "In" | "NotIn" if requirement.len_of("values") != 1 => faults.required(
+fn node_field_requirement(requirement: &Node, errors: &mut FieldErrors) {
+    match requirement.text("operator") {
+        "In" | "NotIn" if requirement.length("values") != 1 => errors.required(
             &requirement.at("values"),
             "must be only one value when `operator` is 'In' or 'NotIn' for node field selector",
         ),
         "In" | "NotIn" => {}
-        operator => faults.invalid(&requirement.at("operator"), operator, "not a valid selector operator"),
+        operator => errors.invalid(&requirement.at("operator"), operator, "not a valid selector operator"),
     }
     let key = requirement.at("key");
-    if key.text() != "metadata.name" {
-        faults.invalid(&key, key.text(), "not a valid field selector key");
+    if key.as_text() != "metadata.name" {
+        errors.invalid(&key, key.as_text(), "not a valid field selector key");
         return;
     }
     for value in requirement.items("values") {
-        faults.texts(&value, names::subdomain(value.text()));
+        errors.invalid_each(&value, names::subdomain(value.as_text()));
     }
 }
 
 /// The topologies in which a class of storage can be had.
-pub(crate) fn topology_terms(parent: &Node, name: &str, faults: &mut Faults) {
+pub(crate) fn topology_terms(parent: &Node, name: &str, errors: &mut FieldErrors) {
     // Empty terms are as good as those that are not there, and the original compares with as many of these as there are
     // terms.
-    let count = parent.len_of(name);
+    let count = parent.length(name);
     let mut terms: Vec<BTreeMap<&str, BTreeSet<&str>>> = vec![BTreeMap::new(); count];
     for term in parent.items(name) {
         let mut keys = BTreeMap::new();
         for requirement in term.items("matchLabelExpressions") {
-            if requirement.len_of("values") == 0 {
-                faults.required(&requirement.at("values"), "");
+            if requirement.length("values") == 0 {
+                errors.required(&requirement.at("values"), "");
             }
             let mut seen = BTreeSet::new();
             for value in requirement.items("values") {
-                if !seen.insert(value.text()) {
-                    faults.duplicate(&value, value.text());
+                if !seen.insert(value.as_text()) {
+                    errors.duplicate(&value, value.as_text());
                 }
             }
             let key = requirement.at("key");
-            faults.texts(&key, names::qualified(key.text()));
-            if keys.insert(requirement.text_of("key"), seen).is_some() {
-                faults.duplicate(&key, key.text());
+            errors.invalid_each(&key, names::qualified(key.as_text()));
+            if keys.insert(requirement.text("key"), seen).is_some() {
+                errors.duplicate(&key, key.as_text());
             }
         }
         for _ in terms.iter().filter(|other| **other == keys) {
-            faults.duplicate(&term.at("matchLabelExpressions"), "");
+            errors.duplicate(&term.at("matchLabelExpressions"), "");
         }
         terms.push(keys);
     }

@@ -1,38 +1,36 @@
 //! Services and the endpoints behind them.
 
-use super::{
-    document::{Faults, Node},
-    names,
-};
+use super::names;
+use crate::document::{FieldErrors, Fields, Node};
 
 pub(crate) const PROTOCOLS: [&str; 3] = ["SCTP", "TCP", "UDP"];
 
 pub(crate) fn is_of_type(service: &Node, kind: &str) -> bool {
-    service.at("spec").text_of("type") == kind
+    service.at("spec").text("type") == kind
 }
 
-pub(crate) fn app_protocol(port: &Node, faults: &mut Faults) {
+pub(crate) fn app_protocol(port: &Node, errors: &mut FieldErrors) {
     if port.has("appProtocol") {
         let protocol = port.at("appProtocol");
-        faults.texts(&protocol, names::qualified(protocol.text()));
+        errors.invalid_each(&protocol, names::qualified(protocol.as_text()));
     }
 }
 
-/// What balancers of load tell about a Service or an Ingress.
-pub(crate) fn balancer_status(new: &Node, faults: &mut Faults) {
+/// The load balancer status of a Service or an Ingress.
+pub(crate) fn balancer_status(new: &Node, errors: &mut FieldErrors) {
     let status = new.at("status.loadBalancer");
     for ingress in status.items("ingress") {
-        faults.if_given(&ingress.at("ip"), names::ip);
+        errors.valid_if_set(&ingress.at("ip"), names::ip);
         let mode = ingress.at("ipMode");
-        if mode.exists() && ingress.text_of("ip").is_empty() {
-            faults.forbidden(&mode, "may not be specified when `ip` is not set");
+        if mode.exists() && ingress.text("ip").is_empty() {
+            errors.forbidden(&mode, "may not be specified when `ip` is not set");
         } else {
-            faults.if_given_one_of(&mode, &["Proxy", "VIP"]);
+            errors.one_of_if_set(&mode, &["Proxy", "VIP"]);
         }
         let host = ingress.at("hostname");
-        faults.if_given(&host, names::subdomain);
-        if names::parse_ip(host.text()).is_some() {
-            faults.invalid(&host, host.text(), "must be a DNS name, not an IP address");
+        errors.valid_if_set(&host, names::subdomain);
+        if names::parse_ip(host.as_text()).is_some() {
+            errors.invalid(&host, host.as_text(), "must be a DNS name, not an IP address");
         }
     }
 }

@@ -1,152 +1,150 @@
 //! Persistent volumes, claims to them, and what provides them.
 
-use super::{
-    document::{Faults, Node, same_but},
-    names, resources, selectors, volumes, workloads,
-};
+use super::{names, resources, selectors, volumes, workloads};
+use crate::document::{FieldErrors, Fields, Node, same_except};
 use serde_json::json;
 
 const ACCESS_MODES: [&str; 4] = ["ReadOnlyMany", "ReadWriteMany", "ReadWriteOnce", "ReadWriteOncePod"];
 
 const VOLUME_MODES: [&str; 2] = ["Block", "Filesystem"];
 
-fn access_modes(spec: &Node, missing: &str, faults: &mut Faults) {
+fn access_modes(spec: &Node, missing: &str, errors: &mut FieldErrors) {
     let modes = spec.at("accessModes");
-    if spec.len_of("accessModes") == 0 {
-        faults.required(&modes, missing);
+    if spec.length("accessModes") == 0 {
+        errors.required(&modes, missing);
     }
     let (mut alone, mut shared) = (false, false);
     for mode in spec.items("accessModes") {
-        match mode.text() {
+        match mode.as_text() {
             "ReadWriteOncePod" => alone = true,
             text if ACCESS_MODES.contains(&text) => shared = true,
-            text => faults.not_supported(&modes, text, &ACCESS_MODES),
+            text => errors.not_supported(&modes, text, &ACCESS_MODES),
         }
     }
     if alone && shared {
-        faults.forbidden(&modes, "may not use ReadWriteOncePod with other access modes");
+        errors.forbidden(&modes, "may not use ReadWriteOncePod with other access modes");
     }
 }
 
 /// What a volume is, be it an object or given inline where it is attached.
-pub(crate) fn volume_spec(spec: &Node, inline: bool, faults: &mut Faults) {
+pub(crate) fn volume_spec(spec: &Node, inline: bool, errors: &mut FieldErrors) {
     let only_in_objects: &[&str] =
         if inline { &["claimRef", "capacity", "nodeAffinity", "storageClassName"] } else { &[] };
-    let is_out_of_place = |name: &str, faults: &mut Faults| {
+    let is_out_of_place = |name: &str, errors: &mut FieldErrors| {
         let is_out_of_place = only_in_objects.contains(&name) && spec.has(name);
         if is_out_of_place {
-            faults.forbidden(&spec.at(name), "may not be specified in the context of inline volumes");
+            errors.forbidden(&spec.at(name), "may not be specified in the context of inline volumes");
         }
         is_out_of_place
     };
-    is_out_of_place("claimRef", faults);
-    is_out_of_place("capacity", faults);
+    is_out_of_place("claimRef", errors);
+    is_out_of_place("capacity", errors);
     if inline && !spec.has("csi") {
-        faults.required(&spec.at("csi"), "has to be specified in the context of inline volumes");
+        errors.required(&spec.at("csi"), "has to be specified in the context of inline volumes");
     }
-    access_modes(spec, "", faults);
+    access_modes(spec, "", errors);
     let capacity = spec.at("capacity");
-    if spec.len_of("capacity") == 0 && !inline {
-        faults.required(&capacity, "");
+    if spec.length("capacity") == 0 && !inline {
+        errors.required(&capacity, "");
     }
-    if (!capacity.has("storage") || spec.len_of("capacity") > 1) && !inline {
-        faults.not_supported_shown(&capacity, &capacity.value.to_string(), "storage");
+    if (!capacity.has("storage") || spec.length("capacity") > 1) && !inline {
+        errors.not_supported_formatted(&capacity, &capacity.value.to_string(), "storage");
     }
     for (_, amount) in spec.entries("capacity") {
-        resources::basic_amount(&amount, faults);
-        resources::positive_amount(&amount, faults);
+        resources::basic_amount(&amount, errors);
+        resources::positive_amount(&amount, errors);
     }
     let reclaim = spec.at("persistentVolumeReclaimPolicy");
-    if inline && !reclaim.text().is_empty() && reclaim.text() != "Retain" {
-        faults.forbidden(&reclaim, "may only be Retain in the context of inline volumes");
-    } else if !reclaim.text().is_empty() {
-        faults.one_of(&reclaim, &["Delete", "Recycle", "Retain"]);
+    if inline && !reclaim.as_text().is_empty() && reclaim.as_text() != "Retain" {
+        errors.forbidden(&reclaim, "may only be Retain in the context of inline volumes");
+    } else if !reclaim.as_text().is_empty() {
+        errors.one_of(&reclaim, &["Delete", "Recycle", "Retain"]);
     }
     let affinity = spec.at("nodeAffinity");
-    if !is_out_of_place("nodeAffinity", faults) && affinity.exists() {
+    if !is_out_of_place("nodeAffinity", errors) && affinity.exists() {
         if affinity.has("required") {
-            selectors::node_selector(&affinity.at("required"), faults);
+            selectors::node_selector(&affinity.at("required"), errors);
         } else {
-            faults.required(&affinity.at("required"), "must specify required node constraints");
+            errors.required(&affinity.at("required"), "must specify required node constraints");
         }
     }
-    volumes::persistent(spec, faults);
-    let root = spec.at("hostPath").text_of("path");
-    if reclaim.text() == "Recycle" && !root.is_empty() && root.trim_matches('/').is_empty() {
-        faults.forbidden(&reclaim, "may not be 'recycle' for a hostPath mount of '/'");
+    volumes::persistent(spec, errors);
+    let root = spec.at("hostPath").text("path");
+    if reclaim.as_text() == "Recycle" && !root.is_empty() && root.trim_matches('/').is_empty() {
+        errors.forbidden(&reclaim, "may not be 'recycle' for a hostPath mount of '/'");
     }
-    if !is_out_of_place("storageClassName", faults) {
-        faults.if_given(&spec.at("storageClassName"), names::subdomain);
+    if !is_out_of_place("storageClassName", errors) {
+        errors.valid_if_set(&spec.at("storageClassName"), names::subdomain);
     }
     let mode = spec.at("volumeMode");
-    if inline && mode.exists() && mode.text() != "Filesystem" {
+    if inline && mode.exists() && mode.as_text() != "Filesystem" {
         let detail = "may not specify volumeMode other than Filesystem in the context of inline volumes";
-        faults.forbidden(&mode, detail);
+        errors.forbidden(&mode, detail);
     } else {
-        faults.if_given_one_of(&mode, &VOLUME_MODES);
+        errors.one_of_if_set(&mode, &VOLUME_MODES);
     }
     let class = spec.at("volumeAttributesClassName");
     if class.exists() {
-        if class.text().is_empty() {
-            faults.required(&class, "an empty string is disallowed");
+        if class.as_text().is_empty() {
+            errors.required(&class, "an empty string is disallowed");
         } else {
-            faults.texts(&class, names::subdomain(class.text()));
+            errors.invalid_each(&class, names::subdomain(class.as_text()));
         }
         if !spec.has("csi") {
-            faults.required(&spec.at("csi"), "has to be specified when using volumeAttributesClassName");
+            errors.required(&spec.at("csi"), "has to be specified when using volumeAttributesClassName");
         }
     }
 }
 
 /// A template of claims.
-pub(crate) fn claim_template(template: &Node, faults: &mut Faults) {
-    workloads::template_metadata(&template.at("metadata"), faults);
-    claim_spec(&template.at("spec"), faults);
+pub(crate) fn claim_template(template: &Node, errors: &mut FieldErrors) {
+    workloads::template_metadata(&template.at("metadata"), errors);
+    claim_spec(&template.at("spec"), errors);
 }
 
-pub(crate) fn claim_spec(spec: &Node, faults: &mut Faults) {
-    access_modes(spec, "at least 1 access mode is required", faults);
-    selectors::label_selector(&spec.at("selector"), faults);
-    let blamed = spec.entry("resources", "storage");
+pub(crate) fn claim_spec(spec: &Node, errors: &mut FieldErrors) {
+    access_modes(spec, "at least 1 access mode is required", errors);
+    selectors::label_selector(&spec.at("selector"), errors);
+    let reported_at = spec.entry("resources", "storage");
     let size = spec.at("resources.requests.storage");
     match resources::quantity(&size) {
-        None if !size.exists() => faults.required(&blamed, ""),
+        None if !size.exists() => errors.required(&reported_at, ""),
         Some(quantity) if quantity <= crate::schema::Quantity::ZERO => {
-            faults.invalid(&blamed, size.text(), "must be greater than zero");
+            errors.invalid(&reported_at, size.as_text(), "must be greater than zero");
         }
         _ => {}
     }
-    faults.if_given(&spec.at("storageClassName"), names::subdomain);
-    faults.if_given_one_of(&spec.at("volumeMode"), &VOLUME_MODES);
+    errors.valid_if_set(&spec.at("storageClassName"), names::subdomain);
+    errors.one_of_if_set(&spec.at("volumeMode"), &VOLUME_MODES);
     for name in ["dataSource", "dataSourceRef"] {
         let source = spec.at(name);
         if !source.exists() {
             continue;
         }
-        faults.given(&source.at("name"));
-        faults.given(&source.at("kind"));
-        let (group, kind) = (source.text_of("apiGroup"), source.text_of("kind"));
+        errors.not_empty(&source.at("name"));
+        errors.not_empty(&source.at("kind"));
+        let (group, kind) = (source.text("apiGroup"), source.text("kind"));
         if group.is_empty() && kind != "PersistentVolumeClaim" {
             let detail = "must be 'PersistentVolumeClaim' when referencing the default apiGroup";
-            faults.invalid(&source, kind, detail);
+            errors.invalid(&source, kind, detail);
         }
-        faults.if_given(&source.at("apiGroup"), names::subdomain);
-        faults.if_given(&source.at("namespace"), names::label);
+        errors.valid_if_set(&source.at("apiGroup"), names::subdomain);
+        errors.valid_if_set(&source.at("namespace"), names::label);
     }
     let (source, reference) = (spec.at("dataSource"), spec.at("dataSourceRef"));
     if source.exists() && reference.exists() {
-        if !reference.text_of("namespace").is_empty() {
+        if !reference.text("namespace").is_empty() {
             let detail = "may not be specified when dataSourceRef.namespace is specified";
-            faults.invalid(spec, json!({}), detail);
-        } else if !same_but(source.value, reference.value, &["namespace"]) {
+            errors.invalid(spec, json!({}), detail);
+        } else if !same_except(source.value, reference.value, &["namespace"]) {
             // What upstream shows is not the value but the way to it, which has no fields of its own.
-            faults.invalid(spec, json!({}), "must match dataSourceRef");
+            errors.invalid(spec, json!({}), "must match dataSourceRef");
         }
     }
-    faults.if_given(&spec.at("volumeAttributesClassName"), names::subdomain);
+    errors.valid_if_set(&spec.at("volumeAttributesClassName"), names::subdomain);
 }
 
 /// An object whose spec stays what it is.
-pub(crate) fn spec_is_fixed(new: &Node, old: &Node, faults: &mut Faults) {
-    faults.unchanged(&new.at("spec"), &old.at("spec"));
+pub(crate) fn spec_is_fixed(new: &Node, old: &Node, errors: &mut FieldErrors) {
+    errors.immutable(&new.at("spec"), &old.at("spec"));
 }

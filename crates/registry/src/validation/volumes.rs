@@ -1,11 +1,9 @@
 //! Where the data of a volume comes from: exactly one source, which says enough.
 
+use crate::document::{FieldErrors, Fields, Node};
 use std::collections::BTreeSet;
 
-use super::{
-    document::{Faults, Node},
-    names, resources, selectors, storage,
-};
+use super::{names, resources, selectors, storage};
 
 const QUOBYTE_TENANT_BYTES_MAX: usize = 64;
 const ONE_SOURCE: &str = "may not specify more than 1 volume type";
@@ -26,18 +24,18 @@ struct Source {
     /// Texts that have to be given in it.
     required: &'static [&'static str],
     /// What else has to hold.
-    own: fn(&Node, &mut Faults),
+    own: fn(&Node, &mut FieldErrors),
 }
 
 const fn source(
     name: &'static str,
     required: &'static [&'static str],
-    own: fn(&Node, &mut Faults),
+    own: fn(&Node, &mut FieldErrors),
 ) -> Source {
     Source { name, second: name, shown: name, required, own }
 }
 
-fn nothing_more(_: &Node, _: &mut Faults) {}
+fn nothing_more(_: &Node, _: &mut FieldErrors) {}
 
 const HOST_PATH: Source = source("hostPath", &[], host_path);
 const GCE: Source = Source { shown: "persistentDisk", ..source("gcePersistentDisk", &["pdName"], partition) };
@@ -62,7 +60,7 @@ const STORAGE_OS: Source = source("storageos", &["volumeName"], storage_os);
 static OF_PODS: &[Source] = &[
     source("emptyDir", &[], empty_dir),
     HOST_PATH,
-    source("gitRepo", &["repository"], |at, faults| relative_path(&at.at("directory"), faults)),
+    source("gitRepo", &["repository"], |at, errors| relative_path(&at.at("directory"), errors)),
     GCE,
     AWS,
     source("secret", &["secretName"], keys_and_mode),
@@ -72,7 +70,7 @@ static OF_PODS: &[Source] = &[
     FLOCKER,
     source("persistentVolumeClaim", &["claimName"], nothing_more),
     RBD,
-    source("cinder", &["volumeID"], |at, faults| named_secret(at, false, faults)),
+    source("cinder", &["volumeID"], |at, errors| named_secret(at, false, errors)),
     CEPH_FS,
     QUOBYTE,
     Source { second: "downwarAPI", ..source("downwardAPI", &[], downward_api) },
@@ -104,7 +102,7 @@ static OF_VOLUMES: &[Source] = &[
     QUOBYTE,
     CEPH_FS,
     source("iscsi", &["targetPortal", "iqn"], iscsi_volume),
-    source("cinder", &["volumeID"], |at, faults| named_secret(at, true, faults)),
+    source("cinder", &["volumeID"], |at, errors| named_secret(at, true, errors)),
     FC,
     FLEX,
     AZURE_FILE,
@@ -113,44 +111,44 @@ static OF_VOLUMES: &[Source] = &[
     PORTWORX,
     AZURE_DISK,
     SCALE_IO,
-    source("local", &["path"], |at, faults| no_steps_back(&at.at("path"), faults)),
-    source("storageos", &["volumeName"], |at, faults| {
-        storage_os(at, faults);
+    source("local", &["path"], |at, errors| no_steps_back(&at.at("path"), errors)),
+    source("storageos", &["volumeName"], |at, errors| {
+        storage_os(at, errors);
         let secret = at.at("secretRef");
         if secret.exists() {
-            faults.given(&secret.at("namespace"));
+            errors.not_empty(&secret.at("namespace"));
         }
     }),
     source("csi", &[], csi_volume),
 ];
 
-fn one_of(at: &Node, sources: &[Source], faults: &mut Faults) {
+fn one_of(at: &Node, sources: &[Source], errors: &mut FieldErrors) {
     let mut found = false;
     for source in sources.iter().filter(|source| at.has(source.name)) {
         // Among persistent volumes, one of a plug-in is not counted.
         let is_counted = source.name != "flexVolume" || !std::ptr::eq(sources, OF_VOLUMES);
         if found && is_counted {
-            faults.forbidden(&at.at(source.second), ONE_SOURCE);
+            errors.forbidden(&at.at(source.second), ONE_SOURCE);
             continue;
         }
         found = true;
         let given = at.at_as(source.name, source.shown);
         for field in source.required {
-            faults.given(&given.at(field));
+            errors.not_empty(&given.at(field));
         }
-        (source.own)(&given, faults);
+        (source.own)(&given, errors);
         if source.name == "local" && !at.has("nodeAffinity") {
-            faults.required(&at.at("nodeAffinity"), "Local volume requires node affinity");
+            errors.required(&at.at("nodeAffinity"), "Local volume requires node affinity");
         }
     }
     if !found {
-        faults.required(at, "must specify a volume type");
+        errors.required(at, "must specify a volume type");
     }
 }
 
 /// The sources of a persistent volume, of which there is one.
-pub(crate) fn persistent(spec: &Node, faults: &mut Faults) {
-    one_of(spec, OF_VOLUMES, faults);
+pub(crate) fn persistent(spec: &Node, errors: &mut FieldErrors) {
+    one_of(spec, OF_VOLUMES, errors);
 }
 
 /// Whether the field of a persistent volume's spec says where its data comes from.
@@ -162,188 +160,188 @@ pub(crate) fn is_persistent_source(name: &str) -> bool {
 pub(crate) fn of_pod<'d>(
     spec: &Node<'d, '_>,
     pod: Option<&str>,
-    faults: &mut Faults,
+    errors: &mut FieldErrors,
 ) -> Vec<(&'d str, bool)> {
     let mut fine = Vec::new();
     for volume in spec.items("volumes") {
-        let before = faults.0.len();
-        one_of(&volume, OF_PODS, faults);
-        pod_only(&volume, pod, faults);
+        let before = errors.0.len();
+        one_of(&volume, OF_PODS, errors);
+        pod_only(&volume, pod, errors);
         let name = volume.at("name");
-        faults.named(&name, names::label);
-        if fine.iter().any(|(other, _)| *other == name.text()) {
-            faults.duplicate(&name, name.text());
+        errors.valid_name(&name, names::label);
+        if fine.iter().any(|(other, _)| *other == name.as_text()) {
+            errors.duplicate(&name, name.as_text());
         }
-        if faults.0.len() == before {
-            fine.push((name.text(), volume.has("persistentVolumeClaim") || volume.has("ephemeral")));
+        if errors.0.len() == before {
+            fine.push((name.as_text(), volume.has("persistentVolumeClaim") || volume.has("ephemeral")));
         }
         if let Some(pod) = pod {
-            claim_is_not_created(spec, &volume, pod, faults);
+            claim_is_not_created(spec, &volume, pod, errors);
         }
     }
     fine
 }
 
 /// What holds for a volume in a pod, though not in a template.
-fn pod_only(volume: &Node, pod: Option<&str>, faults: &mut Faults) {
+fn pod_only(volume: &Node, pod: Option<&str>, errors: &mut FieldErrors) {
     let image = volume.at("image");
     let is_alone = || OF_PODS.iter().all(|source| source.name == "image" || !volume.has(source.name));
     if image.exists() && is_alone() {
         if pod.is_some() {
-            faults.given(&image.at("reference"));
+            errors.not_empty(&image.at("reference"));
         }
-        faults.one_of(&image.at("pullPolicy"), &["Always", "IfNotPresent", "Never"]);
+        errors.one_of(&image.at("pullPolicy"), &["Always", "IfNotPresent", "Never"]);
     }
-    let (Some(pod), name) = (pod, volume.text_of("name")) else { return };
+    let (Some(pod), name) = (pod, volume.text("name")) else { return };
     if volume.has("ephemeral") && !pod.is_empty() && !name.is_empty() {
         let claim = format!("{pod}-{name}");
-        for fault in names::subdomain(&claim) {
-            faults.invalid(&volume.at("name"), name, &format!("PVC name \"{claim}\": {fault}"));
+        for error in names::subdomain(&claim) {
+            errors.invalid(&volume.at("name"), name, &format!("PVC name \"{claim}\": {error}"));
         }
     }
 }
 
-fn claim_is_not_created(spec: &Node, volume: &Node, pod: &str, faults: &mut Faults) {
+fn claim_is_not_created(spec: &Node, volume: &Node, pod: &str, errors: &mut FieldErrors) {
     let claim = volume.at("persistentVolumeClaim.claimName");
     let created = |other: Node| {
         other.has("ephemeral")
-            && claim.text().strip_prefix(pod).and_then(|rest| rest.strip_prefix('-'))
-                == Some(other.text_of("name"))
+            && claim.as_text().strip_prefix(pod).and_then(|rest| rest.strip_prefix('-'))
+                == Some(other.text("name"))
     };
-    if !claim.text().is_empty() && spec.items("volumes").any(created) {
-        faults.invalid(
+    if !claim.as_text().is_empty() && spec.items("volumes").any(created) {
+        errors.invalid(
             &claim,
-            claim.text(),
+            claim.as_text(),
             "must not reference a PVC that gets created for an ephemeral volume",
         );
     }
 }
 
-fn empty_dir(at: &Node, faults: &mut Faults) {
+fn empty_dir(at: &Node, errors: &mut FieldErrors) {
     let limit = at.at("sizeLimit");
     if resources::quantity(&limit).is_some_and(|quantity| quantity.is_negative()) {
-        faults.forbidden(&limit, "SizeLimit field must be a valid resource quantity");
+        errors.forbidden(&limit, "SizeLimit field must be a valid resource quantity");
     }
 }
 
-fn host_path(at: &Node, faults: &mut Faults) {
+fn host_path(at: &Node, errors: &mut FieldErrors) {
     let path = at.at("path");
-    if path.text().is_empty() {
-        faults.required(&path, "");
+    if path.as_text().is_empty() {
+        errors.required(&path, "");
         return;
     }
-    no_steps_back(&path, faults);
+    no_steps_back(&path, errors);
     let kinds =
         ["", "BlockDevice", "CharDevice", "Directory", "DirectoryOrCreate", "File", "FileOrCreate", "Socket"];
-    faults.if_given_one_of(&at.at("type"), &kinds);
+    errors.one_of_if_set(&at.at("type"), &kinds);
 }
 
-fn partition(at: &Node, faults: &mut Faults) {
+fn partition(at: &Node, errors: &mut FieldErrors) {
     let partition = at.at("partition");
-    if let Some(number) = partition.number().filter(|number| !(0..=255).contains(number)) {
-        faults.invalid(&partition, number, "must be between 1 and 255, inclusive");
+    if let Some(number) = partition.as_number().filter(|number| !(0..=255).contains(number)) {
+        errors.invalid(&partition, number, "must be between 1 and 255, inclusive");
     }
 }
 
-fn absolute_path(at: &Node, faults: &mut Faults) {
+fn absolute_path(at: &Node, errors: &mut FieldErrors) {
     let path = at.at("path");
-    if !path.text().starts_with('/') {
-        faults.invalid(&path, path.text(), "must be an absolute path");
+    if !path.as_text().starts_with('/') {
+        errors.invalid(&path, path.as_text(), "must be an absolute path");
     }
 }
 
 /// A path that leads down from where it starts.
-pub(crate) fn relative_path(path: &Node, faults: &mut Faults) {
-    if path.text().starts_with('/') {
-        faults.invalid(path, path.text(), "must be a relative path");
+pub(crate) fn relative_path(path: &Node, errors: &mut FieldErrors) {
+    if path.as_text().starts_with('/') {
+        errors.invalid(path, path.as_text(), "must be a relative path");
     }
-    no_steps_back(path, faults);
+    no_steps_back(path, errors);
 }
 
 /// A path without `..`.
-pub(crate) fn no_steps_back(path: &Node, faults: &mut Faults) {
-    if path.text().split('/').any(|part| part == "..") {
-        faults.invalid(path, path.text(), "must not contain '..'");
+pub(crate) fn no_steps_back(path: &Node, errors: &mut FieldErrors) {
+    if path.as_text().split('/').any(|part| part == "..") {
+        errors.invalid(path, path.as_text(), "must not contain '..'");
     }
 }
 
-fn file_path(path: &Node, faults: &mut Faults) {
-    relative_path(path, faults);
-    if path.text().starts_with("..") && !path.text().starts_with("../") {
-        faults.invalid(path, path.text(), "must not start with '..'");
+fn file_path(path: &Node, errors: &mut FieldErrors) {
+    relative_path(path, errors);
+    if path.as_text().starts_with("..") && !path.as_text().starts_with("../") {
+        errors.invalid(path, path.as_text(), "must not start with '..'");
     }
 }
 
-fn mode(mode: &Node, faults: &mut Faults) {
-    if let Some(number) = mode.number().filter(|number| !(0..=0o777).contains(number)) {
-        faults.invalid(mode, number, FILE_MODE);
+fn mode(mode: &Node, errors: &mut FieldErrors) {
+    if let Some(number) = mode.as_number().filter(|number| !(0..=0o777).contains(number)) {
+        errors.invalid(mode, number, FILE_MODE);
     }
 }
 
-fn keys_and_mode(at: &Node, faults: &mut Faults) {
-    mode(&at.at("defaultMode"), faults);
+fn keys_and_mode(at: &Node, errors: &mut FieldErrors) {
+    mode(&at.at("defaultMode"), errors);
     for item in at.items("items") {
-        key_to_path(&item, faults);
+        key_to_path(&item, errors);
     }
 }
 
-fn key_to_path(item: &Node, faults: &mut Faults) {
-    faults.given(&item.at("key"));
-    faults.given(&item.at("path"));
-    file_path(&item.at("path"), faults);
-    mode(&item.at("mode"), faults);
+fn key_to_path(item: &Node, errors: &mut FieldErrors) {
+    errors.not_empty(&item.at("key"));
+    errors.not_empty(&item.at("path"));
+    file_path(&item.at("path"), errors);
+    mode(&item.at("mode"), errors);
 }
 
-fn named_secret(at: &Node, with_namespace: bool, faults: &mut Faults) {
+fn named_secret(at: &Node, with_namespace: bool, errors: &mut FieldErrors) {
     let secret = at.at("secretRef");
     if secret.exists() {
-        faults.given(&secret.at("name"));
+        errors.not_empty(&secret.at("name"));
         if with_namespace {
-            faults.given(&secret.at("namespace"));
+            errors.not_empty(&secret.at("namespace"));
         }
     }
 }
 
-fn monitors(at: &Node, faults: &mut Faults) {
-    if at.len_of("monitors") == 0 {
-        faults.required(&at.at("monitors"), "");
+fn monitors(at: &Node, errors: &mut FieldErrors) {
+    if at.length("monitors") == 0 {
+        errors.required(&at.at("monitors"), "");
     }
 }
 
-fn rbd(at: &Node, faults: &mut Faults) {
-    monitors(at, faults);
-    faults.given(&at.at("image"));
+fn rbd(at: &Node, errors: &mut FieldErrors) {
+    monitors(at, errors);
+    errors.not_empty(&at.at("image"));
 }
 
-fn quobyte(at: &Node, faults: &mut Faults) {
+fn quobyte(at: &Node, errors: &mut FieldErrors) {
     let (registry, tenant) = (at.at("registry"), at.at("tenant"));
     let pairs = "must be a host:port pair or multiple pairs separated by commas";
-    if registry.text().is_empty() {
-        faults.required(&registry, pairs);
-    } else if tenant.text().len() > QUOBYTE_TENANT_BYTES_MAX {
-        faults.required(&tenant, "must be a UUID and may not exceed a length of 64 characters");
+    if registry.as_text().is_empty() {
+        errors.required(&registry, pairs);
+    } else if tenant.as_text().len() > QUOBYTE_TENANT_BYTES_MAX {
+        errors.required(&tenant, "must be a UUID and may not exceed a length of 64 characters");
     } else {
-        for _ in registry.text().split(',').filter(|pair| !pair.contains(':')) {
-            faults.invalid(&registry, registry.text(), pairs);
+        for _ in registry.as_text().split(',').filter(|pair| !pair.contains(':')) {
+            errors.invalid(&registry, registry.as_text(), pairs);
         }
     }
-    faults.given(&at.at("volume"));
+    errors.not_empty(&at.at("volume"));
 }
 
-fn flocker(at: &Node, faults: &mut Faults) {
-    match (at.text_of("datasetName"), at.text_of("datasetUUID")) {
-        ("", "") => faults.required(at, "one of datasetName and datasetUUID is required"),
+fn flocker(at: &Node, errors: &mut FieldErrors) {
+    match (at.text("datasetName"), at.text("datasetUUID")) {
+        ("", "") => errors.required(at, "one of datasetName and datasetUUID is required"),
         ("", _) | (_, "") => {}
         _ => {
-            faults.invalid(at, "resource", "datasetName and datasetUUID can not be specified simultaneously")
+            errors.invalid(at, "resource", "datasetName and datasetUUID can not be specified simultaneously")
         }
     }
 }
 
-fn iscsi_name(at: &Node, wrong_prefix: &str, faults: &mut Faults) {
-    let text = at.text();
+fn iscsi_name(at: &Node, wrong_prefix: &str, errors: &mut FieldErrors) {
+    let text = at.as_text();
     if !["iqn", "eui", "naa"].iter().any(|prefix| text.starts_with(prefix)) {
-        faults.invalid(at, text, wrong_prefix);
+        errors.invalid(at, text, wrong_prefix);
         return;
     }
     let hex =
@@ -356,85 +354,85 @@ fn iscsi_name(at: &Node, wrong_prefix: &str, faults: &mut Faults) {
         _ => text.is_ascii() && hex(32),
     };
     if !fine {
-        faults.invalid(at, text, "must be valid format");
+        errors.invalid(at, text, "must be valid format");
     }
 }
 
-/// In a pod, which is told more about names than a volume is.
-fn iscsi_in_pod(at: &Node, faults: &mut Faults) {
-    iscsi(at, "must be valid format starting with iqn, eui, or naa", faults);
+/// An iSCSI source in a pod, whose error messages differ from those of a volume.
+fn iscsi_in_pod(at: &Node, errors: &mut FieldErrors) {
+    iscsi(at, "must be valid format starting with iqn, eui, or naa", errors);
 }
 
-fn iscsi_volume(at: &Node, faults: &mut Faults) {
-    iscsi(at, "must be valid format", faults);
+fn iscsi_volume(at: &Node, errors: &mut FieldErrors) {
+    iscsi(at, "must be valid format", errors);
 }
 
-fn iscsi(at: &Node, wrong_prefix: &str, faults: &mut Faults) {
-    if !at.text_of("iqn").is_empty() {
-        iscsi_name(&at.at("iqn"), wrong_prefix, faults);
+fn iscsi(at: &Node, wrong_prefix: &str, errors: &mut FieldErrors) {
+    if !at.text("iqn").is_empty() {
+        iscsi_name(&at.at("iqn"), wrong_prefix, errors);
     }
-    faults.in_range(&at.at("lun"), 0, 255);
+    errors.in_range(&at.at("lun"), 0, 255);
     if (at.flag("chapAuthDiscovery") || at.flag("chapAuthSession")) && !at.has("secretRef") {
-        faults.required(&at.at("secretRef"), "");
+        errors.required(&at.at("secretRef"), "");
     }
     // Only a volume's secret has to be named.
     if wrong_prefix == "must be valid format" {
-        named_secret(at, false, faults);
+        named_secret(at, false, errors);
     }
     let initiator = at.at_as("initiatorName", "initiatorname");
     if initiator.exists() {
-        iscsi_name(&initiator, wrong_prefix, faults);
-        if at.text_of("targetPortal").len() >= ISCSI_NAME_BYTES_MAX {
-            faults.invalid(
+        iscsi_name(&initiator, wrong_prefix, errors);
+        if at.text("targetPortal").len() >= ISCSI_NAME_BYTES_MAX {
+            errors.invalid(
                 &at.at_as("targetPortal", "targetportal"),
-                at.text_of("targetPortal"),
+                at.text("targetPortal"),
                 "Total length of <volume name>:<iscsi.targetPortal> must be under 64 characters if iscsi.initiatorName is specified.",
             );
         }
     }
 }
 
-fn fibre_channel(at: &Node, faults: &mut Faults) {
+fn fibre_channel(at: &Node, errors: &mut FieldErrors) {
     let names = at.at("targetWWNs");
-    match (at.len_of("targetWWNs"), at.len_of("wwids")) {
-        (0, 0) => faults.required(&names, "must specify either targetWWNs or wwids, but not both"),
+    match (at.length("targetWWNs"), at.length("wwids")) {
+        (0, 0) => errors.required(&names, "must specify either targetWWNs or wwids, but not both"),
         (0, _) | (_, 0) => {}
-        _ => faults.invalid(
+        _ => errors.invalid(
             &names,
             names.value.clone(),
             "targetWWNs and wwids can not be specified simultaneously",
         ),
     }
-    if at.len_of("targetWWNs") > 0 {
+    if at.length("targetWWNs") > 0 {
         if !at.has("lun") {
-            faults.required(&at.at("lun"), "lun is required if targetWWNs is specified");
+            errors.required(&at.at("lun"), "lun is required if targetWWNs is specified");
         }
-        faults.in_range(&at.at("lun"), 0, 255);
+        errors.in_range(&at.at("lun"), 0, 255);
     }
 }
 
-fn flex_options(at: &Node, faults: &mut Faults) {
+fn flex_options(at: &Node, errors: &mut FieldErrors) {
     for (key, option) in at.entries("options") {
         let domain = format!(".{}", key.split('/').next().unwrap_or_default().to_ascii_lowercase());
         if domain.ends_with(".kubernetes.io") || domain.ends_with(".k8s.io") {
-            faults.invalid(&option, key, "kubernetes.io and k8s.io namespaces are reserved");
+            errors.invalid(&option, key, "kubernetes.io and k8s.io namespaces are reserved");
         }
     }
 }
 
-fn azure_disk(at: &Node, faults: &mut Faults) {
-    faults.if_given_one_of(&at.at("cachingMode"), &["None", "ReadOnly", "ReadWrite"]);
-    faults.if_given_one_of(&at.at("kind"), &["Dedicated", "Managed", "Shared"]);
-    let (disk, uri) = (at.at("diskURI"), at.text_of("diskURI"));
-    match at.text_of("kind") {
+fn azure_disk(at: &Node, errors: &mut FieldErrors) {
+    errors.one_of_if_set(&at.at("cachingMode"), &["None", "ReadOnly", "ReadWrite"]);
+    errors.one_of_if_set(&at.at("kind"), &["Dedicated", "Managed", "Shared"]);
+    let (disk, uri) = (at.at("diskURI"), at.text("diskURI"));
+    match at.text("kind") {
         _ if !at.has("kind") => {}
-        "Managed" if !uri.starts_with("/subscriptions/") => faults.not_supported(
+        "Managed" if !uri.starts_with("/subscriptions/") => errors.not_supported(
             &disk,
             uri,
             &["/subscriptions/{sub-id}/resourcegroups/{group-name}/providers/microsoft.compute/disks/{disk-id}"],
         ),
         "Managed" => {}
-        _ if !uri.starts_with("https://") => faults.not_supported(
+        _ if !uri.starts_with("https://") => errors.not_supported(
             &disk,
             uri,
             &["https://{account-name}.blob.core.windows.net/{container-name}/{disk-name}.vhd"],
@@ -443,46 +441,46 @@ fn azure_disk(at: &Node, faults: &mut Faults) {
     }
 }
 
-fn storage_os(at: &Node, faults: &mut Faults) {
-    faults.if_given(&at.at("volumeName"), names::label);
-    faults.if_given(&at.at("volumeNamespace"), names::label);
-    named_secret(at, false, faults);
+fn storage_os(at: &Node, errors: &mut FieldErrors) {
+    errors.valid_if_set(&at.at("volumeName"), names::label);
+    errors.valid_if_set(&at.at("volumeNamespace"), names::label);
+    named_secret(at, false, errors);
 }
 
 /// The name of a driver for storage.
-pub(crate) fn driver_name(at: &Node, faults: &mut Faults) {
-    faults.given(at);
-    if !at.text().is_empty() {
-        driver_name_text(at.text(), at, faults);
+pub(crate) fn driver_name(at: &Node, errors: &mut FieldErrors) {
+    errors.not_empty(at);
+    if !at.as_text().is_empty() {
+        driver_name_text(at.as_text(), at, errors);
     }
 }
 
 /// The name of a driver that is part of another text.
-pub(crate) fn driver_name_text(text: &str, at: &Node, faults: &mut Faults) {
+pub(crate) fn driver_name_text(text: &str, at: &Node, errors: &mut FieldErrors) {
     if text.len() > DRIVER_NAME_BYTES_MAX {
-        faults.too_long(at, DRIVER_NAME_BYTES_MAX);
+        errors.too_long(at, DRIVER_NAME_BYTES_MAX);
     }
-    for fault in names::subdomain(&text.to_ascii_lowercase()) {
-        faults.invalid(at, text, &fault);
+    for error in names::subdomain(&text.to_ascii_lowercase()) {
+        errors.invalid(at, text, &error);
     }
 }
 
-fn csi_in_pod(at: &Node, faults: &mut Faults) {
-    driver_name(&at.at("driver"), faults);
+fn csi_in_pod(at: &Node, errors: &mut FieldErrors) {
+    driver_name(&at.at("driver"), errors);
     let secret = at.at("nodePublishSecretRef");
-    if secret.exists() && secret.text_of("name").is_empty() {
-        faults.required(&secret.at("name"), "");
+    if secret.exists() && secret.text("name").is_empty() {
+        errors.required(&secret.at("name"), "");
     } else if secret.exists() {
-        // The name is blamed without the field that it is in.
-        for fault in names::subdomain(secret.text_of("name")) {
-            faults.invalid(&at.at("name"), secret.text_of("name"), &fault);
+        // The path of the error lacks the field that has the name.
+        for error in names::subdomain(secret.text("name")) {
+            errors.invalid(&at.at("name"), secret.text("name"), &error);
         }
     }
 }
 
-fn csi_volume(at: &Node, faults: &mut Faults) {
-    driver_name(&at.at("driver"), faults);
-    faults.given(&at.at("volumeHandle"));
+fn csi_volume(at: &Node, errors: &mut FieldErrors) {
+    driver_name(&at.at("driver"), errors);
+    errors.not_empty(&at.at("volumeHandle"));
     let secrets = [
         "controllerPublishSecretRef",
         "controllerExpandSecretRef",
@@ -492,52 +490,52 @@ fn csi_volume(at: &Node, faults: &mut Faults) {
     for name in secrets {
         let secret = at.at(name);
         if secret.exists() {
-            faults.named(&secret.at("name"), names::subdomain);
-            faults.named(&secret.at("namespace"), names::label);
+            errors.valid_name(&secret.at("name"), names::subdomain);
+            errors.valid_name(&secret.at("namespace"), names::label);
         }
     }
 }
 
-fn ephemeral(at: &Node, faults: &mut Faults) {
+fn ephemeral(at: &Node, errors: &mut FieldErrors) {
     let template = at.at("volumeClaimTemplate");
     if template.exists() {
-        storage::claim_template(&template, faults);
+        storage::claim_template(&template, errors);
     } else {
-        faults.required(&template, "");
+        errors.required(&template, "");
     }
 }
 
-/// Files are blamed at their list: their paths have no index.
-fn downward_api(at: &Node, faults: &mut Faults) {
-    mode(&at.at("defaultMode"), faults);
+/// Files of a downward API volume. The paths of errors have no index.
+fn downward_api(at: &Node, errors: &mut FieldErrors) {
+    mode(&at.at("defaultMode"), errors);
     for file in at.items("items") {
-        downward_file(&file, at, faults);
+        downward_file(&file, at, errors);
     }
 }
 
-/// Faults of a file are reported at the volume, without the file's place in the list, as upstream does.
-fn downward_file(file: &Node, blamed: &Node, faults: &mut Faults) {
-    let file = &blamed.with(file.value);
-    faults.given(&file.at("path"));
-    file_path(&file.at("path"), faults);
+/// FieldErrors of a file are reported at the volume, without the file's place in the list, as upstream does.
+fn downward_file(file: &Node, reported_at: &Node, errors: &mut FieldErrors) {
+    let file = &reported_at.with(file.value);
+    errors.not_empty(&file.at("path"));
+    file_path(&file.at("path"), errors);
     let known =
         ["metadata.annotations", "metadata.labels", "metadata.name", "metadata.namespace", "metadata.uid"];
     match (file.has("fieldRef"), file.has("resourceFieldRef")) {
         (true, both) => {
-            super::containers::field_reference(&file.at("fieldRef"), &known, faults);
+            super::containers::field_reference(&file.at("fieldRef"), &known, errors);
             if both {
                 let detail = "fieldRef and resourceFieldRef can not be specified simultaneously";
-                faults.invalid(blamed, "resource", detail);
+                errors.invalid(reported_at, "resource", detail);
             }
         }
-        (false, true) => super::containers::resource_reference(&file.at("resourceFieldRef"), true, faults),
-        (false, false) => faults.required(blamed, "one of fieldRef and resourceFieldRef is required"),
+        (false, true) => super::containers::resource_reference(&file.at("resourceFieldRef"), true, errors),
+        (false, false) => errors.required(reported_at, "one of fieldRef and resourceFieldRef is required"),
     }
-    mode(&file.at("mode"), faults);
+    mode(&file.at("mode"), errors);
 }
 
-fn projected(at: &Node, faults: &mut Faults) {
-    mode(&at.at("defaultMode"), faults);
+fn projected(at: &Node, errors: &mut FieldErrors) {
+    mode(&at.at("defaultMode"), errors);
     let mut paths = BTreeSet::new();
     for part in at.items("sources") {
         let kinds = [
@@ -551,22 +549,22 @@ fn projected(at: &Node, faults: &mut Faults) {
         for name in ["secret", "configMap"] {
             let listed = part.at(name);
             if listed.exists() {
-                faults.given(&listed.at("name"));
+                errors.not_empty(&listed.at("name"));
                 for item in listed.items("items") {
-                    key_to_path(&item, faults);
-                    path_is_free(at, item.text_of("path"), listed.text_of("name"), &mut paths, faults);
+                    key_to_path(&item, errors);
+                    path_is_free(at, item.text("path"), listed.text("name"), &mut paths, errors);
                 }
             }
         }
         let downward = part.at("downwardAPI");
         for file in downward.items("items") {
-            downward_file(&file, &downward, faults);
-            path_is_free(at, file.text_of("path"), file.text_of("path"), &mut paths, faults);
+            downward_file(&file, &downward, errors);
+            path_is_free(at, file.text("path"), file.text("path"), &mut paths, errors);
         }
-        projected_token(&part.at("serviceAccountToken"), at, faults);
-        trust_bundle(&part.at("clusterTrustBundle"), faults);
+        projected_token(&part.at("serviceAccountToken"), at, errors);
+        trust_bundle(&part.at("clusterTrustBundle"), errors);
         if kinds.iter().filter(|kind| part.has(kind)).count() > 1 {
-            faults.forbidden(&part, "may not specify more than 1 volume type per source");
+            errors.forbidden(&part, "may not specify more than 1 volume type per source");
         }
     }
 }
@@ -576,52 +574,52 @@ fn path_is_free<'d>(
     path: &'d str,
     value: &str,
     paths: &mut BTreeSet<&'d str>,
-    faults: &mut Faults,
+    errors: &mut FieldErrors,
 ) {
     if !path.is_empty() && !paths.insert(path) {
-        faults.invalid(at, value, "conflicting duplicate paths");
+        errors.invalid(at, value, "conflicting duplicate paths");
     }
 }
 
-/// The path of a token is blamed at the volume, as upstream has it.
-fn projected_token(token: &Node, volume: &Node, faults: &mut Faults) {
+/// A projected token. An error of its path has the path of the volume, as in Kubernetes.
+fn projected_token(token: &Node, volume: &Node, errors: &mut FieldErrors) {
     if !token.exists() {
         return;
     }
     let seconds = token.at("expirationSeconds");
-    match token.number_of("expirationSeconds") {
+    match token.number("expirationSeconds") {
         number if number < TOKEN_SECONDS_MIN => {
-            faults.invalid(&seconds, number, "may not specify a duration less than 10 minutes");
+            errors.invalid(&seconds, number, "may not specify a duration less than 10 minutes");
         }
         number if number > TOKEN_SECONDS_MAX => {
-            faults.invalid(&seconds, number, "may not specify a duration larger than 2^32 seconds");
+            errors.invalid(&seconds, number, "may not specify a duration larger than 2^32 seconds");
         }
         _ => {}
     }
-    if token.text_of("path").is_empty() {
-        faults.required(&volume.at("path"), "");
+    if token.text("path").is_empty() {
+        errors.required(&volume.at("path"), "");
     } else {
-        file_path(&token.at("path"), faults);
+        file_path(&token.at("path"), errors);
     }
 }
 
-fn trust_bundle(bundle: &Node, faults: &mut Faults) {
+fn trust_bundle(bundle: &Node, errors: &mut FieldErrors) {
     if !bundle.exists() {
         return;
     }
     match (bundle.has("name"), bundle.has("signerName")) {
         (true, true) => {
-            faults.invalid(bundle, bundle.value.clone(), "only one of name and signerName may be used")
+            errors.invalid(bundle, bundle.value.clone(), "only one of name and signerName may be used")
         }
-        (true, false) if bundle.has("labelSelector") => faults.invalid(
+        (true, false) if bundle.has("labelSelector") => errors.invalid(
             &bundle.at("labelSelector"),
             bundle.at("labelSelector").value.clone(),
             "labelSelector must be unset if name is specified",
         ),
         (true, false) => {}
-        (false, true) => selectors::label_selector(&bundle.at("labelSelector"), faults),
-        (false, false) => faults.required(bundle, "either name or signerName must be specified"),
+        (false, true) => selectors::label_selector(&bundle.at("labelSelector"), errors),
+        (false, false) => errors.required(bundle, "either name or signerName must be specified"),
     }
-    faults.given(&bundle.at("path"));
-    file_path(&bundle.at("path"), faults);
+    errors.not_empty(&bundle.at("path"));
+    file_path(&bundle.at("path"), errors);
 }

@@ -1,9 +1,7 @@
 //! What works but is old, ambiguous, or likely to be a mistake.
 
-use super::{
-    document::{Faults, Node},
-    names, resources,
-};
+use super::{names, resources};
+use crate::document::{FieldErrors, Fields, Node};
 use std::collections::HashSet;
 
 /// Labels that nodes once had, and what took their place.
@@ -46,10 +44,10 @@ pub(crate) struct Warnings(pub(crate) Vec<String>);
 impl Warnings {
     /// Adds a warning about that place.
     pub(crate) fn add(&mut self, at: &Node, text: &str) {
-        // A fault without a detail has the path in the form that warnings need.
-        let mut faults = Faults::default();
-        faults.required(at, "");
-        let path = faults.0.pop().map(|cause| cause.field).unwrap_or_default();
+        // An error without a detail has the path in the form that warnings need.
+        let mut errors = FieldErrors::default();
+        errors.required(at, "");
+        let path = errors.0.pop().map(|cause| cause.field).unwrap_or_default();
         self.0.push(format!("{path}: {text}"));
     }
 
@@ -61,14 +59,14 @@ impl Warnings {
 
 /// Whether an update leaves the generation of an object as it was, and so everything that a warning could be about.
 pub(crate) fn same_generation(object: &Node, old: Option<&Node>) -> bool {
-    let generation = |object: &Node| object.at("metadata.generation").number();
+    let generation = |object: &Node| object.at("metadata.generation").as_number();
     old.is_some_and(|old| generation(old) == generation(object))
 }
 
 pub(crate) fn hostname(object: &Node, where_used: &str, warnings: &mut Warnings) {
     let name = object.at("metadata.name");
-    let wrong = names::label(name.text());
-    if !name.text().is_empty() && !wrong.is_empty() {
+    let wrong = names::label(name.as_text());
+    if !name.as_text().is_empty() && !wrong.is_empty() {
         warnings.add(&name, &format!("this is used in {where_used}, {SURPRISING}: [{}]", wrong.join(" ")));
     }
 }
@@ -103,9 +101,9 @@ pub(crate) fn pod(meta: &Node, spec: &Node, warnings: &mut Warnings) {
         }
     }
     for constraint in spec.items("topologySpreadConstraints") {
-        if let Some(text) = old_label(constraint.text_of("topologyKey")) {
+        if let Some(text) = old_label(constraint.text("topologyKey")) {
             let key = constraint.at("topologyKey");
-            warnings.add(&key, &format!("{} is {text}", key.text()));
+            warnings.add(&key, &format!("{} is {text}", key.as_text()));
         }
         if !constraint.has("labelSelector") {
             warnings.add(&constraint.at("labelSelector"), matches_nothing);
@@ -120,13 +118,13 @@ pub(crate) fn pod(meta: &Node, spec: &Node, warnings: &mut Warnings) {
         claimed(&volume.at("ephemeral.volumeClaimTemplate.spec.resources"), warnings);
         let has_nothing = |source: &Node| source.value.as_object().is_some_and(|all| all.is_empty());
         for _ in volume.at("projected").items("sources").filter(has_nothing) {
-            let name = volume.text_of("name");
+            let name = volume.text("name");
             warnings.0.push(format!("volume {name:?} (Projected) has no sources provided"));
         }
     }
     repeated(spec, "hostAliases", "ip", warnings);
     repeated(spec, "imagePullSecrets", "name", warnings);
-    for secret in spec.items("imagePullSecrets").filter(|secret| secret.text_of("name").is_empty()) {
+    for secret in spec.items("imagePullSecrets").filter(|secret| secret.text("name").is_empty()) {
         warnings.add(&secret.at("name"), "invalid empty name \"\"");
     }
     for list in ["initContainers", "containers"] {
@@ -141,7 +139,7 @@ pub(crate) fn pod(meta: &Node, spec: &Node, warnings: &mut Warnings) {
             repeated_ports(&container, warnings);
         }
     }
-    if spec.number_of("terminationGracePeriodSeconds") < 0 {
+    if spec.number("terminationGracePeriodSeconds") < 0 {
         let text = "must be >= 0; negative values are invalid and will be treated as 1";
         warnings.add(&spec.at("terminationGracePeriodSeconds"), text);
     }
@@ -165,9 +163,9 @@ pub(crate) fn claimed(resources: &Node, warnings: &mut Warnings) {
 fn node_affinity(affinity: &Node, warnings: &mut Warnings) {
     let mut term = |term: &Node| {
         for requirement in term.items("matchExpressions") {
-            if let Some(text) = old_label(requirement.text_of("key")) {
+            if let Some(text) = old_label(requirement.text("key")) {
                 let key = requirement.at("key");
-                warnings.add(&key, &format!("{} is {text}", key.text()));
+                warnings.add(&key, &format!("{} is {text}", key.as_text()));
             }
         }
     };
@@ -200,7 +198,7 @@ fn annotations(meta: &Node, warnings: &mut Warnings) {
 fn repeated(spec: &Node, list: &str, field: &str, warnings: &mut Warnings) {
     let mut seen = HashSet::new();
     for item in spec.items(list) {
-        let text = item.text_of(field);
+        let text = item.text(field);
         if !seen.insert(text) {
             warnings.add(&item.at(field), &format!("duplicate {field} \"{text}\""));
         }
@@ -210,7 +208,7 @@ fn repeated(spec: &Node, list: &str, field: &str, warnings: &mut Warnings) {
 fn hidden_variables(container: &Node, warnings: &mut Warnings) {
     let mut seen = HashSet::new();
     for variable in container.items("env") {
-        let name = variable.text_of("name");
+        let name = variable.text("name");
         if !seen.insert(name) {
             let text =
                 format!("hides previous definition of \"{name}\", which may be dropped when using apply");
@@ -248,12 +246,12 @@ pub(crate) fn storage_class_annotation(object: &Node, warnings: &mut Warnings) {
 
 /// How a port comes in the way of another, if it does.
 fn overlap(port: &Node, other: &Node) -> Option<&'static str> {
-    let inside = |port: &Node| (port.number_of("containerPort"), port.text_of("protocol").to_owned());
+    let inside = |port: &Node| (port.number("containerPort"), port.text("protocol").to_owned());
     if inside(port) != inside(other) {
         return None;
     }
-    let (own, its) = (port.number_of("hostPort"), other.number_of("hostPort"));
-    let (own_address, its_address) = (port.text_of("hostIP"), other.text_of("hostIP"));
+    let (own, its) = (port.number("hostPort"), other.number("hostPort"));
+    let (own_address, its_address) = (port.text("hostIP"), other.text("hostIP"));
     match (own == its, own_address == its_address) {
         (true, true) => Some("duplicate"),
         (true, false) if own == 0 => Some("overlapping"),
@@ -265,12 +263,12 @@ fn overlap(port: &Node, other: &Node) -> Option<&'static str> {
 }
 
 fn address_without_port(port: &Node) -> Option<String> {
-    let own = |name| port.text_of(name);
-    (port.number_of("hostPort") == 0 && !own("hostIP").is_empty()).then(|| {
+    let own = |name| port.text(name);
+    (port.number("hostPort") == 0 && !own("hostIP").is_empty()).then(|| {
         format!(
             "hostIP set without hostPort: {{Name:{} HostPort:0 ContainerPort:{} Protocol:{} HostIP:{}}}",
             own("name"),
-            port.number_of("containerPort"),
+            port.number("containerPort"),
             own("protocol"),
             own("hostIP")
         )

@@ -1,11 +1,9 @@
 //! What containers on Windows are asked: which user they run as, and whether they are processes of the host.
 
+use crate::document::{FieldErrors, Fields, Node};
 use serde_json::Value;
 
-use super::{
-    document::{Faults, Node},
-    names,
-};
+use super::names;
 
 const CREDENTIAL_SPEC_KIB_MAX: usize = 64;
 /// A domain has fewer bytes than this.
@@ -13,21 +11,21 @@ const DOMAIN_BYTES: usize = 256;
 const USER_BYTES_MAX: usize = 104;
 
 /// The options of a pod or a container.
-pub(crate) fn options(options: &Node, faults: &mut Faults) {
+pub(crate) fn options(options: &Node, errors: &mut FieldErrors) {
     let name = options.at("gmsaCredentialSpecName");
     if name.exists() {
-        faults.texts(&name, names::subdomain(name.text()));
+        errors.invalid_each(&name, names::subdomain(name.as_text()));
     }
     let spec = options.at("gmsaCredentialSpec");
-    if spec.exists() && spec.text().is_empty() {
-        faults.invalid(&spec, "", "gmsaCredentialSpec cannot be an empty string");
-    } else if spec.text().len() > CREDENTIAL_SPEC_KIB_MAX << 10 {
+    if spec.exists() && spec.as_text().is_empty() {
+        errors.invalid(&spec, "", "gmsaCredentialSpec cannot be an empty string");
+    } else if spec.as_text().len() > CREDENTIAL_SPEC_KIB_MAX << 10 {
         let detail = format!("gmsaCredentialSpec size must be under {CREDENTIAL_SPEC_KIB_MAX} KiB");
-        faults.invalid(&spec, spec.text(), &detail);
+        errors.invalid(&spec, spec.as_text(), &detail);
     }
     let user = options.at("runAsUserName");
     if user.exists() {
-        faults.texts(&user, user_name(user.text()));
+        errors.invalid_each(&user, user_name(user.as_text()));
     }
 }
 
@@ -81,7 +79,7 @@ fn is_dns(domain: &str) -> bool {
 }
 
 /// Processes of the host are alone in their pod, which uses the host's network.
-pub(crate) fn host_processes(spec: &Node, faults: &mut Faults) {
+pub(crate) fn host_processes(spec: &Node, errors: &mut FieldErrors) {
     let wanted =
         |at: &Node| at.at("securityContext.windowsOptions").value.get("hostProcess").and_then(Value::as_bool);
     let of_pod = wanted(spec);
@@ -95,7 +93,7 @@ pub(crate) fn host_processes(spec: &Node, faults: &mut Faults) {
                 let detail =
                     format!("pod hostProcess value must be identical if both are specified, was {of_pod}");
                 let at = container.at("securityContext.windowsOptions.hostProcess");
-                faults.invalid(&at, own, &detail);
+                errors.invalid(&at, own, &detail);
             }
             all += 1;
             processes += usize::from(own.or(of_pod).unwrap_or(false));
@@ -107,10 +105,10 @@ pub(crate) fn host_processes(spec: &Node, faults: &mut Faults) {
     if processes != all {
         let detail =
             "If pod contains any hostProcess containers then all containers must be HostProcess containers";
-        faults.invalid(spec, "", detail);
+        errors.invalid(spec, "", detail);
     }
     if !spec.flag("hostNetwork") {
         let detail = "hostNetwork must be true if pod contains any hostProcess containers";
-        faults.invalid(&spec.at("hostNetwork"), false, detail);
+        errors.invalid(&spec.at("hostNetwork"), false, detail);
     }
 }

@@ -50,7 +50,7 @@ async fn the_namespace_of_an_object_outside_namespaces_is_dropped() {
 }
 
 #[tokio::test]
-async fn what_is_refused_is_not_stored_and_tells_in_which_way() {
+async fn a_refused_change_is_not_stored_and_its_causes_are_listed() {
     let world = World::new().await;
     let before = world.everything().await;
     let why = |version: &str, kind: &str| {
@@ -127,17 +127,17 @@ fn odd() -> Value {
 #[tokio::test]
 async fn unknown_fields_are_dropped_with_a_warning_refused_or_dropped_silently() {
     let world = World::new().await;
-    let told = [r#"unknown field "spec.containers[0].bar""#, r#"unknown field "spec.foo""#];
+    let problems = [r#"unknown field "spec.containers[0].bar""#, r#"unknown field "spec.foo""#];
     let refused = world.post("pods default?fieldValidation=Strict", odd()).await;
     let start = r#"400 BadRequest: Pod in version "v1" cannot be handled as a Pod: strict decoding error: "#;
     assert!(refused.line().starts_with(start), "{}", refused.line());
-    assert!(told.iter().all(|one| refused.line().contains(one)), "{}", refused.line());
+    assert!(problems.iter().all(|one| refused.line().contains(one)), "{}", refused.line());
     for (query, warns) in [("", true), ("?fieldValidation=Warn", true), ("?fieldValidation=Ignore", false)] {
         let made = world.post(&format!("pods default{query}"), odd()).await;
         assert_eq!(made.line(), "201", "{query}");
         let mut warnings = made.warnings.clone();
         warnings.sort();
-        assert_eq!(warnings, if warns { told.to_vec() } else { Vec::new() }, "{query}");
+        assert_eq!(warnings, if warns { problems.to_vec() } else { Vec::new() }, "{query}");
         assert!(made.body["spec"].get("foo").is_none());
         world.delete("pods default/p").await.ok();
     }
@@ -175,7 +175,7 @@ async fn options_without_a_meaning_are_refused_in_the_name_of_the_request() {
 }
 
 #[tokio::test]
-async fn what_exists_is_told_and_so_is_that_it_is_being_deleted() {
+async fn the_error_for_an_existing_object_says_whether_it_is_being_deleted() {
     let world = World::new().await;
     let mut sent = map("a");
     sent["metadata"]["finalizers"] = json!(["example.com/x"]);
@@ -200,7 +200,7 @@ async fn a_deleted_name_can_be_used_again_by_another_object() {
 }
 
 #[tokio::test]
-async fn what_is_not_stored_cannot_be_created_read_or_deleted() {
+async fn kinds_that_are_not_stored_cannot_be_created_read_or_deleted() {
     let world = World::new().await;
     for name in ["componentstatuses x", "bindings default/x", "tokenreviews x"] {
         for answer in [world.get(name).await, world.delete(name).await] {
@@ -313,7 +313,7 @@ async fn a_node_is_tainted_until_it_is_ready_and_a_pod_tolerates_that_for_a_whil
 
 /// Go's decoder names the innermost type, and of the way there the fields alone.
 #[tokio::test]
-async fn a_value_of_the_wrong_type_is_told_in_gos_words() {
+async fn a_value_of_the_wrong_type_is_refused_in_the_words_of_go() {
     let world = World::new().await;
     let container =
         |field: &str, value: Value| json!({"spec": {"containers": [{"name": "c", field: value}]}});
@@ -359,14 +359,14 @@ async fn a_value_of_the_wrong_type_is_told_in_gos_words() {
 #[tokio::test]
 async fn a_quota_has_only_scopes_that_go_with_what_it_counts() {
     let world = World::new().await;
-    for (scope, counted, faults) in [
+    for (scope, counted, errors) in [
         ("BestEffort", json!({"pods": "1", "cpu": "1", "memory": "1Gi"}), 2),
         ("NotBestEffort", json!({"pods": "1", "cpu": "1"}), 0),
         ("Terminating", json!({"secrets": "1"}), 1),
     ] {
         let spec = json!({"hard": counted, "scopes": [scope]});
         let sent = json!({"metadata": {"generateName": "q-"}, "spec": spec});
-        let told = world.post("resourcequotas default", sent).await;
-        assert_eq!(told.causes(), vec!["FieldValueInvalid spec.scopes"; faults], "{scope}");
+        let answer = world.post("resourcequotas default", sent).await;
+        assert_eq!(answer.causes(), vec!["FieldValueInvalid spec.scopes"; errors], "{scope}");
     }
 }

@@ -19,7 +19,7 @@ fn seconds(document: &Value, pointer: &str) -> i64 {
 }
 
 #[tokio::test]
-async fn an_object_that_nothing_holds_is_gone_at_once_with_its_uid_told() {
+async fn an_object_without_finalizers_is_removed_at_once_and_its_uid_is_returned() {
     let world = World::new().await;
     let made = world.post("configmaps default", map("a")).await.ok();
     let mut follower = world.follow("configmaps").await;
@@ -32,7 +32,7 @@ async fn an_object_that_nothing_holds_is_gone_at_once_with_its_uid_told() {
 }
 
 #[tokio::test]
-async fn a_deletion_can_be_for_one_uid_or_one_version_alone() {
+async fn a_deletion_can_have_preconditions() {
     let world = World::new().await;
     let made = world.post("configmaps default", map("a")).await.ok();
     let (uid, version) = (text(&made, "/metadata/uid"), text(&made, "/metadata/resourceVersion"));
@@ -102,7 +102,7 @@ async fn a_body_makes_the_query_count_for_nothing() {
 }
 
 #[tokio::test]
-async fn what_becomes_of_dependents_is_a_finalizer() {
+async fn the_propagation_policy_becomes_a_finalizer() {
     for (before, policy, after) in [
         (&[][..], "Foreground", "foregroundDeletion"),
         (&[], "Orphan", "orphan"),
@@ -129,7 +129,7 @@ async fn what_becomes_of_dependents_is_a_finalizer() {
 }
 
 #[tokio::test]
-async fn the_old_way_to_speak_of_dependents_still_counts() {
+async fn orphan_dependents_still_works() {
     let world = World::new().await;
     world.post("configmaps default", map("a")).await.ok();
     let deleted = world.delete_with("configmaps default/a", json!({"orphanDependents": true})).await.ok();
@@ -139,7 +139,7 @@ async fn the_old_way_to_speak_of_dependents_still_counts() {
 }
 
 #[tokio::test]
-async fn the_dependents_of_jobs_and_replication_controllers_stay_if_nobody_says_otherwise() {
+async fn the_dependents_of_jobs_and_replication_controllers_are_orphaned_by_default() {
     for kind in super::documents::kinds() {
         let orphans = ["jobs", "replicationcontrollers"].contains(&kind.name.as_str());
         if orphans {
@@ -167,7 +167,7 @@ async fn events_have_no_dependents() {
 }
 
 #[tokio::test]
-async fn asking_again_may_change_what_becomes_of_dependents_and_nothing_else() {
+async fn a_second_deletion_may_change_the_propagation_policy_and_nothing_else() {
     let world = World::new().await;
     world.post("configmaps default", held("a", &["example.com/x"])).await.ok();
     let at = "configmaps default/a";
@@ -224,7 +224,7 @@ async fn bound(world: &World, name: &str, grace: i64) -> Value {
 }
 
 #[tokio::test]
-async fn a_pod_on_a_node_is_given_the_time_it_asks_for() {
+async fn a_pod_on_a_node_has_its_grace_period() {
     let world = World::new().await;
     bound(&world, "p", 40).await;
     let now = jiff::Timestamp::now().as_second();
@@ -251,7 +251,7 @@ async fn a_pod_on_a_node_is_given_the_time_it_asks_for() {
 }
 
 #[tokio::test]
-async fn grace_is_what_the_request_says_and_never_less_than_none() {
+async fn the_grace_period_is_that_of_the_request_and_never_negative() {
     for (asked, given) in [(0, 0), (5, 5), (-1, 1), (-100, 1)] {
         let world = World::new().await;
         bound(&world, "p", 40).await;
@@ -301,7 +301,7 @@ async fn a_pod_waits_for_its_grace_and_for_its_finalizers() {
 
 /// While a pod has time left, a further deletion changes nothing but that time: not its finalizers either.
 #[tokio::test]
-async fn what_becomes_of_dependents_is_settled_once_a_pod_is_ending() {
+async fn the_propagation_policy_is_fixed_once_a_pod_is_terminating() {
     let world = World::new().await;
     bound(&world, "p", 40).await;
     let marked = world.delete("pods default/p").await.ok();
@@ -310,7 +310,7 @@ async fn what_becomes_of_dependents_is_settled_once_a_pod_is_ending() {
 }
 
 #[tokio::test]
-async fn grace_means_nothing_for_other_kinds() {
+async fn other_kinds_ignore_the_grace_period() {
     let world = World::new().await;
     world.post("configmaps default", map("a")).await.ok();
     assert!(world.delete("configmaps default/a?gracePeriodSeconds=30").await.gone);

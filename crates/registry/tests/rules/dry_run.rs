@@ -5,7 +5,7 @@ use super::world::{World, bound_pod, map, pod, text};
 use serde_json::json;
 
 #[tokio::test]
-async fn a_service_that_is_not_stored_shows_what_nobody_has() {
+async fn a_dry_run_shows_placeholders_for_addresses_and_ports() {
     let world = World::new().await;
     let before = world.everything().await;
     let sent = json!({"metadata": {"name": "s"}, "spec": {"type": "NodePort", "ports": [{"port": 80}]}});
@@ -17,7 +17,7 @@ async fn a_service_that_is_not_stored_shows_what_nobody_has() {
 }
 
 #[tokio::test]
-async fn a_service_that_would_need_more_is_shown_with_it() {
+async fn a_dry_run_of_an_update_shows_what_the_service_would_get() {
     let world = World::new().await;
     let sent = json!({"metadata": {"name": "s"}, "spec": {"ports": [{"port": 80}]}});
     let made = world.post("services default", sent).await.ok();
@@ -46,7 +46,7 @@ async fn what_lies_outside_the_ranges_is_refused_in_a_dry_run_too() {
 }
 
 #[tokio::test]
-async fn scaling_binding_evicting_and_finalizing_can_be_tried() {
+async fn scaling_binding_evicting_and_finalizing_work_as_a_dry_run() {
     let world = World::new().await;
     let kind = super::documents::kinds().into_iter().find(|kind| kind.name == "deployments").unwrap();
     world.post(&kind.collection(), kind.object.clone()).await.ok();
@@ -72,7 +72,7 @@ async fn scaling_binding_evicting_and_finalizing_can_be_tried() {
 }
 
 #[tokio::test]
-async fn removing_the_last_finalizer_can_be_tried() {
+async fn removing_the_last_finalizer_works_as_a_dry_run() {
     let world = World::new().await;
     let mut sent = map("a");
     sent["metadata"]["finalizers"] = json!(["example.com/x"]);
@@ -93,7 +93,7 @@ async fn a_name_is_generated_in_a_dry_run() {
 }
 
 #[tokio::test]
-async fn an_eviction_that_is_tried_leaves_the_budget_alone() {
+async fn a_dry_run_of_an_eviction_leaves_the_budget_alone() {
     let world = World::new().await;
     let mut sent = bound_pod("p");
     sent["metadata"]["labels"] = json!({"app": "x"});

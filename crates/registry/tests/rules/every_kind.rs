@@ -47,7 +47,7 @@ async fn an_object_of_every_kind_is_created_read_changed_and_deleted() {
         let (place, name) = (kind.place(), &kind.name);
         let made = world.post(&kind.collection(), kind.object.clone()).await;
         assert_eq!(made.line(), "201", "{name}");
-        let odd: Vec<_> = made.warnings.iter().filter(|told| !told.contains(" yet")).collect();
+        let odd: Vec<_> = made.warnings.iter().filter(|answer| !answer.contains(" yet")).collect();
         assert!(
             odd.is_empty(),
             "{name}: nothing is odd about it but what the server does not do yet: {odd:?}"
@@ -181,9 +181,9 @@ async fn generation_counts_what_the_kind_counts_and_nothing_else() {
         assert_eq!(touched, Some(first), "{name}: a finalizer does not count");
         if let Some(status) = &kind.status {
             let sent = json!({"status": status});
-            let told = world.merge(&kind.status_place(), sent).await;
-            assert_eq!(told.line(), "200", "{name}");
-            assert_eq!(generation(&told.body), Some(first), "{name}: the status does not count");
+            let answer = world.merge(&kind.status_place(), sent).await;
+            assert_eq!(answer.line(), "200", "{name}");
+            assert_eq!(generation(&answer.body), Some(first), "{name}: the status does not count");
         }
         let Some(change) = &kind.change else { return };
         let changed = generation(&world.merge(&place, change.clone()).await.ok());
@@ -235,28 +235,28 @@ async fn the_status_is_written_through_its_own_path_alone_and_nothing_else_is() 
         }
         sent["status"] = status.clone();
         sent["metadata"]["annotations"] = json!({"example.com/a": "1"});
-        let told = world.put(&kind.status_place(), sent).await;
-        assert_eq!(told.line(), "200", "{name}");
-        let told = told.ok();
+        let answer = world.put(&kind.status_place(), sent).await;
+        assert_eq!(answer.line(), "200", "{name}");
+        let answer = answer.ok();
         let annotation = if kind.resource.status_keeps_metadata { Value::Null } else { json!("1") };
-        assert_eq!(told["metadata"]["annotations"]["example.com/a"], annotation, "{name}: metadata");
+        assert_eq!(answer["metadata"]["annotations"]["example.com/a"], annotation, "{name}: metadata");
         let volatile = ["/status", "/metadata/annotations", "/metadata/resourceVersion"];
-        assert_eq!(without(&told, &volatile), without(&made, &volatile), "{name}: all else is as it was");
+        assert_eq!(without(&answer, &volatile), without(&made, &volatile), "{name}: all else is as it was");
         for (field, wanted) in status.as_object().unwrap() {
-            let found = told["status"].get(field).unwrap_or(&Value::Null);
-            assert!(says(found, wanted), "{name}: status.{field} is stored: {told}");
+            let found = answer["status"].get(field).unwrap_or(&Value::Null);
+            assert!(says(found, wanted), "{name}: status.{field} is stored: {answer}");
         }
 
-        let mut sent = told.clone();
+        let mut sent = answer.clone();
         sent["metadata"]["labels"] = json!({"l": "1"});
         sent.as_object_mut().unwrap().remove("status");
         let written = world.put(&place, sent).await.ok();
-        assert_eq!(written["status"], told["status"], "{name}: a main write without status keeps it");
+        assert_eq!(written["status"], answer["status"], "{name}: a main write without status keeps it");
         let mut sent = written.clone();
         sent["status"] = json!({});
         sent["metadata"]["labels"] = json!({"l": "2"});
         let written = world.put(&place, sent).await.ok();
-        assert_eq!(written["status"], told["status"], "{name}: a main write with another status keeps it");
+        assert_eq!(written["status"], answer["status"], "{name}: a main write with another status keeps it");
     })
     .await;
 }
@@ -294,11 +294,11 @@ async fn labels_and_finalizers_sent_with_a_status_are_stored_by_most_kinds() {
         }
         world.post(&kind.collection(), kind.object.clone()).await.ok();
         let sent = json!({"metadata": {"labels": {"l": "1"}, "finalizers": ["example.com/x"]}});
-        let told = world.merge(&kind.status_place(), sent).await.ok();
+        let answer = world.merge(&kind.status_place(), sent).await.ok();
         let keeps = kind.resource.status_keeps_metadata;
         let label = if keeps || kind.resource.plural == "deployments" { Value::Null } else { json!("1") };
-        assert_eq!(told["metadata"]["labels"]["l"], label, "{}", kind.name);
-        let is_stored = told["metadata"]["finalizers"] == json!(["example.com/x"]);
+        assert_eq!(answer["metadata"]["labels"]["l"], label, "{}", kind.name);
+        let is_stored = answer["metadata"]["finalizers"] == json!(["example.com/x"]);
         assert_eq!(is_stored, !keeps, "{}", kind.name);
     })
     .await;
@@ -338,7 +338,7 @@ async fn objects_are_kept_where_kubernetes_keeps_them() {
 }
 
 #[tokio::test]
-async fn a_replacement_needs_a_version_only_for_the_kinds_that_say_so() {
+async fn a_replacement_needs_a_resource_version_only_for_some_kinds() {
     const NEED: &[&str] = &[
         "leases",
         "customresourcedefinitions",
@@ -375,7 +375,7 @@ async fn a_replacement_needs_a_version_only_for_the_kinds_that_say_so() {
 }
 
 #[tokio::test]
-async fn replacing_what_is_not_there_creates_it_only_for_the_kinds_that_say_so() {
+async fn replacing_a_missing_object_creates_it_only_for_some_kinds() {
     const CREATED: &[&str] = &[
         "leases",
         "roles",
@@ -401,7 +401,7 @@ async fn replacing_what_is_not_there_creates_it_only_for_the_kinds_that_say_so()
 }
 
 #[test]
-fn a_deletion_is_answered_with_the_object_only_for_the_kinds_that_say_so() {
+fn a_deletion_is_answered_with_the_object_only_for_some_kinds() {
     const RETURNED: &[&str] = &[
         "namespaces",
         "pods",
@@ -479,7 +479,7 @@ async fn a_dry_run_of_any_write_of_any_kind_changes_nothing() {
         assert_eq!(world.delete(&dry).await.line(), "200", "{name}");
         assert_eq!(world.everything().await, before, "{name}: delete");
         let again = world.post(&format!("{}?dryRun=All", kind.collection()), kind.object.clone()).await;
-        assert_eq!(again.code, 409, "{name}: what exists is told in a dry run too");
+        assert_eq!(again.code, 409, "{name}: an object that exists is reported in a dry run too");
     })
     .await;
 }
@@ -511,7 +511,7 @@ async fn an_object_of_every_kind_waits_for_its_finalizers() {
 }
 
 #[tokio::test]
-async fn a_missing_object_of_every_kind_is_told_with_its_resource() {
+async fn the_error_for_a_missing_object_names_its_resource() {
     each(async |world, kind| {
         let place = kind.place();
         let group = kind.resource.group.as_str();

@@ -174,7 +174,7 @@ async fn changes_of_objects_that_the_cache_knows_read_nothing() {
 }
 
 #[tokio::test]
-async fn what_would_be_refused_of_an_old_state_is_judged_by_the_newest() {
+async fn a_change_that_an_old_version_would_refuse_is_tried_on_the_newest() {
     let servers = Servers::start().await;
     let Servers { late, other, .. } = &servers;
     for name in ["replaced", "patched", "tested", "emptied", "uid", "deleted", "version", "same"] {
@@ -255,7 +255,7 @@ async fn objects_that_come_and_go_elsewhere_are_seen_by_changes() {
 }
 
 #[tokio::test]
-async fn a_deletion_that_has_nothing_left_to_do_looks_whether_that_is_so() {
+async fn a_deletion_without_a_change_is_checked_against_the_newest_version() {
     let servers = Servers::start().await;
     let Servers { late, other, .. } = &servers;
     let mut held = map("a");
@@ -271,7 +271,7 @@ async fn a_deletion_that_has_nothing_left_to_do_looks_whether_that_is_so() {
 }
 
 #[tokio::test]
-async fn a_dry_run_shows_what_would_become_of_the_newest() {
+async fn a_dry_run_is_based_on_the_newest_version() {
     let servers = Servers::start().await;
     let Servers { late, other, .. } = &servers;
     other.post("configmaps default", map("a")).await.ok();

@@ -350,7 +350,11 @@ async fn the_conditions_of_a_certificate_request_say_when_they_came_to_be() {
     let (then, approval) = ("2024-01-01T00:00:00Z", format!("{}/approval", kind.place()));
     let sent = with(json!([condition("Approved", json!({"lastTransitionTime": then}))]));
     let written = world.merge(&approval, sent).await.ok();
-    assert_eq!(text(&written, "/status/conditions/0/lastTransitionTime"), then, "what is said stays");
+    assert_eq!(
+        text(&written, "/status/conditions/0/lastTransitionTime"),
+        then,
+        "a time of the request stays"
+    );
     assert!(text(&written, "/status/conditions/0/lastUpdateTime") > "2025");
 
     let sent = with(json!([condition("Approved", json!({"message": "m"}))]));

@@ -135,7 +135,7 @@ async fn a_plain_write_changes_neither_the_finalizers_nor_the_phase() {
 }
 
 #[tokio::test]
-async fn a_finalized_namespace_waits_for_the_finalizers_of_its_metadata() {
+async fn a_finalized_namespace_stays_until_the_finalizers_of_its_metadata_are_removed() {
     let world = World::new().await;
     world.post("namespaces", json!({"metadata": {"name": "n", "finalizers": ["example.com/x"]}})).await.ok();
     world.delete("namespaces n").await.ok();
@@ -148,12 +148,12 @@ async fn a_finalized_namespace_waits_for_the_finalizers_of_its_metadata() {
     world.post("namespaces", json!({"metadata": {"name": "m", "finalizers": ["example.com/x"]}})).await.ok();
     world.delete("namespaces m").await.ok();
     world.merge("namespaces m", json!({"metadata": {"finalizers": null}})).await.ok();
-    assert_eq!(world.get("namespaces m").await.code, 200, "its contents are not told to be gone");
+    assert_eq!(world.get("namespaces m").await.code, 200, "its contents are not deleted");
 }
 
 /// Namespaces tell the collector of dependents what to do as other objects do.
 #[tokio::test]
-async fn what_becomes_of_a_namespaces_dependents_is_a_finalizer_too() {
+async fn the_propagation_policy_of_a_namespace_becomes_a_finalizer_too() {
     for (policy, finalizer) in [("Foreground", "foregroundDeletion"), ("Orphan", "orphan")] {
         let world = World::new().await;
         world.namespace("n").await;
@@ -214,7 +214,7 @@ async fn a_namespace_waits_for_what_has_finalizers_and_says_so() {
         let conditions = namespace["status"]["conditions"].as_array().cloned().unwrap_or_default();
         conditions.into_iter().find(|one| text(one, "/type") == kind).unwrap_or_default()
     };
-    until("what is left is told", || async {
+    until("the conditions show what is left", || async {
         let namespace = world.get("namespaces n").await.ok();
         !condition(&namespace, "NamespaceFinalizersRemaining").is_null()
     })
@@ -255,7 +255,7 @@ async fn a_namespace_loses_its_pods_before_anything_else() {
     held["metadata"]["finalizers"] = json!(["example.com/x"]);
     world.post("pods n", held).await.ok();
     world.delete("namespaces n").await.ok();
-    let told = |namespace: &Value| -> Vec<String> {
+    let conditions = |namespace: &Value| -> Vec<String> {
         let conditions = namespace["status"]["conditions"].as_array().cloned().unwrap_or_default();
         let part = |one: &Value, name: &str| one[name].as_str().unwrap_or_default().to_owned();
         conditions
@@ -268,15 +268,17 @@ async fn a_namespace_loses_its_pods_before_anything_else() {
         "NamespaceDeletionGroupVersionParsingFailure|False|ParsedGroupVersions|All legacy kube types successfully parsed",
         "NamespaceDeletionContentFailure|False|ContentDeleted|All content successfully deleted, may be waiting on finalization",
     ];
-    until("the conditions are written", || async { told(&world.get("namespaces n").await.ok()).len() == 5 })
-        .await;
+    until("the conditions are written", || async {
+        conditions(&world.get("namespaces n").await.ok()).len() == 5
+    })
+    .await;
     let waiting = world.get("namespaces n").await.ok();
     // The controller manager counts nothing either while pods are left.
     let nothing_left = [
         "NamespaceContentRemaining|False|ContentRemoved|All content successfully removed",
         "NamespaceFinalizersRemaining|False|ContentHasNoFinalizers|All content-preserving finalizers finished",
     ];
-    assert_eq!(told(&waiting), [&nothing_failed[..], &nothing_left].concat());
+    assert_eq!(conditions(&waiting), [&nothing_failed[..], &nothing_left].concat());
     assert_eq!(world.get("configmaps n/a").await.code, 200, "only pods are gone");
 
     world.merge("pods n/p", json!({"metadata": {"finalizers": null}})).await.ok();
@@ -287,7 +289,10 @@ async fn a_namespace_loses_its_pods_before_anything_else() {
          example.com/x in 2 resource instances",
     ];
     let expected = [&nothing_failed[..], &events_left].concat();
-    until("what is left is told", || async { told(&world.get("namespaces n").await.ok()) == expected }).await;
+    until("the conditions show what is left", || async {
+        conditions(&world.get("namespaces n").await.ok()) == expected
+    })
+    .await;
     let later = world.get("namespaces n").await.ok();
     let since = |namespace: &Value| namespace["status"]["conditions"][0]["lastTransitionTime"].clone();
     assert_eq!(since(&later), since(&waiting), "a condition's time changes with its status");
@@ -297,7 +302,7 @@ async fn a_namespace_loses_its_pods_before_anything_else() {
 }
 
 #[tokio::test]
-async fn a_namespace_gives_its_pods_their_time() {
+async fn pods_of_a_deleted_namespace_have_their_grace_period() {
     let world = World::new().await.emptying();
     world.namespace("n").await;
     let mut short = bound_pod("p");
@@ -305,7 +310,7 @@ async fn a_namespace_gives_its_pods_their_time() {
     world.post("pods n", short).await.ok();
     world.post("pods n", bound_pod("q")).await.ok();
     world.delete("namespaces n").await.ok();
-    until("the pods are told to end", || async {
+    until("the pods are marked for deletion", || async {
         !text(&world.get("pods n/q").await.ok(), "/metadata/deletionTimestamp").is_empty()
     })
     .await;

@@ -92,9 +92,9 @@ async fn a_result_that_is_no_object_of_the_kind_is_refused() {
     }
     let refused = world.merge(&format!("{at}?fieldValidation=Strict"), json!({"foo": 1})).await;
     assert!(refused.line().ends_with(r#"strict decoding error: unknown field "foo""#), "{}", refused.line());
-    let told = world.merge(at, json!({"foo": 1})).await;
-    assert_eq!(told.warnings, [r#"unknown field "foo""#]);
-    assert_eq!(told.line(), "200");
+    let answer = world.merge(at, json!({"foo": 1})).await;
+    assert_eq!(answer.warnings, [r#"unknown field "foo""#]);
+    assert_eq!(answer.line(), "200");
     assert_eq!(world.everything().await, before);
 }
 

@@ -92,7 +92,7 @@ async fn a_binding_may_name_the_uid_and_version_that_it_means() {
 }
 
 #[tokio::test]
-async fn an_evicted_pod_says_why_and_is_given_its_time() {
+async fn an_evicted_pod_has_a_condition_and_its_grace_period() {
     let world = World::new().await;
     world.post("pods default", bound_pod("p")).await.ok();
     let evicted = world.post("pods default/p/eviction", json!({"metadata": {"name": "p"}})).await;
@@ -327,13 +327,13 @@ async fn the_status_of_a_pod_does_not_change_its_owners() {
     let mut sent = pod("p");
     sent["metadata"]["ownerReferences"] = owner("a");
     world.post("pods default", sent).await.ok();
-    let told = json!({"metadata": {"ownerReferences": owner("b")}, "status": {"phase": "Running", "qosClass": null}});
-    let told = world.merge("pods default/p/status", told).await.ok();
-    assert_eq!(told["metadata"]["ownerReferences"], owner("a"));
-    assert_eq!(told["status"]["qosClass"], "BestEffort");
+    let answer = json!({"metadata": {"ownerReferences": owner("b")}, "status": {"phase": "Running", "qosClass": null}});
+    let answer = world.merge("pods default/p/status", answer).await.ok();
+    assert_eq!(answer["metadata"]["ownerReferences"], owner("a"));
+    assert_eq!(answer["status"]["qosClass"], "BestEffort");
     world.post("nodes", map("n")).await.ok();
-    let told = json!({"metadata": {"ownerReferences": owner("b")}});
-    assert_eq!(world.merge("nodes n/status", told).await.ok()["metadata"]["ownerReferences"], owner("b"));
+    let answer = json!({"metadata": {"ownerReferences": owner("b")}});
+    assert_eq!(world.merge("nodes n/status", answer).await.ok()["metadata"]["ownerReferences"], owner("b"));
 }
 
 #[tokio::test]

@@ -462,7 +462,7 @@ async fn a_namespace_can_be_made_and_deleted_again_and_again() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
-async fn a_collection_deleted_while_it_changes_tells_no_errors() {
+async fn deleting_a_collection_while_it_changes_succeeds() {
     for world in worlds().await {
         for number in 0..30 {
             world.post("configmaps default", map(&format!("a{number}"))).await.ok();
@@ -536,7 +536,7 @@ impl Storage for Crowded {
 
 /// Bindings, evictions and scales tried for ever, and with them the request's connection was never answered.
 #[tokio::test]
-async fn who_loses_every_race_is_told_so_in_the_end() {
+async fn a_write_that_loses_every_race_fails_with_a_conflict() {
     let world = World::with(RegistryOptions::default(), |resource, storage| match resource.plural.as_str() {
         "pods" | "deployments" => Arc::new(Crowded(storage)),
         _ => storage,

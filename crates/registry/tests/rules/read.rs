@@ -182,15 +182,15 @@ async fn a_watch_of_one_object_hears_of_no_other() {
 }
 
 #[tokio::test]
-async fn an_object_that_leaves_a_selection_is_told_as_deleted_and_one_that_enters_as_added() {
+async fn an_object_that_leaves_a_selector_is_sent_as_deleted_and_one_that_enters_as_added() {
     for world in [World::new().await, World::cached().await] {
         maps(&world).await;
         let mut watch = world.watch("configmaps n1?labelSelector=l=1").await.unwrap();
         watch.expect("ADDED a").await;
         let left = world.merge("configmaps n1/a", json!({"metadata": {"labels": {"l": "9"}}})).await.ok();
-        let told = watch.expect("DELETED a").await;
-        assert_eq!(told["metadata"]["labels"]["l"], "1", "as it was when it could be seen");
-        assert_eq!(told["metadata"]["resourceVersion"], left["metadata"]["resourceVersion"]);
+        let answer = watch.expect("DELETED a").await;
+        assert_eq!(answer["metadata"]["labels"]["l"], "1", "as it was when it could be seen");
+        assert_eq!(answer["metadata"]["resourceVersion"], left["metadata"]["resourceVersion"]);
         world.merge("configmaps n1/b", json!({"metadata": {"labels": {"l": "1"}}})).await.ok();
         watch.expect("ADDED b").await;
         world.merge("configmaps n1/b", json!({"data": {"k": "1"}})).await.ok();
@@ -199,7 +199,7 @@ async fn an_object_that_leaves_a_selection_is_told_as_deleted_and_one_that_enter
 }
 
 #[tokio::test]
-async fn writes_that_change_nothing_are_not_told_to_watchers() {
+async fn writes_that_change_nothing_are_not_sent_to_watchers() {
     let world = World::cached().await;
     world.post("configmaps default", map("a")).await.ok();
     let mut watch = world.watch("configmaps default").await.unwrap();
@@ -209,8 +209,8 @@ async fn writes_that_change_nothing_are_not_told_to_watchers() {
     world.merge("configmaps default/a?dryRun=All", json!({"data": {"k": "1"}})).await.ok();
     world.delete("configmaps default/a?dryRun=All").await.ok();
     world.merge("configmaps default/a", json!({"data": {"k": "2"}})).await.ok();
-    let told = watch.expect("MODIFIED a").await;
-    assert_eq!(told["data"], json!({"k": "2"}));
+    let answer = watch.expect("MODIFIED a").await;
+    assert_eq!(answer["data"], json!({"k": "2"}));
 }
 
 #[tokio::test]
@@ -263,7 +263,7 @@ async fn reads_of_a_version_that_is_not_there_yet_say_so() {
 
 /// What to do then depends on whether something may have been written.
 #[test]
-fn storage_that_does_not_answer_is_told_in_the_words_that_clients_know() {
+fn a_failure_of_storage_is_reported_in_words_that_clients_know() {
     let unreachable = || StorageError::Unreachable { doing: "asking", source: "gone".into() };
     let late = || StorageError::Timeout { doing: "asking" };
     let retry = |operation: &str| {

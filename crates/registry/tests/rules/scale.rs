@@ -61,7 +61,7 @@ async fn setting_the_scale_changes_the_number_and_counts_as_a_change_of_the_spec
 }
 
 #[tokio::test]
-async fn what_cannot_be_is_refused_in_the_words_of_the_scale_or_of_its_owner() {
+async fn an_invalid_scale_is_refused_in_the_words_of_the_scale_or_of_its_owner() {
     for kind in scaled() {
         let world = World::new().await;
         let made = world.post(&kind.collection(), kind.object.clone()).await.ok();

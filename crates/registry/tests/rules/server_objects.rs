@@ -30,7 +30,7 @@ fn alone() -> RegistryOptions {
 }
 
 #[tokio::test]
-async fn a_server_that_starts_again_changes_nothing_that_is_there_and_makes_what_is_not() {
+async fn a_restarted_server_creates_missing_objects_and_changes_no_others() {
     let world = World::with(alone(), |_, storage| storage).await;
     world.merge("namespaces default", json!({"metadata": {"labels": {"l": "1"}}})).await.ok();
     let before = world.everything().await;
@@ -78,7 +78,7 @@ async fn a_server_takes_over_the_address_that_was_taken_for_its_own_service() {
     assert_eq!(taken["spec"], claim["spec"]);
     assert_ne!(
         taken["metadata"]["resourceVersion"], claim["metadata"]["resourceVersion"],
-        "whoever took it first does not give it back"
+        "the server that took it first does not release it"
     );
 }
 
@@ -167,7 +167,7 @@ async fn the_own_service_leads_to_the_server_in_the_form_of_the_original() {
 }
 
 #[tokio::test]
-async fn what_somebody_changes_about_the_ends_of_the_own_service_is_set_right() {
+async fn changed_endpoints_of_the_own_service_are_corrected() {
     let world = World::new().await;
     let right = both("192.0.2.10:6443");
     let endpoints = "endpoints default/kubernetes";

@@ -76,7 +76,7 @@ async fn an_address_of_the_range_can_be_asked_for_once() {
 }
 
 #[tokio::test]
-async fn what_is_refused_takes_nothing() {
+async fn a_refused_service_takes_no_address() {
     let world = World::new().await;
     made(&world, "a", json!({"type": "NodePort", "ports": [{"port": 80, "nodePort": 30005}]})).await;
     let before = world.everything().await.1;
@@ -284,7 +284,7 @@ async fn every_address_of_a_small_range_is_given_out_once_and_then_none() {
 }
 
 #[tokio::test]
-async fn a_server_that_starts_again_knows_what_it_gave() {
+async fn a_restarted_server_knows_the_allocated_addresses() {
     let world = World::new().await;
     let ports = json!([{"port": 80, "nodePort": 30100}]);
     made(&world, "s", json!({"type": "NodePort", "clusterIP": "10.0.0.20", "ports": ports.clone()})).await;
@@ -308,8 +308,8 @@ async fn the_status_of_a_service_is_written_without_touching_its_addresses() {
         "type": "Seen", "status": "True", "reason": "R", "message": "m", "lastTransitionTime": "2024-01-01T00:00:00Z",
     });
     let sent = json!({"spec": {"clusterIP": "10.0.0.99", "type": "ExternalName"}, "status": {"conditions": [condition]}});
-    let told = world.merge("services default/s/status", sent).await.ok();
-    assert_eq!(told["spec"], spec);
+    let answer = world.merge("services default/s/status", sent).await.ok();
+    assert_eq!(answer["spec"], spec);
     assert_eq!(world.keys("/registry/ipaddresses/").await, before);
 }
 
@@ -453,7 +453,7 @@ async fn left_behind(world: &World, address: &str, service: &str, labels: Value)
 async fn what_a_server_took_before_it_stopped_is_free_after_a_while() {
     let world = World::new().await;
     let ours = json!({"ipaddress.kubernetes.io/managed-by": "ipallocator.k8s.io"});
-    made(&world, "other", json!({})).await;
+    made(&world, "other", json!({"clusterIP": "10.0.0.200"})).await;
     for (address, service) in [("10.0.0.20", "never"), ("10.0.0.21", "other"), ("10.0.0.22", "never")] {
         left_behind(&world, address, service, ours.clone()).await;
     }
@@ -479,7 +479,9 @@ async fn what_a_server_took_before_it_stopped_is_free_after_a_while() {
 #[tokio::test]
 async fn what_a_killed_server_took_is_free_when_the_only_server_starts_again() {
     let world = World::new().await;
-    let has = made(&world, "s", with_port(30100)).await["clusterIP"].as_str().unwrap().to_owned();
+    let mut spec = with_port(30100);
+    spec["clusterIP"] = "10.0.0.200".into();
+    let has = made(&world, "s", spec).await["clusterIP"].as_str().unwrap().to_owned();
     // What the killed server took a moment ago, for services that it did not get to store.
     let now = jiff::Timestamp::now().to_string();
     for (kind, name) in [("ipaddresses", "10.0.0.20"), ("servicenodeports", "30200")] {
@@ -592,7 +594,7 @@ impl Storage for Mute {
 }
 
 #[tokio::test]
-async fn a_service_of_which_nobody_knows_whether_it_is_stored_keeps_what_was_taken_for_it() {
+async fn a_service_whose_write_has_an_unknown_outcome_keeps_its_addresses() {
     let world = World::with(RegistryOptions::default(), |resource, storage| match resource.plural.as_str() {
         "services" => Arc::new(Mute(storage)),
         _ => storage,
@@ -610,7 +612,7 @@ async fn a_service_of_which_nobody_knows_whether_it_is_stored_keeps_what_was_tak
 }
 
 #[tokio::test]
-async fn a_service_that_turns_out_not_to_be_stored_gives_back_what_was_taken_for_it() {
+async fn a_service_that_was_not_stored_releases_its_addresses() {
     let world = World::with(RegistryOptions::default(), |resource, storage| match resource.plural.as_str() {
         "services" => Arc::new(Mute(storage)),
         _ => storage,

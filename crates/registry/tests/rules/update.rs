@@ -105,7 +105,7 @@ async fn replacing_a_missing_object_that_had_a_version_creates_it_all_the_same()
 }
 
 #[tokio::test]
-async fn a_created_replacement_goes_through_all_that_a_create_does() {
+async fn a_replacement_that_creates_is_prepared_like_a_create() {
     let world = World::new().await;
     let sent = json!({
         "metadata": {"name": "s", "creationTimestamp": "2001-01-01T00:00:00Z"}, "spec": {"ports": [{"port": 80}]},

@@ -95,8 +95,8 @@ async fn the_status_of_an_autoscaler_is_written_in_either_form() {
     let world = with(json!({"metrics": [cpu(50)]})).await;
     let at = format!("{V1}/status");
     let sent = json!({"status": {"currentReplicas": 1, "desiredReplicas": 2, "currentCPUUtilizationPercentage": 40}});
-    let told = world.merge(&at, sent).await.ok();
-    assert_eq!(told["status"]["currentCPUUtilizationPercentage"], 40);
+    let answer = world.merge(&at, sent).await.ok();
+    assert_eq!(answer["status"]["currentCPUUtilizationPercentage"], 40);
     let new = world.get(V2).await.ok();
     let current =
         json!([{"type": "Resource", "resource": {"name": "cpu", "current": {"averageUtilization": 40}}}]);
@@ -105,12 +105,12 @@ async fn the_status_of_an_autoscaler_is_written_in_either_form() {
 
     let condition = json!({"type": "ScalingActive", "status": "True", "reason": "R", "message": "m", "lastTransitionTime": "2024-01-01T00:00:00Z"});
     let sent = json!({"status": {"conditions": [condition]}});
-    let told = world.merge(&format!("{V2}/status"), sent).await.ok();
+    let answer = world.merge(&format!("{V2}/status"), sent).await.ok();
     let old = world.get(V1).await.ok();
     assert_eq!(old["status"]["currentCPUUtilizationPercentage"], 40);
     assert!(old["status"].get("conditions").is_none());
     world.merge(&at, json!({"status": {"desiredReplicas": 3}})).await.ok();
-    assert_eq!(world.get(V2).await.ok()["status"]["conditions"], told["status"]["conditions"]);
+    assert_eq!(world.get(V2).await.ok()["status"]["conditions"], answer["status"]["conditions"]);
 }
 
 /// What is noted of an autoscaler, and the metrics, behavior and conditions that it is noted of.
@@ -280,8 +280,8 @@ async fn an_event_is_made_in_one_group_and_read_and_changed_in_the_other() {
             assert_eq!(patched.ok()["series"]["count"], count, "{made_in}");
         }
         assert_eq!(world.get(core).await.ok()["series"]["count"], 7, "{made_in}");
-        let told = json!({"count": 8, "message": "other", "metadata": {"labels": {"l": "1"}}});
-        world.strategic(core, told).await.ok();
+        let answer = json!({"count": 8, "message": "other", "metadata": {"labels": {"l": "1"}}});
+        world.strategic(core, answer).await.ok();
         let after = world.get(new).await.ok();
         assert_eq!(after["deprecatedCount"], 8);
         assert_eq!(after["note"], "other");
@@ -297,8 +297,8 @@ async fn a_list_and_a_watch_show_the_form_that_was_asked_for() {
     let list = world.list("horizontalpodautoscalers/v1 default").await.ok();
     assert_eq!(text(&list, "/items/0/apiVersion"), "autoscaling/v1");
     let mut watch = world.watch("horizontalpodautoscalers/v1 default").await.unwrap();
-    let told = watch.expect("ADDED h").await;
-    assert_eq!(told["spec"]["targetCPUUtilizationPercentage"], 50);
+    let answer = watch.expect("ADDED h").await;
+    assert_eq!(answer["spec"]["targetCPUUtilizationPercentage"], 50);
 }
 
 #[tokio::test]

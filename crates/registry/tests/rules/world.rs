@@ -13,7 +13,7 @@ use keepwatch_apimachinery::{
 use keepwatch_cacher::{CacheMetrics, Cacher, CacherOptions};
 use keepwatch_endpoints::to_status;
 use keepwatch_registry::{
-    Error, Registry, RegistryOptions, Shown,
+    Error, ObjectView, Registry, RegistryOptions,
     codec::{self, Body, Expected, Media},
     convert,
     kind::Kind,
@@ -21,7 +21,7 @@ use keepwatch_registry::{
     kinds::built_in,
     options::{DeleteOptions, WriteOptions, Writing},
     patch,
-    rest::{Change, Deleted, Patch, Refusal, Target, Written},
+    rest::{Change, Deleted, Patch, Target, WriteError, Written},
     schema::{self, Problems},
     strategy::{Part, Requester},
 };
@@ -165,7 +165,7 @@ pub(crate) fn requester() -> Requester {
 }
 
 /// In the version that the client asked for.
-pub(crate) fn shown(resource: &Kind, shown: &Shown) -> Value {
+pub(crate) fn shown(resource: &Kind, shown: &ObjectView) -> Value {
     convert::from_stored(resource, shown.document())
 }
 
@@ -273,7 +273,7 @@ impl World {
 
     /// The same, with its deleted namespaces being emptied.
     pub(crate) fn emptying(self) -> World {
-        tokio::spawn(keepwatch_registry::namespaces::empty_deleted_namespaces(Arc::clone(&self.registry)));
+        tokio::spawn(keepwatch_registry::kinds::empty_deleted_namespaces(Arc::clone(&self.registry)));
         self
     }
 
@@ -285,7 +285,7 @@ impl World {
                 .registry
                 .get(target, Position::MostRecent)
                 .await
-                .map(|object| shown(target.kind, &Shown::from(&object))),
+                .map(|object| shown(target.kind, &ObjectView::from(&object))),
         };
         answer(answered.map(|document| Answer::new(200, document)).map_err(Refused::from))
     }
@@ -531,9 +531,9 @@ impl From<Error> for Refused {
     }
 }
 
-impl From<Refusal> for Refused {
-    fn from(refusal: Refusal) -> Refused {
-        refusal.error.into()
+impl From<WriteError> for Refused {
+    fn from(failed: WriteError) -> Refused {
+        failed.error.into()
     }
 }
 
@@ -543,11 +543,12 @@ fn status(status: &Status) -> Answer {
 
 fn written_answer(resource: &Kind, written: Written) -> Answer {
     let code = if written.created { 201 } else { 200 };
-    Answer { warnings: written.warnings, ..Answer::new(code, shown(resource, &written.shown)) }
+    Answer { warnings: written.warnings, ..Answer::new(code, shown(resource, &written.object)) }
 }
 
 fn listed(resource: &Kind, list: &keepwatch_storage::List) -> Value {
-    let items: Vec<Value> = list.items.iter().map(|object| shown(resource, &Shown::from(object))).collect();
+    let items: Vec<Value> =
+        list.items.iter().map(|object| shown(resource, &ObjectView::from(object))).collect();
     json!({
         "metadata": {
             "resourceVersion": list.revision.to_string(),
@@ -573,7 +574,7 @@ impl Watcher {
             WatchEvent::Deleted(object) => ("DELETED", object),
             WatchEvent::Bookmark { revision, .. } => return (format!("BOOKMARK {revision}"), Value::Null),
         };
-        let document = shown(self.resource, &Shown::from(&object));
+        let document = shown(self.resource, &ObjectView::from(&object));
         (format!("{kind} {}", text(&document, "/metadata/name")), document)
     }
 

@@ -6,7 +6,7 @@ use serde_json::json;
 const LEVEL: &str = "flowcontrol.v1.PriorityLevelConfiguration";
 
 #[test]
-fn a_flow_comes_after_those_that_say_their_place() {
+fn a_flow_schema_has_a_default_precedence() {
     for (given, wanted) in [(json!({}), 1000), (json!({"matchingPrecedence": 5}), 5)] {
         check("flowcontrol.v1.FlowSchema", json!({"spec": given}), "/spec/matchingPrecedence", json!(wanted));
     }

@@ -134,7 +134,7 @@ fn ports_of_endpoints_have_a_protocol() {
 }
 
 #[test]
-fn a_network_policy_is_about_what_it_speaks_of() {
+fn the_policy_types_of_a_network_policy_follow_from_its_rules() {
     for (given, wanted) in [
         (json!({}), json!(["Ingress"])),
         (json!({"egress": []}), json!(["Ingress"])),

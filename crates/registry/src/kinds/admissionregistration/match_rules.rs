@@ -1,58 +1,55 @@
 //! Which requests webhooks and admission policies are asked about: rules that their kinds share.
 
 use crate::{
-    defaults::fields::{Object, children, set_default},
-    validation::{
-        document::{Faults, Node},
-        names,
-    },
+    document::{Edit, FieldErrors, Fields, Node, Object},
+    validation::names,
 };
 use serde_json::Map;
 use std::collections::BTreeSet;
 
-pub(crate) fn operations_rule(rule: &Node, faults: &mut Faults) {
+pub(crate) fn operations_rule(rule: &Node, errors: &mut FieldErrors) {
     let known = ["*", "CONNECT", "CREATE", "DELETE", "UPDATE"];
-    if rule.len_of("operations") == 0 {
-        faults.required(&rule.at("operations"), "");
+    if rule.length("operations") == 0 {
+        errors.required(&rule.at("operations"), "");
     }
-    wildcard_alone(rule, "operations", "operations", faults);
+    wildcard_alone(rule, "operations", "operations", errors);
     for operation in rule.items("operations") {
-        faults.must_be_one_of(&operation, &known);
+        errors.must_be_one_of(&operation, &known);
     }
     for (name, what) in [("apiGroups", "API groups"), ("apiVersions", "API versions")] {
-        if rule.len_of(name) == 0 {
-            faults.required(&rule.at(name), "");
+        if rule.length(name) == 0 {
+            errors.required(&rule.at(name), "");
         }
-        wildcard_alone(rule, name, what, faults);
+        wildcard_alone(rule, name, what, errors);
     }
     for version in rule.items("apiVersions") {
-        faults.given(&version);
+        errors.not_empty(&version);
     }
-    rule_resources(rule, faults);
-    faults.if_given_one_of(&rule.at("scope"), &["*", "Cluster", "Namespaced"]);
+    rule_resources(rule, errors);
+    errors.one_of_if_set(&rule.at("scope"), &["*", "Cluster", "Namespaced"]);
 }
 
 /// What stands for everything stands alone.
-fn wildcard_alone(rule: &Node, name: &str, what: &str, faults: &mut Faults) {
-    if rule.len_of(name) > 1 && rule.items(name).any(|item| item.text() == "*") {
+fn wildcard_alone(rule: &Node, name: &str, what: &str, errors: &mut FieldErrors) {
+    if rule.length(name) > 1 && rule.items(name).any(|item| item.as_text() == "*") {
         let list = rule.at(name);
         let detail = format!("if '*' is present, must not specify other {what}");
-        faults.invalid(&list, list.value.clone(), &detail);
+        errors.invalid(&list, list.value.clone(), &detail);
     }
 }
 
 /// Resources, and subresources after a slash; what stands for several makes naming one of them pointless.
-fn rule_resources(rule: &Node, faults: &mut Faults) {
+fn rule_resources(rule: &Node, errors: &mut FieldErrors) {
     let list = rule.at("resources");
-    if rule.len_of("resources") == 0 {
-        faults.required(&list, "");
+    if rule.length("resources") == 0 {
+        errors.required(&list, "");
     }
     let (mut all_below, mut below_all) = (BTreeSet::new(), BTreeSet::new());
     let (mut everything, mut all, mut plain) = (false, false, false);
     for item in rule.items("resources") {
-        let text = item.text();
+        let text = item.as_text();
         if text.is_empty() {
-            faults.required(&item, "");
+            errors.required(&item, "");
             continue;
         }
         everything |= text == "*/*";
@@ -67,7 +64,7 @@ fn rule_resources(rule: &Node, faults: &mut Faults) {
             (below_all.contains(below), format!("*/{below}")),
         ] {
             if given {
-                faults.invalid(&item, text, &format!("if '{name}' is present, must not specify {text}"));
+                errors.invalid(&item, text, &format!("if '{name}' is present, must not specify {text}"));
             }
         }
         if below == "*" {
@@ -77,32 +74,32 @@ fn rule_resources(rule: &Node, faults: &mut Faults) {
             below_all.insert(below);
         }
     }
-    if everything && rule.len_of("resources") > 1 {
+    if everything && rule.length("resources") > 1 {
         let detail = "if '*/*' is present, must not specify other resources";
-        faults.invalid(&list, list.value.clone(), detail);
+        errors.invalid(&list, list.value.clone(), detail);
     }
     if all && plain {
         let detail = "if '*' is present, must not specify other resources without subresources";
-        faults.invalid(&list, list.value.clone(), detail);
+        errors.invalid(&list, list.value.clone(), detail);
     }
 }
 
 /// When a hook or a policy is asked at all.
-pub(crate) fn conditions(of: &Node, faults: &mut Faults) {
+pub(crate) fn conditions(of: &Node, errors: &mut FieldErrors) {
     for condition in of.items("matchConditions") {
-        faults.given(&condition.at("expression"));
-        faults.named(&condition.at("name"), names::qualified);
+        errors.not_empty(&condition.at("expression"));
+        errors.valid_name(&condition.at("name"), names::qualified);
     }
 }
 
 /// What is matched: all namespaces and objects, in whatever version they come, and in these lists of rules any scope.
 pub(crate) fn fill_match(matching: &mut Object, rules: &[&str]) {
-    set_default(matching, "matchPolicy", "Equivalent");
-    set_default(matching, "namespaceSelector", Map::new());
-    set_default(matching, "objectSelector", Map::new());
+    matching.set_default("matchPolicy", "Equivalent");
+    matching.set_default("namespaceSelector", Map::new());
+    matching.set_default("objectSelector", Map::new());
     for list in rules {
-        for rule in children(matching, list) {
-            set_default(rule, "scope", "*");
+        for rule in matching.objects_mut(list) {
+            rule.set_default("scope", "*");
         }
     }
 }

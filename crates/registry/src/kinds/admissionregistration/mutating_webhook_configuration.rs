@@ -1,7 +1,7 @@
 //! MutatingWebhookConfiguration.
 
 use crate::{
-    defaults::fields::{Object, children, set_default},
+    document::{Edit, FieldErrors, Node, Object},
     kind::{Generation, Kind},
     kinds::admissionregistration::webhooks::{
         WEBHOOK_CONFIGURATION, fill_webhook, webhook_configuration, webhooks,
@@ -9,10 +9,7 @@ use crate::{
     schema::Timestamp,
     strategy::Strategy,
     table::Column,
-    validation::{
-        ITSELF, Step,
-        document::{Faults, Node},
-    },
+    validation::{ITSELF, Step},
 };
 use serde_json::Value;
 
@@ -36,9 +33,9 @@ struct MutatingWebhookConfigurationStrategy;
 impl Strategy for MutatingWebhookConfigurationStrategy {
     /// Webhooks that change.
     fn set_defaults(&self, object: &mut Object) {
-        for webhook in children(object, "webhooks") {
+        for webhook in object.objects_mut("webhooks") {
             fill_webhook(webhook);
-            set_default(webhook, "reinvocationPolicy", "Never");
+            webhook.set_default("reinvocationPolicy", "Never");
         }
     }
 
@@ -46,11 +43,11 @@ impl Strategy for MutatingWebhookConfigurationStrategy {
         ITSELF
     }
 
-    fn validate(&self, new: &Node, old: Option<&Node>, faults: &mut Faults) {
-        webhooks(new, old, faults)
+    fn validate(&self, new: &Node, old: Option<&Node>, errors: &mut FieldErrors) {
+        webhooks(new, old, errors)
     }
 
-    fn columns(&self) -> &'static [Column] {
+    fn columns(&self) -> &[Column] {
         WEBHOOK_CONFIGURATION
     }
 

@@ -1,236 +1,231 @@
 //! Admission policies and their bindings: what the kinds for validation and for mutation share.
 
 use crate::{
-    defaults::fields::{Object, child, child_or_new, set_default},
+    document::{Edit, FieldErrors, Fields, Node, Object},
     kinds::admissionregistration::match_rules::{conditions, fill_match, operations_rule},
     schema::Timestamp,
     table::{
-        AGE, Column, NAME,
-        read::Read,
-        row, text,
+        AGE, Column, NAME, row, text,
         words::{UNSET, age_of, or, selector_or_none},
     },
-    validation::{
-        document::{Faults, Node},
-        names, selectors,
-    },
+    validation::{names, selectors},
 };
 use serde_json::Value;
 use std::collections::BTreeSet;
 
 /// A policy of admission, of either kind.
-pub(crate) fn policy(policy: &Node, _: Option<&Node>, faults: &mut Faults) {
+pub(crate) fn policy(policy: &Node, _: Option<&Node>, errors: &mut FieldErrors) {
     let spec = policy.at("spec");
-    faults.if_given_one_of(&spec.at("failurePolicy"), &["Fail", "Ignore"]);
+    errors.one_of_if_set(&spec.at("failurePolicy"), &["Fail", "Ignore"]);
     let kind = spec.at("paramKind");
     if kind.exists() {
-        param_kind(&kind, faults);
+        param_kind(&kind, errors);
     }
     let constraints = spec.at("matchConstraints");
     if constraints.exists() {
-        match_resources(&constraints, true, faults);
+        match_resources(&constraints, true, errors);
     } else {
-        faults.required(&constraints, "");
+        errors.required(&constraints, "");
     }
-    conditions(&spec, faults);
+    conditions(&spec, errors);
     for variable in spec.items("variables") {
-        variable_of(&variable, faults);
+        variable_of(&variable, errors);
     }
-    if policy.text_of("kind") == "MutatingAdmissionPolicy" {
-        mutating_operations(&constraints, faults);
-        if spec.len_of("mutations") == 0 {
-            faults.required(&spec.at("mutations"), "mutations must contain at least one item");
+    if policy.text("kind") == "MutatingAdmissionPolicy" {
+        mutating_operations(&constraints, errors);
+        if spec.length("mutations") == 0 {
+            errors.required(&spec.at("mutations"), "mutations must contain at least one item");
         }
         for mutation in spec.items("mutations") {
-            mutation_of(&mutation, faults);
+            mutation_of(&mutation, errors);
         }
-        faults.one_of(&spec.at("reinvocationPolicy"), &["IfNeeded", "Never"]);
+        errors.one_of(&spec.at("reinvocationPolicy"), &["IfNeeded", "Never"]);
         return;
     }
-    if spec.len_of("validations") == 0 && spec.len_of("auditAnnotations") == 0 {
+    if spec.length("validations") == 0 && spec.length("auditAnnotations") == 0 {
         let detail = "validations or auditAnnotations must contain at least one item";
-        faults.required(&spec.at("validations"), detail);
-        faults.required(&spec.at("auditAnnotations"), detail);
+        errors.required(&spec.at("validations"), detail);
+        errors.required(&spec.at("auditAnnotations"), detail);
     }
     for validation in spec.items("validations") {
-        if validation.text_of("expression").trim().is_empty() {
-            faults.required(&validation.at("expression"), "expression is not specified");
+        if validation.text("expression").trim().is_empty() {
+            errors.required(&validation.at("expression"), "expression is not specified");
         }
         let reasons = ["Forbidden", "Invalid", "RequestEntityTooLarge"];
-        faults.if_given_one_of(&validation.at("reason"), &reasons);
+        errors.one_of_if_set(&validation.at("reason"), &reasons);
     }
     for annotation in spec.items("auditAnnotations") {
         let key = annotation.at("key");
-        let qualified = format!("{}/{}", policy.at("metadata").text_of("name"), key.text());
-        for fault in names::qualified(&qualified) {
-            faults.invalid(&key, qualified.as_str(), &fault);
+        let qualified = format!("{}/{}", policy.at("metadata").text("name"), key.as_text());
+        for error in names::qualified(&qualified) {
+            errors.invalid(&key, qualified.as_str(), &error);
         }
         let expression = annotation.at("valueExpression");
-        if expression.text().trim().is_empty() {
-            faults.required(&expression, "valueExpression is not specified");
+        if expression.as_text().trim().is_empty() {
+            errors.required(&expression, "valueExpression is not specified");
         }
     }
 }
 
 /// An expression with a name, for others to use.
-fn variable_of(variable: &Node, faults: &mut Faults) {
+fn variable_of(variable: &Node, errors: &mut FieldErrors) {
     for name in ["name", "expression"] {
-        if variable.text_of(name).trim().is_empty() {
-            faults.required(&variable.at(name), &format!("{name} is not specified"));
+        if variable.text(name).trim().is_empty() {
+            errors.required(&variable.at(name), &format!("{name} is not specified"));
         }
     }
 }
 
 /// How an object is changed: in the one way that the type says.
-fn mutation_of(mutation: &Node, faults: &mut Faults) {
+fn mutation_of(mutation: &Node, errors: &mut FieldErrors) {
     let kind = mutation.at("patchType");
-    let (wanted, other) = match kind.text() {
-        "" => return faults.required(&kind, ""),
+    let (wanted, other) = match kind.as_text() {
+        "" => return errors.required(&kind, ""),
         "ApplyConfiguration" => ("applyConfiguration", "jsonPatch"),
         "JSONPatch" => ("jsonPatch", "applyConfiguration"),
-        _ => return faults.must_be_one_of(&kind, &["ApplyConfiguration", "JSONPatch"]),
+        _ => return errors.must_be_one_of(&kind, &["ApplyConfiguration", "JSONPatch"]),
     };
-    let way = mutation.at(wanted);
-    if !way.exists() {
-        faults.required(&way, &format!("must be specified when patchType is {}", kind.text()));
-    } else if way.text_of("expression").trim().is_empty() {
-        faults.required(&way.at("expression"), "");
+    let field = mutation.at(wanted);
+    if !field.exists() {
+        errors.required(&field, &format!("must be specified when patchType is {}", kind.as_text()));
+    } else if field.text("expression").trim().is_empty() {
+        errors.required(&field.at("expression"), "");
     }
     if mutation.has(other) {
-        let detail = format!("must not be specified when patchType is {}", kind.text());
-        faults.invalid(&mutation.at(other), format!("{{{other}}}"), &detail);
+        let detail = format!("must not be specified when patchType is {}", kind.as_text());
+        errors.invalid(&mutation.at(other), format!("{{{other}}}"), &detail);
     }
 }
 
 /// The kind of a policy's parameters.
-fn param_kind(kind: &Node, faults: &mut Faults) {
+fn param_kind(kind: &Node, errors: &mut FieldErrors) {
     let version = kind.at("apiVersion");
-    match version.text().split('/').collect::<Vec<_>>().as_slice() {
-        [""] => faults.required(&version, ""),
-        [.., ""] => faults.invalid(&version, version.text(), "version must be specified"),
+    match version.as_text().split('/').collect::<Vec<_>>().as_slice() {
+        [""] => errors.required(&version, ""),
+        [.., ""] => errors.invalid(&version, version.as_text(), "version must be specified"),
         [parts @ .., bare] if parts.len() < 2 => {
             let group = parts.first().copied().unwrap_or_default();
             let wrong = if group.is_empty() { Vec::new() } else { names::subdomain(group) };
             for (part, wrong) in [(group, wrong), (bare, names::label_1035(bare))] {
                 if !wrong.is_empty() {
-                    faults.invalid(&version, part, &wrong.join(","));
+                    errors.invalid(&version, part, &wrong.join(","));
                 }
             }
         }
         _ => {
-            let detail = format!("unexpected GroupVersion string: {}", version.text());
-            faults.invalid(&version, version.text(), &detail);
+            let detail = format!("unexpected GroupVersion string: {}", version.as_text());
+            errors.invalid(&version, version.as_text(), &detail);
         }
     }
     let name = kind.at("kind");
-    let wrong = names::label_1035(&name.text().to_ascii_lowercase());
-    if name.text().is_empty() {
-        faults.required(&name, "");
+    let wrong = names::label_1035(&name.as_text().to_ascii_lowercase());
+    if name.as_text().is_empty() {
+        errors.required(&name, "");
     } else if !wrong.is_empty() {
         let detail = format!("may have mixed case, but should otherwise match: {}", wrong.join(","));
-        faults.invalid(&name, name.text(), &detail);
+        errors.invalid(&name, name.as_text(), &detail);
     }
 }
 
-fn match_resources(resources: &Node, need_rules: bool, faults: &mut Faults) {
-    selectors::label_selector(&resources.at("namespaceSelector"), faults);
-    selectors::label_selector(&resources.at("objectSelector"), faults);
-    if need_rules && resources.len_of("resourceRules") == 0 {
-        faults.required(&resources.at("resourceRules"), "");
+fn match_resources(resources: &Node, need_rules: bool, errors: &mut FieldErrors) {
+    selectors::label_selector(&resources.at("namespaceSelector"), errors);
+    selectors::label_selector(&resources.at("objectSelector"), errors);
+    if need_rules && resources.length("resourceRules") == 0 {
+        errors.required(&resources.at("resourceRules"), "");
     }
     for name in ["resourceRules", "excludeResourceRules"] {
         for rule in resources.items(name) {
             let mut seen = BTreeSet::new();
             for object in rule.items("resourceNames") {
-                faults.texts(&object, names::path_segment(object.text()));
-                if !seen.insert(object.text()) {
-                    faults.duplicate(&object, object.text());
+                errors.invalid_each(&object, names::path_segment(object.as_text()));
+                if !seen.insert(object.as_text()) {
+                    errors.duplicate(&object, object.as_text());
                 }
             }
-            operations_rule(&rule, faults);
+            operations_rule(&rule, errors);
         }
     }
-    faults.if_given_one_of(&resources.at("matchPolicy"), &["Equivalent", "Exact"]);
+    errors.one_of_if_set(&resources.at("matchPolicy"), &["Equivalent", "Exact"]);
 }
 
-/// Only what creates or changes objects can be changed on its way. The rules are blamed together.
-fn mutating_operations(resources: &Node, faults: &mut Faults) {
+/// Mutation is for operations that create or change objects. The path of the error is that of all rules.
+fn mutating_operations(resources: &Node, errors: &mut FieldErrors) {
     let (rules, known) = (resources.at("resourceRules"), ["*", "CONNECT", "CREATE", "UPDATE"]);
     for rule in resources.items("resourceRules") {
-        for operation in rule.items("operations").filter(|operation| !known.contains(&operation.text())) {
-            faults.not_supported(&rules.at("operations"), operation.text(), &known);
+        for operation in rule.items("operations").filter(|operation| !known.contains(&operation.as_text())) {
+            errors.not_supported(&rules.at("operations"), operation.as_text(), &known);
         }
     }
 }
 
 /// Where a policy of admission holds.
-pub(crate) fn policy_binding(binding: &Node, _: Option<&Node>, faults: &mut Faults) {
+pub(crate) fn policy_binding(binding: &Node, _: Option<&Node>, errors: &mut FieldErrors) {
     let spec = binding.at("spec");
-    faults.named(&spec.at("policyName"), names::subdomain);
+    errors.valid_name(&spec.at("policyName"), names::subdomain);
     let parameters = spec.at("paramRef");
     if parameters.exists() {
-        param_ref(&parameters, faults);
+        param_ref(&parameters, errors);
     }
-    match_resources(&spec.at("matchResources"), false, faults);
-    if binding.text_of("kind") == "MutatingAdmissionPolicyBinding" {
-        mutating_operations(&spec.at("matchResources"), faults);
+    match_resources(&spec.at("matchResources"), false, errors);
+    if binding.text("kind") == "MutatingAdmissionPolicyBinding" {
+        mutating_operations(&spec.at("matchResources"), errors);
         return;
     }
     let mut seen = BTreeSet::new();
     for action in spec.items("validationActions") {
-        faults.must_be_one_of(&action, &["Audit", "Deny", "Warn"]);
-        if !seen.insert(action.text()) {
-            faults.duplicate(&action, action.text());
+        errors.must_be_one_of(&action, &["Audit", "Deny", "Warn"]);
+        if !seen.insert(action.as_text()) {
+            errors.duplicate(&action, action.as_text());
         }
     }
     if seen.contains("Deny") && seen.contains("Warn") {
         let actions = spec.at("validationActions");
         let detail = "must not contain both Deny and Warn (repeating the same validation failure information in the \
              API response and headers serves no purpose)";
-        faults.invalid(&actions, actions.value.clone(), detail);
+        errors.invalid(&actions, actions.value.clone(), detail);
     }
     if seen.is_empty() {
-        faults.required(&spec.at("validationActions"), "at least one validation action is required");
+        errors.required(&spec.at("validationActions"), "at least one validation action is required");
     }
 }
 
 /// Which objects a policy gets as its parameters.
-fn param_ref(parameters: &Node, faults: &mut Faults) {
+fn param_ref(parameters: &Node, errors: &mut FieldErrors) {
     let (name, selector) = (parameters.at("name"), parameters.at("selector"));
-    let named = !name.text().is_empty();
+    let named = !name.as_text().is_empty();
     let detail = "name and selector are mutually exclusive";
     if named {
-        faults.texts(&name, names::path_segment(name.text()));
+        errors.invalid_each(&name, names::path_segment(name.as_text()));
         if selector.exists() {
-            faults.forbidden(&name, detail);
+            errors.forbidden(&name, detail);
         }
     }
     if selector.exists() {
-        selectors::label_selector(&selector, faults);
+        selectors::label_selector(&selector, errors);
         if named {
-            faults.forbidden(&selector, detail);
+            errors.forbidden(&selector, detail);
         }
     }
     if !named && !selector.exists() {
-        faults.required(parameters, "one of name or selector must be specified");
+        errors.required(parameters, "one of name or selector must be specified");
     }
-    faults.one_of(&parameters.at("parameterNotFoundAction"), &["Deny", "Allow"]);
+    errors.one_of(&parameters.at("parameterNotFoundAction"), &["Deny", "Allow"]);
 }
 
 const POLICY_RULES: &[&str] = &["resourceRules", "excludeResourceRules"];
 
 /// A policy that checks or changes.
 pub(crate) fn default_admission_policy(object: &mut Object) {
-    let spec = child_or_new(object, "spec");
-    set_default(spec, "failurePolicy", "Fail");
-    if let Some(constraints) = child(spec, "matchConstraints") {
+    let spec = object.object_or_new("spec");
+    spec.set_default("failurePolicy", "Fail");
+    if let Some(constraints) = spec.object_mut("matchConstraints") {
         fill_match(constraints, POLICY_RULES);
     }
 }
 
 /// Where a policy holds.
 pub(crate) fn admission_policy_binding(object: &mut Object) {
-    if let Some(resources) = child(object, "spec").and_then(|spec| child(spec, "matchResources")) {
+    if let Some(resources) = object.object_mut("spec").and_then(|spec| spec.object_mut("matchResources")) {
         fill_match(resources, POLICY_RULES);
     }
 }
@@ -245,7 +240,7 @@ pub(crate) const POLICY_BINDING: &[Column] = &[
 ];
 
 pub(crate) fn row_admission_policy(policy: &Value, rules: &str, now: Timestamp) -> Vec<Value> {
-    let params = policy.set("spec.paramKind").map_or_else(
+    let params = policy.field("spec.paramKind").map_or_else(
         || UNSET.to_owned(),
         |kind| format!("{}/{}", kind.text("apiVersion"), kind.text("kind")),
     );
@@ -254,11 +249,11 @@ pub(crate) fn row_admission_policy(policy: &Value, rules: &str, now: Timestamp) 
 
 pub(crate) fn row_policy_binding(binding: &Value, now: Timestamp) -> Vec<Value> {
     let params = match (binding.text("spec.paramRef.name"), binding.text("spec.paramRef.namespace")) {
-        ("", _) if binding.set("spec.paramRef.selector").is_some() => {
+        ("", _) if binding.field("spec.paramRef.selector").is_some() => {
             selector_or_none(binding, "spec.paramRef.selector")
         }
         ("", _) => UNSET.to_owned(),
-        // Whether the object is in a namespace at all cannot be told from here.
+        // Whether the object has a namespace is not known here.
         (name, namespace) => format!("{}/{name}", or(namespace, "*")),
     };
     row![binding.name(), binding.text("spec.policyName"), params, age_of(binding, now)]

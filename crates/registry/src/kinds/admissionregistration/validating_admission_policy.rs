@@ -1,7 +1,7 @@
 //! ValidatingAdmissionPolicy.
 
 use crate::{
-    defaults::fields::Object,
+    document::{FieldErrors, Node, Object},
     kind::{Generation, Kind, Subresource},
     kinds::admissionregistration::policies::{
         PARAM_KIND, default_admission_policy, policy, row_admission_policy,
@@ -9,11 +9,7 @@ use crate::{
     schema::Timestamp,
     strategy::Strategy,
     table::{AGE, Column, NAME, integer},
-    validation::{
-        ITSELF, Step,
-        document::{Faults, Node},
-        metadata,
-    },
+    validation::{ITSELF, Step, metadata},
 };
 use serde_json::Value;
 
@@ -47,15 +43,15 @@ impl Strategy for ValidatingAdmissionPolicyStrategy {
         ITSELF
     }
 
-    fn validate(&self, new: &Node, old: Option<&Node>, faults: &mut Faults) {
-        policy(new, old, faults)
+    fn validate(&self, new: &Node, old: Option<&Node>, errors: &mut FieldErrors) {
+        policy(new, old, errors)
     }
 
-    fn validate_status(&self, new: &Node, old: &Node, faults: &mut Faults) {
-        metadata::conditions_of_status(new, old, faults)
+    fn validate_status(&self, new: &Node, old: &Node, errors: &mut FieldErrors) {
+        metadata::conditions_of_status(new, old, errors)
     }
 
-    fn columns(&self) -> &'static [Column] {
+    fn columns(&self) -> &[Column] {
         COLUMNS
     }
 

@@ -1,7 +1,7 @@
 //! ValidatingAdmissionPolicyBinding.
 
 use crate::{
-    defaults::fields::Object,
+    document::{FieldErrors, Node, Object},
     kind::{Generation, Kind},
     kinds::admissionregistration::policies::{
         POLICY_BINDING, admission_policy_binding, policy_binding, row_policy_binding,
@@ -9,10 +9,7 @@ use crate::{
     schema::Timestamp,
     strategy::Strategy,
     table::Column,
-    validation::{
-        ITSELF, Step,
-        document::{Faults, Node},
-    },
+    validation::{ITSELF, Step},
 };
 use serde_json::Value;
 
@@ -42,11 +39,11 @@ impl Strategy for ValidatingAdmissionPolicyBindingStrategy {
         ITSELF
     }
 
-    fn validate(&self, new: &Node, old: Option<&Node>, faults: &mut Faults) {
-        policy_binding(new, old, faults)
+    fn validate(&self, new: &Node, old: Option<&Node>, errors: &mut FieldErrors) {
+        policy_binding(new, old, errors)
     }
 
-    fn columns(&self) -> &'static [Column] {
+    fn columns(&self) -> &[Column] {
         POLICY_BINDING
     }
 

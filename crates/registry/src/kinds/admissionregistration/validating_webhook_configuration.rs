@@ -1,7 +1,7 @@
 //! ValidatingWebhookConfiguration.
 
 use crate::{
-    defaults::fields::{Object, children},
+    document::{Edit, FieldErrors, Node, Object},
     kind::{Generation, Kind},
     kinds::admissionregistration::webhooks::{
         WEBHOOK_CONFIGURATION, fill_webhook, webhook_configuration, webhooks,
@@ -9,10 +9,7 @@ use crate::{
     schema::Timestamp,
     strategy::Strategy,
     table::Column,
-    validation::{
-        ITSELF, Step,
-        document::{Faults, Node},
-    },
+    validation::{ITSELF, Step},
 };
 use serde_json::Value;
 
@@ -36,18 +33,18 @@ struct ValidatingWebhookConfigurationStrategy;
 impl Strategy for ValidatingWebhookConfigurationStrategy {
     /// Webhooks that check.
     fn set_defaults(&self, object: &mut Object) {
-        children(object, "webhooks").for_each(fill_webhook);
+        object.objects_mut("webhooks").for_each(fill_webhook);
     }
 
     fn update_order(&self) -> &'static [Step] {
         ITSELF
     }
 
-    fn validate(&self, new: &Node, old: Option<&Node>, faults: &mut Faults) {
-        webhooks(new, old, faults)
+    fn validate(&self, new: &Node, old: Option<&Node>, errors: &mut FieldErrors) {
+        webhooks(new, old, errors)
     }
 
-    fn columns(&self) -> &'static [Column] {
+    fn columns(&self) -> &[Column] {
         WEBHOOK_CONFIGURATION
     }
 

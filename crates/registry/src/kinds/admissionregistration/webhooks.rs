@@ -1,121 +1,116 @@
 //! Configurations of webhooks: what the kinds for validation and for mutation share.
 
 use crate::{
-    defaults::{
-        extension::service_port,
-        fields::{Object, set_default},
-    },
+    defaults::extension::service_port,
+    document::{Edit, FieldErrors, Fields, Node, Object},
     kinds::admissionregistration::match_rules::{conditions, fill_match, operations_rule},
     schema::Timestamp,
-    table::{AGE, Column, NAME, integer, read::Read, row, words::age_of},
-    validation::{
-        document::{Faults, Node},
-        names, selectors,
-    },
+    table::{AGE, Column, NAME, integer, row, words::age_of},
+    validation::{names, selectors},
 };
 use serde_json::Value;
 use std::collections::BTreeSet;
 
 /// A configuration of webhooks of either kind.
-pub(crate) fn webhooks(configuration: &Node, _: Option<&Node>, faults: &mut Faults) {
+pub(crate) fn webhooks(configuration: &Node, _: Option<&Node>, errors: &mut FieldErrors) {
     let mut taken = BTreeSet::new();
     for hook in configuration.items("webhooks") {
         let name = hook.at("name");
-        qualified_domain(&name, faults);
+        qualified_domain(&name, errors);
         for rule in hook.items("rules") {
-            operations_rule(&rule, faults);
+            operations_rule(&rule, errors);
         }
-        faults.if_given_one_of(&hook.at("failurePolicy"), &["Fail", "Ignore"]);
-        faults.if_given_one_of(&hook.at("matchPolicy"), &["Equivalent", "Exact"]);
+        errors.one_of_if_set(&hook.at("failurePolicy"), &["Fail", "Ignore"]);
+        errors.one_of_if_set(&hook.at("matchPolicy"), &["Equivalent", "Exact"]);
         let effects = hook.at("sideEffects");
         if effects.exists() {
-            faults.if_given_one_of(&effects, &["None", "NoneOnDryRun"]);
+            errors.one_of_if_set(&effects, &["None", "NoneOnDryRun"]);
         } else {
-            faults.required(&effects, "must specify one of None, NoneOnDryRun");
+            errors.required(&effects, "must specify one of None, NoneOnDryRun");
         }
         let timeout = hook.at("timeoutSeconds");
-        if let Some(seconds) = timeout.number().filter(|seconds| !(1..=30).contains(seconds)) {
-            faults.invalid(&timeout, seconds, "the timeout value must be between 1 and 30 seconds");
+        if let Some(seconds) = timeout.as_number().filter(|seconds| !(1..=30).contains(seconds)) {
+            errors.invalid(&timeout, seconds, "the timeout value must be between 1 and 30 seconds");
         }
-        selectors::label_selector(&hook.at("namespaceSelector"), faults);
-        selectors::label_selector(&hook.at("objectSelector"), faults);
-        faults.if_given_one_of(&hook.at("reinvocationPolicy"), &["IfNeeded", "Never"]);
-        client_config(&hook.at("clientConfig"), faults);
-        conditions(&hook, faults);
-        versions(&hook, faults);
-        if !taken.insert(name.text()) {
-            faults.duplicate(&name, name.text());
+        selectors::label_selector(&hook.at("namespaceSelector"), errors);
+        selectors::label_selector(&hook.at("objectSelector"), errors);
+        errors.one_of_if_set(&hook.at("reinvocationPolicy"), &["IfNeeded", "Never"]);
+        client_config(&hook.at("clientConfig"), errors);
+        conditions(&hook, errors);
+        versions(&hook, errors);
+        if !taken.insert(name.as_text()) {
+            errors.duplicate(&name, name.as_text());
         }
     }
 }
 
-fn qualified_domain(name: &Node, faults: &mut Faults) {
-    let wrong = names::subdomain(name.text());
-    if name.text().is_empty() {
-        faults.required(name, "");
+fn qualified_domain(name: &Node, errors: &mut FieldErrors) {
+    let wrong = names::subdomain(name.as_text());
+    if name.as_text().is_empty() {
+        errors.required(name, "");
     } else if !wrong.is_empty() {
-        faults.invalid(name, name.text(), &wrong.join(","));
-    } else if name.text().split('.').count() < 3 {
+        errors.invalid(name, name.as_text(), &wrong.join(","));
+    } else if name.as_text().split('.').count() < 3 {
         let detail = "should be a domain with at least three segments separated by dots";
-        faults.invalid(name, name.text(), detail);
+        errors.invalid(name, name.as_text(), detail);
     }
 }
 
-fn versions(hook: &Node, faults: &mut Faults) {
+fn versions(hook: &Node, errors: &mut FieldErrors) {
     let versions = hook.at("admissionReviewVersions");
-    if hook.len_of("admissionReviewVersions") == 0 {
-        faults.required(&versions, "must specify one of v1, v1beta1");
+    if hook.length("admissionReviewVersions") == 0 {
+        errors.required(&versions, "must specify one of v1, v1beta1");
         return;
     }
     let mut seen = BTreeSet::new();
     for version in hook.items("admissionReviewVersions") {
-        faults.texts(&version, names::label_1035(version.text()));
-        if !seen.insert(version.text()) {
-            faults.invalid(&version, version.text(), "duplicate version");
+        errors.invalid_each(&version, names::label_1035(version.as_text()));
+        if !seen.insert(version.as_text()) {
+            errors.invalid(&version, version.as_text(), "duplicate version");
         }
     }
     if !seen.contains("v1") && !seen.contains("v1beta1") {
         let detail = "must include at least one of v1, v1beta1";
-        faults.invalid(&versions, versions.value.clone(), detail);
+        errors.invalid(&versions, versions.value.clone(), detail);
     }
 }
 
-fn client_config(config: &Node, faults: &mut Faults) {
+fn client_config(config: &Node, errors: &mut FieldErrors) {
     let (url, service) = (config.at("url"), config.at("service"));
     if url.exists() == service.exists() {
-        faults.required(config, "exactly one of url or service is required");
+        errors.required(config, "exactly one of url or service is required");
         return;
     }
     if url.exists() {
-        if !url.text().starts_with("https://") {
-            let scheme = url.text().split_once("://").map_or("", |(scheme, _)| scheme);
+        if !url.as_text().starts_with("https://") {
+            let scheme = url.as_text().split_once("://").map_or("", |(scheme, _)| scheme);
             let detail = "'https' is the only allowed URL scheme; desired format: https://host[/path]";
-            faults.invalid(&url, scheme, detail);
+            errors.invalid(&url, scheme, detail);
         }
-        let rest = url.text().split_once("://").map_or("", |(_, rest)| rest);
+        let rest = url.as_text().split_once("://").map_or("", |(_, rest)| rest);
         if rest.split(['/', '?', '#']).next().is_none_or(str::is_empty) {
-            faults.invalid(&url, "", "host must be specified; desired format: https://host[/path]");
+            errors.invalid(&url, "", "host must be specified; desired format: https://host[/path]");
         }
         return;
     }
     // The original mixes up the two.
-    for (name, blamed) in [("namespace", "name"), ("name", "namespace")] {
-        if service.text_of(name).is_empty() {
-            faults.required(&service.at(blamed), "");
+    for (name, reported_at) in [("namespace", "name"), ("name", "namespace")] {
+        if service.text(name).is_empty() {
+            errors.required(&service.at(reported_at), "");
         }
     }
-    if let Some(port) = service.at("port").number().filter(|port| !(1..=65535).contains(port)) {
+    if let Some(port) = service.at("port").as_number().filter(|port| !(1..=65535).contains(port)) {
         let detail = "port is not valid: must be between 1 and 65535, inclusive";
-        faults.invalid(&service.at("port"), port, detail);
+        errors.invalid(&service.at("port"), port, detail);
     }
-    service_path(&service.at("path"), faults);
+    service_path(&service.at("path"), errors);
 }
 
 const WEBHOOK_SECONDS: i64 = 10;
 
 pub(crate) fn fill_webhook(webhook: &mut Object) {
-    set_default(webhook, "failurePolicy", "Fail");
-    set_default(webhook, "timeoutSeconds", WEBHOOK_SECONDS);
+    webhook.set_default("failurePolicy", "Fail");
+    webhook.set_default("timeoutSeconds", WEBHOOK_SECONDS);
     fill_match(webhook, &["rules"]);
     service_port(webhook, "clientConfig");
 }
@@ -127,23 +122,23 @@ pub(crate) fn webhook_configuration(configuration: &Value, now: Timestamp) -> Ve
     row![configuration.name(), configuration.length("webhooks"), age_of(configuration, now)]
 }
 
-fn service_path(path: &Node, faults: &mut Faults) {
-    let text = path.text();
+fn service_path(path: &Node, errors: &mut FieldErrors) {
+    let text = path.as_text();
     match text {
         "" | "/" => return,
-        "//" => return faults.invalid(path, text, "segment[0] may not be empty"),
-        _ if !text.starts_with('/') => faults.invalid(path, text, "must start with a '/'"),
+        "//" => return errors.invalid(path, text, "segment[0] may not be empty"),
+        _ if !text.starts_with('/') => errors.invalid(path, text, "must start with a '/'"),
         _ => {}
     }
     // The first character is taken for the slash, whatever it is.
     let rest = text.char_indices().nth(1).map_or("", |(start, _)| &text[start..]);
     for (at, step) in rest.strip_suffix('/').unwrap_or(rest).split('/').enumerate() {
         if step.is_empty() {
-            faults.invalid(path, text, &format!("segment[{at}] may not be empty"));
+            errors.invalid(path, text, &format!("segment[{at}] may not be empty"));
             continue;
         }
-        for fault in names::subdomain(step) {
-            faults.invalid(path, text, &format!("segment[{at}]: {fault}"));
+        for error in names::subdomain(step) {
+            errors.invalid(path, text, &format!("segment[{at}]: {error}"));
         }
     }
 }

@@ -1,19 +1,13 @@
 //! CustomResourceDefinition.
 
 use crate::{
-    defaults::{
-        extension::service_port,
-        fields::{Object, child, child_or_new, has_any, set_default, set_if_zero, text},
-    },
+    defaults::extension::service_port,
+    document::{Edit, FieldErrors, Fields, Node, Object},
     error::Error,
     kind::{Generation, Kind, Subresource},
     rest::{Registry, Target},
     strategy::{Creation, Strategy},
-    validation::{
-        SPEC, Step,
-        document::{Faults, Node},
-    },
-    value::{at, fields, list},
+    validation::{SPEC, Step},
 };
 use async_trait::async_trait;
 use serde_json::{Value, json};
@@ -33,6 +27,7 @@ pub(super) fn kind() -> Kind {
     .generation(Generation::Spec)
     .status_keeps_metadata()
     .takes_any_finalizer()
+    .stored_as_json()
     .strategy(CustomResourceDefinitionStrategy)
 }
 
@@ -46,21 +41,23 @@ impl Strategy for CustomResourceDefinitionStrategy {
     }
 
     fn set_defaults(&self, object: &mut Object) {
-        let spec = child_or_new(object, "spec");
-        let names = child_or_new(spec, "names");
-        let kind = text(names, "kind").to_owned();
+        let spec = object.object_or_new("spec");
+        let names = spec.object_or_new("names");
+        let kind = names.text("kind").to_owned();
         if !kind.is_empty() {
-            set_if_zero(names, "singular", kind.to_lowercase());
-            set_if_zero(names, "listKind", format!("{kind}List"));
+            names.set_if_zero("singular", kind.to_lowercase());
+            names.set_if_zero("listKind", format!("{kind}List"));
         }
-        set_default(spec, "conversion", json!({"strategy": "None"}));
-        if let Some(webhook) = child(spec, "conversion").and_then(|conversion| child(conversion, "webhook")) {
+        spec.set_default("conversion", json!({"strategy": "None"}));
+        if let Some(webhook) =
+            spec.object_mut("conversion").and_then(|conversion| conversion.object_mut("webhook"))
+        {
             service_port(webhook, "clientConfig");
         }
         let stored = stored_version(spec);
-        let status = child_or_new(object, "status");
+        let status = object.object_or_new("status");
         if let Some(version) = stored
-            && !has_any(status, "storedVersions")
+            && !status.is_filled("storedVersions")
         {
             status.insert("storedVersions".to_owned(), json!([version]));
         }
@@ -79,13 +76,13 @@ impl Strategy for CustomResourceDefinitionStrategy {
     }
 
     /// A CustomResourceDefinition: its name and scope. Its schemas are looked at where they are used.
-    fn validate(&self, definition: &Node, _: Option<&Node>, faults: &mut Faults) {
+    fn validate(&self, definition: &Node, _: Option<&Node>, errors: &mut FieldErrors) {
         let (name, spec) = (definition.at("metadata.name"), definition.at("spec"));
-        let expected = format!("{}.{}", spec.at("names").text_of("plural"), spec.text_of("group"));
-        if !name.text().is_empty() && name.text() != expected {
-            faults.invalid(&name, name.text(), "must be spec.names.plural+\".\"+spec.group");
+        let expected = format!("{}.{}", spec.at("names").text("plural"), spec.text("group"));
+        if !name.as_text().is_empty() && name.as_text() != expected {
+            errors.invalid(&name, name.as_text(), "must be spec.names.plural+\".\"+spec.group");
         }
-        faults.one_of(&spec.at("scope"), &["Cluster", "Namespaced"]);
+        errors.one_of(&spec.at("scope"), &["Cluster", "Namespaced"]);
     }
 }
 
@@ -97,13 +94,13 @@ fn stored_version(spec: &Object) -> Option<String> {
 
 /// A definition remembers every version in which objects of its kind may be stored.
 fn remember_stored_version(definition: &mut Value) {
-    let is_stored = |version: &&Value| at(version, &["storage"]) == Some(&Value::Bool(true));
-    let stored = list(definition, &["spec", "versions"]).iter().find(is_stored);
-    let Some(stored) = stored.and_then(|version| at(version, &["name"])).cloned() else { return };
-    let mut all = list(definition, &["status", "storedVersions"]).to_vec();
+    let is_stored = |version: &&Value| version.field("storage") == Some(&Value::Bool(true));
+    let stored = definition.list("spec.versions").iter().find(is_stored);
+    let Some(stored) = stored.and_then(|version| version.field("name")).cloned() else { return };
+    let mut all = definition.list("status.storedVersions").to_vec();
     if !all.contains(&stored) {
         all.push(stored);
-        fields(definition, &["status"]).insert("storedVersions".to_owned(), Value::Array(all));
+        definition.object_or_new("status").insert("storedVersions".to_owned(), Value::Array(all));
     }
 }
 

@@ -1,17 +1,13 @@
 //! APIService.
 
 use crate::{
-    defaults::{extension::service_port, fields::Object},
+    defaults::extension::service_port,
+    document::{FieldErrors, Fields, Node, Object},
     kind::{Kind, NameRule, Subresource},
     schema::{self, Timestamp},
     strategy::{Creation, Strategy},
-    table::{AGE, Column, NAME, read::Read, row, text, words::age_of},
-    validation::{
-        document::{Faults, Node},
-        names,
-        warnings::Warnings,
-    },
-    value::at,
+    table::{AGE, Column, NAME, row, text, words::age_of},
+    validation::{names, warnings::Warnings},
 };
 use base64::{Engine, engine::general_purpose::STANDARD};
 use serde_json::{Value, json};
@@ -54,61 +50,61 @@ impl Strategy for APIServiceStrategy {
         local_is_available(document, creation.now);
     }
 
-    fn validate(&self, service: &Node, _: Option<&Node>, faults: &mut Faults) {
+    fn validate(&self, service: &Node, _: Option<&Node>, errors: &mut FieldErrors) {
         let (name, spec) = (service.at("metadata.name"), service.at("spec"));
-        let expected = format!("{}.{}", spec.text_of("version"), spec.text_of("group"));
-        if name.text() != expected {
+        let expected = format!("{}.{}", spec.text("version"), spec.text("group"));
+        if name.as_text() != expected {
             let detail = format!("must be `spec.version+\".\"+spec.group`: \"{expected}\"");
-            faults.invalid(&name, name.text(), &detail);
+            errors.invalid(&name, name.as_text(), &detail);
         }
-        if spec.text_of("group").is_empty() && spec.text_of("version") != "v1" {
+        if spec.text("group").is_empty() && spec.text("version") != "v1" {
             let detail = "only v1 may have an empty group and it better be legacy kube";
-            faults.required(&spec.at("group"), detail);
+            errors.required(&spec.at("group"), detail);
         }
-        faults.if_given(&spec.at("group"), names::subdomain);
-        faults.texts(&spec.at("version"), names::label_1035(spec.text_of("version")));
+        errors.valid_if_set(&spec.at("group"), names::subdomain);
+        errors.invalid_each(&spec.at("version"), names::label_1035(spec.text("version")));
         for (name, most) in [("groupPriorityMinimum", 20000), ("versionPriority", 1000)] {
-            let priority = spec.number_of(name);
+            let priority = spec.number(name);
             if priority <= 0 || priority > most {
-                faults.invalid(&spec.at(name), priority, &format!("must be positive and less than {most}"));
+                errors.invalid(&spec.at(name), priority, &format!("must be positive and less than {most}"));
             }
         }
         let (target, unverified) = (spec.at("service"), spec.at("insecureSkipTLSVerify"));
-        let certificates = STANDARD.decode(spec.text_of("caBundle")).unwrap_or_default();
+        let certificates = STANDARD.decode(spec.text("caBundle")).unwrap_or_default();
         if !target.exists() {
             if !certificates.is_empty() {
                 let shown = format!("{} bytes", certificates.len());
-                faults.invalid(&spec.at("caBundle"), shown, "local APIServices may not have a caBundle");
+                errors.invalid(&spec.at("caBundle"), shown, "local APIServices may not have a caBundle");
             }
             if spec.flag("insecureSkipTLSVerify") {
-                faults.invalid(&unverified, true, "local APIServices may not have insecureSkipTLSVerify");
+                errors.invalid(&unverified, true, "local APIServices may not have insecureSkipTLSVerify");
             }
             return;
         }
-        faults.given(&target.at("namespace"));
-        faults.given(&target.at("name"));
-        let port = target.number_of("port");
+        errors.not_empty(&target.at("namespace"));
+        errors.not_empty(&target.at("name"));
+        let port = target.number("port");
         if !(1..=65535).contains(&port) {
             let detail = "port is not valid: must be between 1 and 65535, inclusive";
-            faults.invalid(&target.at("port"), port, detail);
+            errors.invalid(&target.at("port"), port, detail);
         }
         if spec.flag("insecureSkipTLSVerify") && !certificates.is_empty() {
-            faults.invalid(&unverified, true, "may not be true if caBundle is present");
+            errors.invalid(&unverified, true, "may not be true if caBundle is present");
         }
     }
 
-    fn validate_status(&self, new: &Node, _: &Node, faults: &mut Faults) {
+    fn validate_status(&self, new: &Node, _: &Node, errors: &mut FieldErrors) {
         for condition in new.at("status").items("conditions") {
-            faults.must_be_one_of(&condition.at("status"), &["True", "False", "Unknown"]);
+            errors.must_be_one_of(&condition.at("status"), &["True", "False", "Unknown"]);
         }
     }
 
-    fn columns(&self) -> &'static [Column] {
+    fn columns(&self) -> &[Column] {
         COLUMNS
     }
 
     fn cells(&self, service: &Value, now: Timestamp) -> Vec<Value> {
-        let backend = service.set("spec.service").map_or_else(
+        let backend = service.field("spec.service").map_or_else(
             || "Local".to_owned(),
             |service| format!("{}/{}", service.text("namespace"), service.text("name")),
         );
@@ -123,7 +119,7 @@ impl Strategy for APIServiceStrategy {
 
 /// What this server answers itself is available at once.
 fn local_is_available(service: &mut Value, now: Timestamp) {
-    if at(service, &["spec", "service"]).is_none_or(Value::is_null) {
+    if service.field("spec.service").is_none_or(Value::is_null) {
         service["status"] = json!({"conditions": [{
             "type": "Available", "status": "True", "lastTransitionTime": schema::time(now),
             "reason": "Local", "message": "Local APIServices are always available",

@@ -1,16 +1,14 @@
 //! ControllerRevision.
 
 use crate::{
+    document::{FieldErrors, Fields, Node},
     kind::Kind,
     schema::Timestamp,
     strategy::Strategy,
     table::{
-        AGE, Column, NAME,
-        read::Read,
-        row, text,
+        AGE, Column, NAME, row, text,
         words::{NONE, age_of},
     },
-    validation::document::{Faults, Node},
 };
 use serde_json::Value;
 
@@ -25,18 +23,18 @@ const COLUMNS: &[Column] =
 struct ControllerRevisionStrategy;
 
 impl Strategy for ControllerRevisionStrategy {
-    fn validate(&self, revision: &Node, _: Option<&Node>, faults: &mut Faults) {
+    fn validate(&self, revision: &Node, _: Option<&Node>, errors: &mut FieldErrors) {
         if !revision.has("data") {
-            faults.required(&revision.at("data"), "data is mandatory");
+            errors.required(&revision.at("data"), "data is mandatory");
         }
-        faults.not_negative(&revision.at("revision"));
+        errors.not_negative(&revision.at("revision"));
     }
 
-    fn validate_change(&self, new: &Node, old: &Node, faults: &mut Faults) {
-        faults.unchanged(&new.at("data"), &old.at("data"));
+    fn validate_change(&self, new: &Node, old: &Node, errors: &mut FieldErrors) {
+        errors.immutable(&new.at("data"), &old.at("data"));
     }
 
-    fn columns(&self) -> &'static [Column] {
+    fn columns(&self) -> &[Column] {
         COLUMNS
     }
 

@@ -1,33 +1,25 @@
 //! DaemonSet.
 
 use crate::{
-    defaults::{
-        fields::{Object, child_or_new, set_default, set_if_zero, text},
-        pod::template,
-        workloads::REVISIONS_KEPT,
-    },
+    defaults::{pod::template, workloads::REVISIONS_KEPT},
+    document::{Edit, FieldErrors, Fields, Node, Object},
     kind::{Generation, Kind, Subresource},
     kinds::core::pod_template::drop_disabled_template_fields,
     schema::Timestamp,
     strategy::{Creation, Strategy},
     table::{
-        self, AGE, CONTAINERS, Column, IMAGES, NAME, SELECTOR, integer,
-        read::Read,
-        row,
+        self, AGE, CONTAINERS, Column, IMAGES, NAME, SELECTOR, integer, row,
         words::{age_of, containers, labels, selector_or_none},
         workloads::POD_CONTAINERS,
     },
     validation::{
-        CHANGE_THEN_OWN, Step,
-        document::{Faults, Node},
-        names, pod, selectors,
+        CHANGE_THEN_OWN, Step, names, pod, selectors,
         warnings::{self, Warnings, same_generation},
         workloads::{
             at_most_all, is_zero, number_or_percent, picks_template, runs_for_ever, selector_change,
             shown_strategy,
         },
     },
-    value::{self, at, fields},
 };
 use serde_json::Value;
 
@@ -59,20 +51,20 @@ struct DaemonSetStrategy;
 impl Strategy for DaemonSetStrategy {
     /// A daemon set. The generation of its template is an annotation, which updates of the template move on.
     fn set_defaults(&self, object: &mut Object) {
-        let annotations = child_or_new(child_or_new(object, "metadata"), "annotations");
-        let generation = text(annotations, TEMPLATE_GENERATION).parse::<i64>();
+        let generation = object.annotation(TEMPLATE_GENERATION).parse::<i64>();
+        let annotations = object.object_or_new("metadata.annotations");
         if !generation.is_ok_and(|generation| generation > 0) {
             annotations.insert(TEMPLATE_GENERATION.to_owned(), "1".into());
         }
-        let spec = child_or_new(object, "spec");
-        let strategy = child_or_new(spec, "updateStrategy");
-        set_if_zero(strategy, "type", "RollingUpdate");
-        if text(strategy, "type") == "RollingUpdate" {
-            let rolling = child_or_new(strategy, "rollingUpdate");
-            set_default(rolling, "maxUnavailable", 1);
-            set_default(rolling, "maxSurge", 0);
+        let spec = object.object_or_new("spec");
+        let strategy = spec.object_or_new("updateStrategy");
+        strategy.set_if_zero("type", "RollingUpdate");
+        if strategy.text("type") == "RollingUpdate" {
+            let rolling = strategy.object_or_new("rollingUpdate");
+            rolling.set_default("maxUnavailable", 1);
+            rolling.set_default("maxSurge", 0);
         }
-        set_default(spec, "revisionHistoryLimit", REVISIONS_KEPT);
+        spec.set_default("revisionHistoryLimit", REVISIONS_KEPT);
         template(spec);
     }
 
@@ -85,9 +77,8 @@ impl Strategy for DaemonSetStrategy {
     }
 
     fn prepare_update(&self, new: &mut Value, old: &Value) {
-        let generation =
-            value::text(old, &["metadata", "annotations", TEMPLATE_GENERATION]).parse().unwrap_or(0);
-        let changed = at(new, &["spec", "template"]) != at(old, &["spec", "template"]);
+        let generation = old.annotation(TEMPLATE_GENERATION).parse().unwrap_or(0);
+        let changed = new.field("spec.template") != old.field("spec.template");
         set_template_generation(new, if changed { generation + 1 } else { generation });
     }
 
@@ -95,29 +86,29 @@ impl Strategy for DaemonSetStrategy {
         CHANGE_THEN_OWN
     }
 
-    fn validate(&self, set: &Node, _: Option<&Node>, faults: &mut Faults) {
+    fn validate(&self, set: &Node, _: Option<&Node>, errors: &mut FieldErrors) {
         let spec = set.at("spec");
         let selector = spec.at("selector");
-        selectors::label_selector(&selector, faults);
+        selectors::label_selector(&selector, errors);
         if selectors::can_be_asked(&selector) {
-            picks_template(&spec, &selector, faults);
+            picks_template(&spec, &selector, errors);
         }
         if selector.exists() && selectors::selects_all(&selector) {
-            faults.invalid(&selector, selector.value.clone(), "empty selector is invalid for daemonset");
+            errors.invalid(&selector, selector.value.clone(), "empty selector is invalid for daemonset");
         }
-        pod::template(&spec.at("template"), faults);
-        runs_for_ever(&spec, "DaemonSet", faults);
-        faults.not_negative(&spec.at("minReadySeconds"));
-        daemon_strategy(&spec.at("updateStrategy"), faults);
-        faults.not_negative(&spec.at("revisionHistoryLimit"));
+        pod::template(&spec.at("template"), errors);
+        runs_for_ever(&spec, "DaemonSet", errors);
+        errors.not_negative(&spec.at("minReadySeconds"));
+        daemon_strategy(&spec.at("updateStrategy"), errors);
+        errors.not_negative(&spec.at("revisionHistoryLimit"));
     }
 
-    fn validate_change(&self, new: &Node, old: &Node, faults: &mut Faults) {
-        selector_change(new, old, faults)
+    fn validate_change(&self, new: &Node, old: &Node, errors: &mut FieldErrors) {
+        selector_change(new, old, errors)
     }
 
     /// How many pods a DaemonSet has.
-    fn validate_status(&self, new: &Node, _: &Node, faults: &mut Faults) {
+    fn validate_status(&self, new: &Node, _: &Node, errors: &mut FieldErrors) {
         let status = new.at("status");
         let counts = [
             "currentNumberScheduled",
@@ -131,7 +122,7 @@ impl Strategy for DaemonSetStrategy {
             "collisionCount",
         ];
         for name in counts {
-            faults.not_negative(&status.at(name));
+            errors.not_negative(&status.at(name));
         }
     }
 
@@ -141,7 +132,7 @@ impl Strategy for DaemonSetStrategy {
         }
     }
 
-    fn columns(&self) -> &'static [Column] {
+    fn columns(&self) -> &[Column] {
         COLUMNS
     }
 
@@ -154,7 +145,7 @@ impl Strategy for DaemonSetStrategy {
             set.number("status.numberReady"),
             set.number("status.updatedNumberScheduled"),
             set.number("status.numberAvailable"),
-            labels(set.map("spec.template.spec.nodeSelector")),
+            labels(set.object("spec.template.spec.nodeSelector")),
             age_of(set, now),
             names,
             images,
@@ -163,16 +154,16 @@ impl Strategy for DaemonSetStrategy {
     }
 }
 
-fn daemon_strategy(strategy: &Node, faults: &mut Faults) {
+fn daemon_strategy(strategy: &Node, errors: &mut FieldErrors) {
     let rolling = strategy.at("rollingUpdate");
-    match strategy.text_of("type") {
+    match strategy.text("type") {
         "OnDelete" => {}
-        "RollingUpdate" if !rolling.exists() => faults.required(&rolling, ""),
+        "RollingUpdate" if !rolling.exists() => errors.required(&rolling, ""),
         "RollingUpdate" => {
             let (unavailable, surge) = (rolling.at("maxUnavailable"), rolling.at("maxSurge"));
             for limit in [&unavailable, &surge] {
-                number_or_percent(limit, faults);
-                at_most_all(limit, faults);
+                number_or_percent(limit, errors);
+                at_most_all(limit, errors);
             }
             // A text that is no share counts as none.
             let is_none = |limit: &Node| {
@@ -181,21 +172,24 @@ fn daemon_strategy(strategy: &Node, faults: &mut Faults) {
             match (is_none(&unavailable), is_none(&surge)) {
                 (false, false) => {
                     let detail = "may not be set when maxUnavailable is non-zero";
-                    faults.invalid(&surge, surge.value.clone(), detail);
+                    errors.invalid(&surge, surge.value.clone(), detail);
                 }
-                (true, true) => faults.required(&unavailable, "cannot be 0 when maxSurge is 0"),
+                (true, true) => errors.required(&unavailable, "cannot be 0 when maxSurge is 0"),
                 _ => {}
             }
         }
-        _ => {
-            faults.not_supported_shown_of(strategy, &shown_strategy(strategy), &["RollingUpdate", "OnDelete"])
-        }
+        _ => errors.not_supported_formatted_one_of(
+            strategy,
+            &shown_strategy(strategy),
+            &["RollingUpdate", "OnDelete"],
+        ),
     }
 }
 
 const TEMPLATE_GENERATION: &str = "deprecated.daemonset.template.generation";
 
 fn set_template_generation(document: &mut Value, generation: i64) {
-    fields(document, &["metadata", "annotations"])
+    document
+        .object_or_new("metadata.annotations")
         .insert(TEMPLATE_GENERATION.to_owned(), generation.to_string().into());
 }

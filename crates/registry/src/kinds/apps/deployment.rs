@@ -1,33 +1,25 @@
 //! Deployment.
 
 use crate::{
-    defaults::{
-        fields::{Object, child_or_new, set_default, set_if_zero, text},
-        pod::template,
-        workloads::REVISIONS_KEPT,
-    },
+    defaults::{pod::template, workloads::REVISIONS_KEPT},
+    document::{Edit, FieldErrors, Fields, Node, Object},
     kind::{Generation, Kind, Subresource},
     kinds::core::pod_template::drop_disabled_template_fields,
     schema::Timestamp,
     strategy::Strategy,
     table::{
-        self, AGE, CONTAINERS, Column, IMAGES, NAME, SELECTOR,
-        read::Read,
-        row,
+        self, AGE, CONTAINERS, Column, IMAGES, NAME, SELECTOR, row,
         words::{self, age_of, containers},
         workloads::{POD_CONTAINERS, ready},
     },
     validation::{
-        SPEC, Step,
-        document::{Faults, Node},
-        pod,
+        SPEC, Step, pod,
         warnings::{self, Warnings, same_generation},
         workloads::{
             at_most_all, is_zero, number_or_percent, replica_counts, runs_for_ever, selector,
             selector_change, shown_strategy,
         },
     },
-    value::{at, fields, set},
 };
 use serde_json::Value;
 
@@ -55,17 +47,17 @@ struct DeploymentStrategy;
 
 impl Strategy for DeploymentStrategy {
     fn set_defaults(&self, object: &mut Object) {
-        let spec = child_or_new(object, "spec");
-        set_default(spec, "replicas", 1);
-        let strategy = child_or_new(spec, "strategy");
-        set_if_zero(strategy, "type", "RollingUpdate");
-        if text(strategy, "type") == "RollingUpdate" {
-            let rolling = child_or_new(strategy, "rollingUpdate");
-            set_default(rolling, "maxUnavailable", "25%");
-            set_default(rolling, "maxSurge", "25%");
+        let spec = object.object_or_new("spec");
+        spec.set_default("replicas", 1);
+        let strategy = spec.object_or_new("strategy");
+        strategy.set_if_zero("type", "RollingUpdate");
+        if strategy.text("type") == "RollingUpdate" {
+            let rolling = strategy.object_or_new("rollingUpdate");
+            rolling.set_default("maxUnavailable", "25%");
+            rolling.set_default("maxSurge", "25%");
         }
-        set_default(spec, "revisionHistoryLimit", REVISIONS_KEPT);
-        set_default(spec, "progressDeadlineSeconds", 600);
+        spec.set_default("revisionHistoryLimit", REVISIONS_KEPT);
+        spec.set_default("progressDeadlineSeconds", 600);
         template(spec);
     }
 
@@ -74,39 +66,39 @@ impl Strategy for DeploymentStrategy {
     }
 
     fn prepare_status_update(&self, new: &mut Value, old: &Value, _: Timestamp) {
-        set(fields(new, &["metadata"]), "labels", at(old, &["metadata", "labels"]).cloned());
+        new.object_or_new("metadata").set("labels", old.field("metadata.labels").cloned());
     }
 
     fn update_order(&self) -> &'static [Step] {
         SPEC
     }
 
-    fn validate(&self, deployment: &Node, _: Option<&Node>, faults: &mut Faults) {
+    fn validate(&self, deployment: &Node, _: Option<&Node>, errors: &mut FieldErrors) {
         let spec = deployment.at("spec");
-        faults.not_negative(&spec.at("replicas"));
+        errors.not_negative(&spec.at("replicas"));
         let empty = "empty selector is invalid for deployment";
-        selector(&spec, empty, "invalid label selector", faults);
-        pod::template(&spec.at("template"), faults);
-        runs_for_ever(&spec, "ReplicaSet", faults);
-        deployment_strategy(&spec.at("strategy"), faults);
-        faults.not_negative(&spec.at("minReadySeconds"));
-        faults.not_negative(&spec.at("revisionHistoryLimit"));
+        selector(&spec, empty, "invalid label selector", errors);
+        pod::template(&spec.at("template"), errors);
+        runs_for_ever(&spec, "ReplicaSet", errors);
+        deployment_strategy(&spec.at("strategy"), errors);
+        errors.not_negative(&spec.at("minReadySeconds"));
+        errors.not_negative(&spec.at("revisionHistoryLimit"));
         let deadline = spec.at("progressDeadlineSeconds");
-        faults.not_negative(&deadline);
+        errors.not_negative(&deadline);
         if let Some(seconds) =
-            deadline.number().filter(|seconds| *seconds <= spec.number_of("minReadySeconds"))
+            deadline.as_number().filter(|seconds| *seconds <= spec.number("minReadySeconds"))
         {
-            faults.invalid(&deadline, seconds, "must be greater than minReadySeconds");
+            errors.invalid(&deadline, seconds, "must be greater than minReadySeconds");
         }
     }
 
-    fn validate_change(&self, new: &Node, old: &Node, faults: &mut Faults) {
-        selector_change(new, old, faults)
+    fn validate_change(&self, new: &Node, old: &Node, errors: &mut FieldErrors) {
+        selector_change(new, old, errors)
     }
 
-    fn validate_status(&self, new: &Node, _: &Node, faults: &mut Faults) {
+    fn validate_status(&self, new: &Node, _: &Node, errors: &mut FieldErrors) {
         let parts = &["updatedReplicas", "readyReplicas", "availableReplicas"];
-        replica_counts(new, "readyReplicas", parts, faults)
+        replica_counts(new, "readyReplicas", parts, errors)
     }
 
     fn warn(&self, object: &Node, old: Option<&Node>, warnings: &mut Warnings) {
@@ -118,7 +110,7 @@ impl Strategy for DeploymentStrategy {
         }
     }
 
-    fn columns(&self) -> &'static [Column] {
+    fn columns(&self) -> &[Column] {
         COLUMNS
     }
 
@@ -137,27 +129,29 @@ impl Strategy for DeploymentStrategy {
     }
 }
 
-fn deployment_strategy(strategy: &Node, faults: &mut Faults) {
+fn deployment_strategy(strategy: &Node, errors: &mut FieldErrors) {
     let rolling = strategy.at("rollingUpdate");
-    match strategy.text_of("type") {
+    match strategy.text("type") {
         "Recreate" if rolling.exists() => {
-            faults.forbidden(&rolling, "may not be specified when strategy `type` is 'Recreate'");
+            errors.forbidden(&rolling, "may not be specified when strategy `type` is 'Recreate'");
         }
         "Recreate" => {}
         "RollingUpdate" if !rolling.exists() => {
-            faults.required(&rolling, "this should be defaulted and never be nil");
+            errors.required(&rolling, "this should be defaulted and never be nil");
         }
         "RollingUpdate" => {
             let (unavailable, surge) = (rolling.at("maxUnavailable"), rolling.at("maxSurge"));
-            number_or_percent(&unavailable, faults);
-            number_or_percent(&surge, faults);
+            number_or_percent(&unavailable, errors);
+            number_or_percent(&surge, errors);
             if is_zero(&unavailable) && is_zero(&surge) {
-                faults.invalid(&unavailable, unavailable.value.clone(), "may not be 0 when `maxSurge` is 0");
+                errors.invalid(&unavailable, unavailable.value.clone(), "may not be 0 when `maxSurge` is 0");
             }
-            at_most_all(&unavailable, faults);
+            at_most_all(&unavailable, errors);
         }
-        _ => {
-            faults.not_supported_shown_of(strategy, &shown_strategy(strategy), &["Recreate", "RollingUpdate"])
-        }
+        _ => errors.not_supported_formatted_one_of(
+            strategy,
+            &shown_strategy(strategy),
+            &["Recreate", "RollingUpdate"],
+        ),
     }
 }

@@ -1,10 +1,8 @@
 //! ReplicaSet.
 
 use crate::{
-    defaults::{
-        fields::{Object, child_or_new, set_default},
-        pod::template,
-    },
+    defaults::pod::template,
+    document::{Edit, FieldErrors, Node, Object},
     kind::{Generation, Kind, Subresource},
     kinds::core::pod_template::drop_disabled_template_fields,
     schema::Timestamp,
@@ -15,9 +13,7 @@ use crate::{
         workloads::{REPLICATED, replicated},
     },
     validation::{
-        SPEC, Step,
-        document::{Faults, Node},
-        pod,
+        SPEC, Step, pod,
         warnings::{self, Warnings, same_generation},
         workloads::{replica_counts, runs_for_ever, selector, selector_change},
     },
@@ -37,8 +33,8 @@ struct ReplicaSetStrategy;
 
 impl Strategy for ReplicaSetStrategy {
     fn set_defaults(&self, object: &mut Object) {
-        let spec = child_or_new(object, "spec");
-        set_default(spec, "replicas", 1);
+        let spec = object.object_or_new("spec");
+        spec.set_default("replicas", 1);
         template(spec);
     }
 
@@ -50,23 +46,23 @@ impl Strategy for ReplicaSetStrategy {
         SPEC
     }
 
-    fn validate(&self, set: &Node, _: Option<&Node>, faults: &mut Faults) {
+    fn validate(&self, set: &Node, _: Option<&Node>, errors: &mut FieldErrors) {
         let spec = set.at("spec");
-        faults.not_negative(&spec.at("replicas"));
-        faults.not_negative(&spec.at("minReadySeconds"));
+        errors.not_negative(&spec.at("replicas"));
+        errors.not_negative(&spec.at("minReadySeconds"));
         let empty = "empty selector is invalid for deployment";
-        selector(&spec, empty, "invalid label selector", faults);
-        pod::template(&spec.at("template"), faults);
-        runs_for_ever(&spec, "ReplicaSet", faults);
+        selector(&spec, empty, "invalid label selector", errors);
+        pod::template(&spec.at("template"), errors);
+        runs_for_ever(&spec, "ReplicaSet", errors);
     }
 
-    fn validate_change(&self, new: &Node, old: &Node, faults: &mut Faults) {
-        selector_change(new, old, faults)
+    fn validate_change(&self, new: &Node, old: &Node, errors: &mut FieldErrors) {
+        selector_change(new, old, errors)
     }
 
-    fn validate_status(&self, new: &Node, _: &Node, faults: &mut Faults) {
+    fn validate_status(&self, new: &Node, _: &Node, errors: &mut FieldErrors) {
         let parts = &["fullyLabeledReplicas", "readyReplicas", "availableReplicas"];
-        replica_counts(new, "readyReplicas", parts, faults)
+        replica_counts(new, "readyReplicas", parts, errors)
     }
 
     fn warn(&self, object: &Node, old: Option<&Node>, warnings: &mut Warnings) {
@@ -78,7 +74,7 @@ impl Strategy for ReplicaSetStrategy {
         }
     }
 
-    fn columns(&self) -> &'static [Column] {
+    fn columns(&self) -> &[Column] {
         REPLICATED
     }
 

@@ -1,31 +1,22 @@
 //! StatefulSet.
 
 use crate::{
-    defaults::{
-        fields::{self, Object, child, child_or_new, children, set_default, set_if_zero},
-        pod::template,
-        storage,
-        workloads::REVISIONS_KEPT,
-    },
+    defaults::{pod::template, storage, workloads::REVISIONS_KEPT},
+    document::{Edit, FieldErrors, Fields, Node, Object, same_except},
     kind::{Generation, Kind, NameRule, Subresource},
     kinds::core::pod_template::drop_disabled_template_fields,
     schema::Timestamp,
     strategy::Strategy,
     table::{
-        AGE, CONTAINERS, Column, IMAGES, NAME,
-        read::Read,
-        row, text,
+        AGE, CONTAINERS, Column, IMAGES, NAME, row, text,
         words::{age_of, containers},
         workloads::{POD_CONTAINERS, ready},
     },
     validation::{
-        self, SPEC, Step,
-        document::{Faults, Node, same_but},
-        names, pod,
+        self, SPEC, Step, names, pod,
         warnings::{self, Warnings, same_generation},
         workloads::{at_most_all, is_zero, number_or_percent, replica_counts, selector},
     },
-    value::{self, list_mut},
 };
 use serde_json::{Value, json};
 use std::collections::BTreeSet;
@@ -47,18 +38,18 @@ struct StatefulSetStrategy;
 
 impl Strategy for StatefulSetStrategy {
     fn set_defaults(&self, object: &mut Object) {
-        let spec = child_or_new(object, "spec");
-        set_default(spec, "replicas", 1);
-        set_if_zero(spec, "podManagementPolicy", "OrderedReady");
-        default_stateful_strategy(child_or_new(spec, "updateStrategy"));
-        let retention = child_or_new(spec, "persistentVolumeClaimRetentionPolicy");
-        set_if_zero(retention, "whenDeleted", "Retain");
-        set_if_zero(retention, "whenScaled", "Retain");
-        set_default(spec, "revisionHistoryLimit", REVISIONS_KEPT);
+        let spec = object.object_or_new("spec");
+        spec.set_default("replicas", 1);
+        spec.set_if_zero("podManagementPolicy", "OrderedReady");
+        default_stateful_strategy(spec.object_or_new("updateStrategy"));
+        let retention = spec.object_or_new("persistentVolumeClaimRetentionPolicy");
+        retention.set_if_zero("whenDeleted", "Retain");
+        retention.set_if_zero("whenScaled", "Retain");
+        spec.set_default("revisionHistoryLimit", REVISIONS_KEPT);
         template(spec);
-        for claim in children(spec, "volumeClaimTemplates") {
-            set_if_zero(claim, "kind", "PersistentVolumeClaim");
-            set_if_zero(claim, "apiVersion", "v1");
+        for claim in spec.objects_mut("volumeClaimTemplates") {
+            claim.set_if_zero("kind", "PersistentVolumeClaim");
+            claim.set_if_zero("apiVersion", "v1");
             storage::claim(claim);
         }
     }
@@ -68,8 +59,8 @@ impl Strategy for StatefulSetStrategy {
         if let Some(rolling) = rolling.and_then(Value::as_object_mut) {
             rolling.remove("maxUnavailable");
         }
-        for claim in list_mut(document, "/spec/volumeClaimTemplates") {
-            let claim = value::fields(claim, &[]);
+        for claim in document.list_mut("spec.volumeClaimTemplates") {
+            let claim = claim.make_object();
             claim.insert("apiVersion".to_owned(), "v1".into());
             claim.insert("kind".to_owned(), "PersistentVolumeClaim".into());
         }
@@ -80,48 +71,48 @@ impl Strategy for StatefulSetStrategy {
         SPEC
     }
 
-    fn validate(&self, set: &Node, old: Option<&Node>, faults: &mut Faults) {
+    fn validate(&self, set: &Node, old: Option<&Node>, errors: &mut FieldErrors) {
         let spec = set.at("spec");
         let management = spec.at("podManagementPolicy");
-        match management.text() {
-            "" => faults.required(&management, ""),
+        match management.as_text() {
+            "" => errors.required(&management, ""),
             "OrderedReady" | "Parallel" => {}
-            other => faults.invalid(&management, other, "must be 'OrderedReady' or 'Parallel'"),
+            other => errors.invalid(&management, other, "must be 'OrderedReady' or 'Parallel'"),
         }
-        stateful_strategy(&spec.at("updateStrategy"), faults);
+        stateful_strategy(&spec.at("updateStrategy"), errors);
         for moment in ["whenDeleted", "whenScaled"] {
             let policy = spec.at("persistentVolumeClaimRetentionPolicy");
             if policy.exists() {
-                faults.if_given_one_of(&policy.at(moment), &["Retain", "Delete"]);
+                errors.one_of_if_set(&policy.at(moment), &["Retain", "Delete"]);
             }
         }
         if old.is_none() {
             for template in spec.items("volumeClaimTemplates") {
-                validation::storage::claim_spec(&template.at("spec"), faults);
+                validation::storage::claim_spec(&template.at("spec"), errors);
             }
         }
-        faults.not_negative(&spec.at("replicas"));
-        faults.not_negative(&spec.at("minReadySeconds"));
-        faults.not_negative(&spec.at("ordinals.start"));
+        errors.not_negative(&spec.at("replicas"));
+        errors.not_negative(&spec.at("minReadySeconds"));
+        errors.not_negative(&spec.at("ordinals.start"));
         if old.is_none() {
-            faults.if_given(&spec.at("serviceName"), names::label);
+            errors.valid_if_set(&spec.at("serviceName"), names::label);
         }
-        selector(&spec, "empty selector is invalid for statefulset", "", faults);
+        selector(&spec, "empty selector is invalid for statefulset", "", errors);
         let template = spec.at("template");
-        pod::template(&template.with(&with_claims(&spec, template.value)), faults);
+        pod::template(&template.with(&with_claims(&spec, template.value)), errors);
         let restart = spec.at("template.spec.restartPolicy");
-        if restart.text() != "Always" {
-            faults.not_supported(&restart, restart.text(), &["Always"]);
+        if restart.as_text() != "Always" {
+            errors.not_supported(&restart, restart.as_text(), &["Always"]);
         }
         let deadline = spec.at("template.spec.activeDeadlineSeconds");
         if deadline.exists() {
             let detail = "activeDeadlineSeconds in StatefulSet is not Supported";
-            faults.forbidden(&deadline, detail);
+            errors.forbidden(&deadline, detail);
         }
     }
 
     /// What may change in a StatefulSet.
-    fn validate_change(&self, new: &Node, old: &Node, faults: &mut Faults) {
+    fn validate_change(&self, new: &Node, old: &Node, errors: &mut FieldErrors) {
         let free = [
             "replicas",
             "ordinals",
@@ -131,17 +122,17 @@ impl Strategy for StatefulSetStrategy {
             "persistentVolumeClaimRetentionPolicy",
             "minReadySeconds",
         ];
-        if !same_but(new.at("spec").value, old.at("spec").value, &free) {
+        if !same_except(new.at("spec").value, old.at("spec").value, &free) {
             let detail = "updates to statefulset spec for fields other than 'replicas', 'ordinals', 'template', \
                  'updateStrategy', 'revisionHistoryLimit', 'persistentVolumeClaimRetentionPolicy' and 'minReadySeconds' \
                  are forbidden";
-            faults.forbidden(&new.at("spec"), detail);
+            errors.forbidden(&new.at("spec"), detail);
         }
     }
 
-    fn validate_status(&self, new: &Node, _: &Node, faults: &mut Faults) {
+    fn validate_status(&self, new: &Node, _: &Node, errors: &mut FieldErrors) {
         let parts = &["readyReplicas", "currentReplicas", "updatedReplicas", "availableReplicas"];
-        replica_counts(new, "status.readyReplicas", parts, faults)
+        replica_counts(new, "status.readyReplicas", parts, errors)
     }
 
     fn warn(&self, object: &Node, old: Option<&Node>, warnings: &mut Warnings) {
@@ -156,13 +147,13 @@ impl Strategy for StatefulSetStrategy {
             warnings::claimed(&claim.at_as("spec.resources", "resources"), warnings);
         }
         let limit = object.at("spec.revisionHistoryLimit");
-        if limit.number().is_some_and(|limit| limit < 0) {
+        if limit.as_number().is_some_and(|limit| limit < 0) {
             let text = "a negative value retains all historical revisions; a value >= 0 is recommended";
             warnings.add(&limit, text);
         }
     }
 
-    fn columns(&self) -> &'static [Column] {
+    fn columns(&self) -> &[Column] {
         COLUMNS
     }
 
@@ -180,7 +171,7 @@ fn with_claims(spec: &Node, template: &Value) -> Value {
     pod.remove("subdomain");
     pod.remove("hostname");
     let claims: BTreeSet<_> =
-        spec.items("volumeClaimTemplates").map(|claim| claim.at("metadata").text_of("name")).collect();
+        spec.items("volumeClaimTemplates").map(|claim| claim.at("metadata").text("name")).collect();
     if !claims.is_empty() {
         let is_claim =
             |volume: &Value| claims.contains(volume.get("name").and_then(Value::as_str).unwrap_or_default());
@@ -194,39 +185,39 @@ fn with_claims(spec: &Node, template: &Value) -> Value {
     template
 }
 
-fn stateful_strategy(strategy: &Node, faults: &mut Faults) {
+fn stateful_strategy(strategy: &Node, errors: &mut FieldErrors) {
     let rolling = strategy.at("rollingUpdate");
-    match strategy.text_of("type") {
-        "" => faults.required(strategy, ""),
+    match strategy.text("type") {
+        "" => errors.required(strategy, ""),
         "OnDelete" if rolling.exists() => {
             let detail = "only allowed for updateStrategy 'RollingUpdate'";
-            faults.invalid(&rolling, rolling.value.clone(), detail);
+            errors.invalid(&rolling, rolling.value.clone(), detail);
         }
         "OnDelete" => {}
         "RollingUpdate" => {
-            faults.not_negative(&rolling.at("partition"));
+            errors.not_negative(&rolling.at("partition"));
             let unavailable = rolling.at("maxUnavailable");
             if unavailable.exists() {
-                number_or_percent(&unavailable, faults);
+                number_or_percent(&unavailable, errors);
                 if is_zero(&unavailable) {
-                    faults.invalid(&unavailable, unavailable.value.clone(), "cannot be 0");
+                    errors.invalid(&unavailable, unavailable.value.clone(), "cannot be 0");
                 }
-                at_most_all(&unavailable, faults);
+                at_most_all(&unavailable, errors);
             }
         }
-        _ => faults.invalid(strategy, strategy.value.clone(), "must be 'RollingUpdate' or 'OnDelete'"),
+        _ => errors.invalid(strategy, strategy.value.clone(), "must be 'RollingUpdate' or 'OnDelete'"),
     }
 }
 
 /// The parameters of a rolling update are filled if they, or no type at all, were given.
 fn default_stateful_strategy(strategy: &mut Object) {
-    if fields::text(strategy, "type").is_empty() {
+    if strategy.text("type").is_empty() {
         strategy.insert("type".to_owned(), "RollingUpdate".into());
-        child_or_new(strategy, "rollingUpdate");
+        strategy.object_or_new("rollingUpdate");
     }
-    if fields::text(strategy, "type") == "RollingUpdate"
-        && let Some(rolling) = child(strategy, "rollingUpdate")
+    if strategy.text("type") == "RollingUpdate"
+        && let Some(rolling) = strategy.object_mut("rollingUpdate")
     {
-        set_default(rolling, "partition", 0);
+        rolling.set_default("partition", 0);
     }
 }

@@ -1,9 +1,9 @@
 //! SelfSubjectReview.
 
-use crate::kind::{Kind, Question};
+use crate::kind::{CreateOnly, Kind};
 
 pub(super) fn kind() -> Kind {
     Kind::of_type("authentication.k8s.io", "authentication.v1.SelfSubjectReview", "selfsubjectreviews")
         .cluster_scoped()
-        .question(Question::SelfReview)
+        .create_only(CreateOnly::SelfSubjectReview)
 }

@@ -1,9 +1,9 @@
 //! TokenReview.
 
-use crate::kind::{Kind, Question};
+use crate::kind::{CreateOnly, Kind};
 
 pub(super) fn kind() -> Kind {
     Kind::of_type("authentication.k8s.io", "authentication.v1.TokenReview", "tokenreviews")
         .cluster_scoped()
-        .question(Question::TokenReview)
+        .create_only(CreateOnly::TokenReview)
 }

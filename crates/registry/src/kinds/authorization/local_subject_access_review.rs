@@ -1,6 +1,6 @@
 //! LocalSubjectAccessReview.
 
-use crate::kind::{Kind, Question};
+use crate::kind::{CreateOnly, Kind};
 
 pub(super) fn kind() -> Kind {
     Kind::of_type(
@@ -8,6 +8,6 @@ pub(super) fn kind() -> Kind {
         "authorization.v1.LocalSubjectAccessReview",
         "localsubjectaccessreviews",
     )
-    .question(Question::Access)
+    .create_only(CreateOnly::SubjectAccessReview)
     .takes_any_namespace()
 }

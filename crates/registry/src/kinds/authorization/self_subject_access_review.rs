@@ -1,6 +1,6 @@
 //! SelfSubjectAccessReview.
 
-use crate::kind::{Kind, Question};
+use crate::kind::{CreateOnly, Kind};
 
 pub(super) fn kind() -> Kind {
     Kind::of_type(
@@ -9,5 +9,5 @@ pub(super) fn kind() -> Kind {
         "selfsubjectaccessreviews",
     )
     .cluster_scoped()
-    .question(Question::SelfAccess)
+    .create_only(CreateOnly::SelfSubjectAccessReview)
 }

@@ -1,6 +1,6 @@
 //! SelfSubjectRulesReview.
 
-use crate::kind::{Kind, Question};
+use crate::kind::{CreateOnly, Kind};
 
 pub(super) fn kind() -> Kind {
     Kind::of_type(
@@ -9,5 +9,5 @@ pub(super) fn kind() -> Kind {
         "selfsubjectrulesreviews",
     )
     .cluster_scoped()
-    .question(Question::SelfRules)
+    .create_only(CreateOnly::SelfSubjectRulesReview)
 }

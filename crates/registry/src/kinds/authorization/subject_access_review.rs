@@ -1,9 +1,9 @@
 //! SubjectAccessReview.
 
-use crate::kind::{Kind, Question};
+use crate::kind::{CreateOnly, Kind};
 
 pub(super) fn kind() -> Kind {
     Kind::of_type("authorization.k8s.io", "authorization.v1.SubjectAccessReview", "subjectaccessreviews")
         .cluster_scoped()
-        .question(Question::Access)
+        .create_only(CreateOnly::SubjectAccessReview)
 }

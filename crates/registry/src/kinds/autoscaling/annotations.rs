@@ -4,15 +4,15 @@
 //! as Go writes a type whose fields nobody named. One table says both ways.
 
 use crate::{
+    document::{Edit, Fields},
     schema,
-    value::{at, fields, text},
 };
 use serde_json::{Map, Value};
 
 /// A field, as the annotation has it and as version 2 does.
 pub(crate) struct Row {
     noted: &'static str,
-    path: &'static [&'static str],
+    path: &'static str,
     form: Form,
     absent: Absent,
 }
@@ -35,164 +35,164 @@ enum Absent {
     Text(&'static str),
 }
 
-const fn row(noted: &'static str, path: &'static [&'static str], form: Form, absent: Absent) -> Row {
+const fn row(noted: &'static str, path: &'static str, form: Form, absent: Absent) -> Row {
     Row { noted, path, form, absent }
 }
 
-const fn optional(noted: &'static str, path: &'static [&'static str]) -> Row {
+const fn optional(noted: &'static str, path: &'static str) -> Row {
     row(noted, path, Form::Same, Absent::Nothing)
 }
 
 /// A name, or another text that is always there.
-const fn named(noted: &'static str, path: &'static [&'static str]) -> Row {
+const fn named(noted: &'static str, path: &'static str) -> Row {
     row(noted, path, Form::Same, Absent::Text(""))
 }
 
 /// An amount that is always there.
-const fn amount(noted: &'static str, path: &'static [&'static str]) -> Row {
+const fn amount(noted: &'static str, path: &'static str) -> Row {
     row(noted, path, Form::Same, Absent::Text("0"))
 }
 
 const fn selector(noted: &'static str) -> Row {
-    row(noted, &["metric", "selector"], Form::Typed("meta.v1.LabelSelector"), Absent::Nothing)
+    row(noted, "metric.selector", Form::Typed("meta.v1.LabelSelector"), Absent::Nothing)
 }
 
-const fn source(name: &'static str, path: &'static [&'static str], rows: &'static [Row]) -> Row {
+const fn source(name: &'static str, path: &'static str, rows: &'static [Row]) -> Row {
     row(name, path, Form::Object(rows), Absent::Nothing)
 }
 
-const METRIC_NAME: Row = named("metricName", &["metric", "name"]);
+const METRIC_NAME: Row = named("metricName", "metric.name");
 const DESCRIBED: Row = row(
     "target",
-    &["describedObject"],
+    "describedObject",
     Form::Typed("autoscaling.v2.CrossVersionObjectReference"),
     Absent::Nothing,
 );
 
 /// A metric that is aimed at.
 pub(crate) const METRIC: &[Row] = &[
-    named("type", &["type"]),
+    named("type", "type"),
     source(
         "object",
-        &["object"],
+        "object",
         &[
             DESCRIBED,
             METRIC_NAME,
-            amount("targetValue", &["target", "value"]),
+            amount("targetValue", "target.value"),
             selector("selector"),
-            optional("averageValue", &["target", "averageValue"]),
+            optional("averageValue", "target.averageValue"),
         ],
     ),
     source(
         "pods",
-        &["pods"],
-        &[METRIC_NAME, amount("targetAverageValue", &["target", "averageValue"]), selector("selector")],
+        "pods",
+        &[METRIC_NAME, amount("targetAverageValue", "target.averageValue"), selector("selector")],
     ),
     source(
         "resource",
-        &["resource"],
+        "resource",
         &[
-            named("name", &["name"]),
-            optional("targetAverageUtilization", &["target", "averageUtilization"]),
-            optional("targetAverageValue", &["target", "averageValue"]),
+            named("name", "name"),
+            optional("targetAverageUtilization", "target.averageUtilization"),
+            optional("targetAverageValue", "target.averageValue"),
         ],
     ),
     source(
         "containerResource",
-        &["containerResource"],
+        "containerResource",
         &[
-            named("name", &["name"]),
-            optional("targetAverageUtilization", &["target", "averageUtilization"]),
-            optional("targetAverageValue", &["target", "averageValue"]),
-            named("container", &["container"]),
+            named("name", "name"),
+            optional("targetAverageUtilization", "target.averageUtilization"),
+            optional("targetAverageValue", "target.averageValue"),
+            named("container", "container"),
         ],
     ),
     source(
         "external",
-        &["external"],
+        "external",
         &[
             METRIC_NAME,
             selector("metricSelector"),
-            optional("targetValue", &["target", "value"]),
-            optional("targetAverageValue", &["target", "averageValue"]),
+            optional("targetValue", "target.value"),
+            optional("targetAverageValue", "target.averageValue"),
         ],
     ),
 ];
 
 /// A metric as it is now.
 pub(crate) const CURRENT_METRIC: &[Row] = &[
-    named("type", &["type"]),
+    named("type", "type"),
     source(
         "object",
-        &["object"],
+        "object",
         &[
             DESCRIBED,
             METRIC_NAME,
-            amount("currentValue", &["current", "value"]),
+            amount("currentValue", "current.value"),
             selector("selector"),
-            optional("averageValue", &["current", "averageValue"]),
+            optional("averageValue", "current.averageValue"),
         ],
     ),
     source(
         "pods",
-        &["pods"],
-        &[METRIC_NAME, amount("currentAverageValue", &["current", "averageValue"]), selector("selector")],
+        "pods",
+        &[METRIC_NAME, amount("currentAverageValue", "current.averageValue"), selector("selector")],
     ),
     source(
         "resource",
-        &["resource"],
+        "resource",
         &[
-            named("name", &["name"]),
-            optional("currentAverageUtilization", &["current", "averageUtilization"]),
-            amount("currentAverageValue", &["current", "averageValue"]),
+            named("name", "name"),
+            optional("currentAverageUtilization", "current.averageUtilization"),
+            amount("currentAverageValue", "current.averageValue"),
         ],
     ),
     source(
         "containerResource",
-        &["containerResource"],
+        "containerResource",
         &[
-            named("name", &["name"]),
-            optional("currentAverageUtilization", &["current", "averageUtilization"]),
-            amount("currentAverageValue", &["current", "averageValue"]),
-            named("container", &["container"]),
+            named("name", "name"),
+            optional("currentAverageUtilization", "current.averageUtilization"),
+            amount("currentAverageValue", "current.averageValue"),
+            named("container", "container"),
         ],
     ),
     source(
         "external",
-        &["external"],
+        "external",
         &[
             METRIC_NAME,
             selector("metricSelector"),
-            amount("currentValue", &["current", "value"]),
-            optional("currentAverageValue", &["current", "averageValue"]),
+            amount("currentValue", "current.value"),
+            optional("currentAverageValue", "current.averageValue"),
         ],
     ),
 ];
 
 /// A condition.
 pub(crate) const CONDITION: &[Row] = &[
-    named("type", &["type"]),
-    named("status", &["status"]),
-    row("lastTransitionTime", &["lastTransitionTime"], Form::Same, Absent::Null),
-    optional("reason", &["reason"]),
-    optional("message", &["message"]),
+    named("type", "type"),
+    named("status", "status"),
+    row("lastTransitionTime", "lastTransitionTime", Form::Same, Absent::Null),
+    optional("reason", "reason"),
+    optional("message", "message"),
 ];
 
 /// How fast to scale.
 pub(crate) const BEHAVIOR: &[Row] = &[
-    row("ScaleUp", &["scaleUp"], Form::Object(SCALING), Absent::Null),
-    row("ScaleDown", &["scaleDown"], Form::Object(SCALING), Absent::Null),
+    row("ScaleUp", "scaleUp", Form::Object(SCALING), Absent::Null),
+    row("ScaleDown", "scaleDown", Form::Object(SCALING), Absent::Null),
 ];
 
 const SCALING: &[Row] = &[
-    row("StabilizationWindowSeconds", &["stabilizationWindowSeconds"], Form::Same, Absent::Null),
-    row("SelectPolicy", &["selectPolicy"], Form::Same, Absent::Null),
-    row("Policies", &["policies"], Form::List(POLICY), Absent::Null),
-    row("Tolerance", &["tolerance"], Form::Same, Absent::Null),
+    row("StabilizationWindowSeconds", "stabilizationWindowSeconds", Form::Same, Absent::Null),
+    row("SelectPolicy", "selectPolicy", Form::Same, Absent::Null),
+    row("Policies", "policies", Form::List(POLICY), Absent::Null),
+    row("Tolerance", "tolerance", Form::Same, Absent::Null),
 ];
 
 const POLICY: &[Row] =
-    &[named("Type", &["type"]), optional("Value", &["value"]), optional("PeriodSeconds", &["periodSeconds"])];
+    &[named("Type", "type"), optional("Value", "value"), optional("PeriodSeconds", "periodSeconds")];
 
 /// Values of version 2, as they are noted.
 pub(crate) fn note(value: &Value, rows: &[Row]) -> String {
@@ -207,7 +207,7 @@ pub(crate) fn note(value: &Value, rows: &[Row]) -> String {
 fn write(out: &mut Vec<u8>, value: &Value, rows: &[Row]) {
     let mut object = schema::ObjectWriter::begin(out);
     for row in rows {
-        match (at(value, row.path), row.form, row.absent) {
+        match (value.field(row.path), row.form, row.absent) {
             (None, _, Absent::Nothing) => {}
             (None, _, Absent::Null) => schema::write_any(object.field(row.noted), &Value::Null),
             (None, _, Absent::Text(text)) => schema::write_text(object.field(row.noted), text),
@@ -240,8 +240,10 @@ pub(crate) fn read(noted: &Value, rows: &[Row]) -> Value {
             (Form::List(rows), Value::Array(items)) => items.iter().map(|item| read(item, rows)).collect(),
             (_, found) => found.clone(),
         };
-        let (name, parents) = row.path.split_last().expect("every row says where its field is");
-        fields(&mut value, parents).insert((*name).to_owned(), found);
+        match row.path.rsplit_once('.') {
+            Some((parent, name)) => value.object_or_new(parent).set(name, Some(found)),
+            None => value.set(row.path, Some(found)),
+        }
     }
     value
 }
@@ -250,15 +252,15 @@ pub(crate) fn read(noted: &Value, rows: &[Row]) -> Value {
 pub(crate) fn read_metric(noted: &Value) -> Value {
     let mut metric = read(noted, METRIC);
     for row in METRIC.iter().filter(|row| matches!(row.form, Form::Object(_))) {
-        if at(&metric, row.path).is_some_and(Value::is_object) {
-            set_target_type(fields(&mut metric, row.path));
+        if metric.object(row.path).is_some() {
+            set_target_type(metric.object_or_new(row.path));
         }
     }
     metric
 }
 
 fn set_target_type(source: &mut Map<String, Value>) {
-    let target = fields(source.entry("target").or_insert(Value::Null), &[]);
+    let target = source.entry("target").or_insert(Value::Null).make_object();
     // An amount that is always noted is not one that was set.
     if target.contains_key("averageValue") && target.get("value").is_some_and(|value| value == "0") {
         target.remove("value");
@@ -275,10 +277,8 @@ fn set_target_type(source: &mut Map<String, Value>) {
 
 /// Whether a metric says where it comes from.
 pub(crate) fn is_sourced(metric: &Value) -> bool {
-    let kind = text(metric, &["type"]);
+    let kind = metric.text("type");
     METRIC.iter().any(|row| {
-        matches!(row.form, Form::Object(_))
-            && row.noted.eq_ignore_ascii_case(kind)
-            && at(metric, row.path).is_some()
+        matches!(row.form, Form::Object(_)) && row.noted.eq_ignore_ascii_case(kind) && metric.has(row.path)
     })
 }

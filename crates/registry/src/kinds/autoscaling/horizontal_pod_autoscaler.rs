@@ -1,24 +1,16 @@
 //! HorizontalPodAutoscaler.
 
 use crate::{
-    defaults::{
-        autoscaling::by,
-        fields::{Object, child, child_or_new, set_default, set_if_zero},
-    },
+    defaults::autoscaling::by,
+    document::{Edit, FieldErrors, Fields, Node, Object},
     kind::{Kind, Subresource},
     schema::Timestamp,
     strategy::Strategy,
     table::{
-        AGE, Column, NAME,
-        read::Read,
-        row, text,
+        AGE, Column, NAME, row, text,
         words::{NONE, UNKNOWN, UNSET, age_of, few},
     },
-    validation::{
-        SPEC, Step,
-        document::{Faults, Node},
-        names, resources,
-    },
+    validation::{SPEC, Step, names, resources},
 };
 use serde_json::{Value, json};
 
@@ -33,24 +25,20 @@ pub(super) fn kind() -> Kind {
 pub(super) struct HorizontalPodAutoscalerStrategy;
 
 impl Strategy for HorizontalPodAutoscalerStrategy {
-    /// An autoscaler. How fast it scales is filled in if anything is said of that; otherwise its controller decides.
+    /// An autoscaler. Its behavior is completed if it is set at all; otherwise its controller decides.
     fn set_defaults(&self, object: &mut Object) {
-        let spec = child_or_new(object, "spec");
-        set_default(spec, "minReplicas", 1);
-        set_if_zero(
-            spec,
-            "metrics",
-            json!([{
+        let spec = object.object_or_new("spec");
+        spec.set_default("minReplicas", 1);
+        spec.set_if_zero("metrics", json!([{
                 "type": "Resource",
                 "resource": {"name": "cpu", "target": {"type": "Utilization", "averageUtilization": CPU_PERCENT}},
-            }]),
-        );
-        if let Some(behavior) = child(spec, "behavior") {
-            let up = child_or_new(behavior, "scaleUp");
-            set_default(up, "stabilizationWindowSeconds", 0);
+            }]));
+        if let Some(behavior) = spec.object_mut("behavior") {
+            let up = behavior.object_or_new("scaleUp");
+            up.set_default("stabilizationWindowSeconds", 0);
             default_scaling_rules(up, json!([by("Pods", 4), by("Percent", 100)]));
             // How long it waits before it scales down is an option of the controller.
-            default_scaling_rules(child_or_new(behavior, "scaleDown"), json!([by("Percent", 100)]));
+            default_scaling_rules(behavior.object_or_new("scaleDown"), json!([by("Percent", 100)]));
         }
     }
 
@@ -58,15 +46,15 @@ impl Strategy for HorizontalPodAutoscalerStrategy {
         SPEC
     }
 
-    fn validate(&self, new: &Node, old: Option<&Node>, faults: &mut Faults) {
-        autoscaler(new, old, faults)
+    fn validate(&self, new: &Node, old: Option<&Node>, errors: &mut FieldErrors) {
+        autoscaler(new, old, errors)
     }
 
-    fn validate_status(&self, new: &Node, old: &Node, faults: &mut Faults) {
-        autoscaler_status(new, old, faults)
+    fn validate_status(&self, new: &Node, old: &Node, errors: &mut FieldErrors) {
+        autoscaler_status(new, old, errors)
     }
 
-    fn columns(&self) -> &'static [Column] {
+    fn columns(&self) -> &[Column] {
         COLUMNS
     }
 
@@ -77,41 +65,41 @@ impl Strategy for HorizontalPodAutoscalerStrategy {
 }
 
 /// A HorizontalPodAutoscaler, in either version.
-pub(crate) fn autoscaler(autoscaler: &Node, old: Option<&Node>, faults: &mut Faults) {
+pub(crate) fn autoscaler(autoscaler: &Node, old: Option<&Node>, errors: &mut FieldErrors) {
     let spec = autoscaler.at("spec");
     // What was stored before versions were looked at may stay.
-    let looks_at_version = |at: &str| old.is_none_or(|old| names_group(old.at(at).text_of("apiVersion")));
+    let looks_at_version = |at: &str| old.is_none_or(|old| names_group(old.at(at).text("apiVersion")));
     let (min, max) = (spec.at("minReplicas"), spec.at("maxReplicas"));
-    let most = spec.number_of("maxReplicas");
-    if let Some(least) = min.number().filter(|least| *least < 1) {
-        faults.invalid(&min, least, "must be greater than or equal to 1");
+    let most = spec.number("maxReplicas");
+    if let Some(least) = min.as_number().filter(|least| *least < 1) {
+        errors.invalid(&min, least, "must be greater than or equal to 1");
     }
     if most == 0 {
-        faults.required(&max, "must be set and greater than 0");
+        errors.required(&max, "must be set and greater than 0");
     } else if most < 0 {
-        faults.invalid(&max, most, "must be greater than or equal to 1");
+        errors.invalid(&max, most, "must be greater than or equal to 1");
     }
-    if min.number().is_some_and(|least| most < least) {
-        faults.invalid(&max, most, "must be greater than or equal to `minReplicas`");
+    if min.as_number().is_some_and(|least| most < least) {
+        errors.invalid(&max, most, "must be greater than or equal to `minReplicas`");
     }
-    object_reference(&spec.at("scaleTargetRef"), looks_at_version("spec.scaleTargetRef"), faults);
+    object_reference(&spec.at("scaleTargetRef"), looks_at_version("spec.scaleTargetRef"), errors);
     // The older version is judged in the form of the newer one.
     let share = "metrics[0].resource.target.averageUtilization";
-    faults.positive(&spec.at_as("targetCPUUtilizationPercentage", share));
+    errors.positive(&spec.at_as("targetCPUUtilizationPercentage", share));
     for metric in spec.items("metrics") {
-        metric_source(&metric, faults);
+        metric_source(&metric, errors);
     }
-    let counts_elsewhere = |metric: Node| matches!(metric.text_of("type"), "Object" | "External");
-    if min.number() == Some(0) && !spec.items("metrics").any(counts_elsewhere) {
+    let counts_elsewhere = |metric: Node| matches!(metric.text("type"), "Object" | "External");
+    if min.as_number() == Some(0) && !spec.items("metrics").any(counts_elsewhere) {
         let detail =
             "must specify at least one Object or External metric to support scaling to zero replicas";
-        faults.forbidden(&spec.at("metrics"), detail);
+        errors.forbidden(&spec.at("metrics"), detail);
     }
     for direction in ["scaleUp", "scaleDown"] {
         let rules = spec.at("behavior");
         let rules = rules.at(direction);
         if rules.exists() {
-            scaling_rules(&rules, faults);
+            scaling_rules(&rules, errors);
         }
     }
 }
@@ -120,15 +108,15 @@ fn names_group(api_version: &str) -> bool {
     matches!(api_version.split_once('/'), Some((group, _)) if !group.is_empty())
 }
 
-fn object_reference(reference: &Node, needs_group: bool, faults: &mut Faults) {
-    faults.named(&reference.at("kind"), names::path_segment);
-    faults.named(&reference.at("name"), names::path_segment);
+fn object_reference(reference: &Node, needs_group: bool, errors: &mut FieldErrors) {
+    errors.valid_name(&reference.at("kind"), names::path_segment);
+    errors.valid_name(&reference.at("name"), names::path_segment);
     let version = reference.at("apiVersion");
-    if version.text().matches('/').count() > 1 {
-        let detail = format!("unexpected GroupVersion string: {}", version.text());
-        faults.invalid(&version, version.text(), &detail);
-    } else if needs_group && !names_group(version.text()) {
-        faults.invalid(&version, version.text(), "apiVersion must specify API group");
+    if version.as_text().matches('/').count() > 1 {
+        let detail = format!("unexpected GroupVersion string: {}", version.as_text());
+        errors.invalid(&version, version.as_text(), &detail);
+    } else if needs_group && !names_group(version.as_text()) {
+        errors.invalid(&version, version.as_text(), "apiVersion must specify API group");
     }
 }
 
@@ -140,23 +128,23 @@ const METRICS: [(&str, &str); 5] = [
     ("Resource", "resource"),
 ];
 
-fn metric_source(metric: &Node, faults: &mut Faults) {
+fn metric_source(metric: &Node, errors: &mut FieldErrors) {
     let kind = metric.at("type");
-    if kind.text().is_empty() {
-        faults.required(&kind, "must specify a metric source type");
+    if kind.as_text().is_empty() {
+        errors.required(&kind, "must specify a metric source type");
     }
     let known = METRICS.map(|(name, _)| name);
-    faults.must_be_one_of(&kind, &known);
-    let expected = METRICS.iter().find(|(name, _)| *name == kind.text()).map(|(_, field)| *field);
+    errors.must_be_one_of(&kind, &known);
+    let expected = METRICS.iter().find(|(name, _)| *name == kind.as_text()).map(|(_, field)| *field);
     // Only the first that is given is looked at.
     let given = ["object", "external", "pods", "resource", "containerResource"];
     if let Some(name) = given.into_iter().find(|name| metric.has(name)) {
-        metric_fields(name, &metric.at(name), faults);
+        metric_fields(name, &metric.at(name), errors);
     }
-    // What is not known is told before and after.
-    faults.must_be_one_of(&kind, &known);
+    // An unknown type is reported before and after.
+    errors.must_be_one_of(&kind, &known);
     if let Some(expected) = expected.filter(|expected| !metric.has(expected)) {
-        faults.required(&metric.at(expected), "must populate information for the given metric source");
+        errors.required(&metric.at(expected), "must populate information for the given metric source");
     }
     let mut others: Vec<&str> =
         given.into_iter().filter(|name| Some(*name) != expected && metric.has(name)).collect();
@@ -164,56 +152,56 @@ fn metric_source(metric: &Node, faults: &mut Faults) {
     // One that nobody asked for is refused only beside another.
     if others.len() > usize::from(expected.is_none()) || expected.is_some() {
         for other in others {
-            faults.forbidden(&metric.at(other), "must populate the given metric source only");
+            errors.forbidden(&metric.at(other), "must populate the given metric source only");
         }
     }
 }
 
-fn metric_fields(name: &str, source: &Node, faults: &mut Faults) {
+fn metric_fields(name: &str, source: &Node, errors: &mut FieldErrors) {
     let target = source.at("target");
     match name {
-        "object" => object_reference(&source.at("describedObject"), false, faults),
-        "resource" | "containerResource" if source.text_of("name").is_empty() => {
-            faults.required(&source.at("name"), "must specify a resource name");
+        "object" => object_reference(&source.at("describedObject"), false, errors),
+        "resource" | "containerResource" if source.text("name").is_empty() => {
+            errors.required(&source.at("name"), "must specify a resource name");
         }
         "containerResource" => {
-            resources::container_resource_name(source.text_of("name"), &source.at("name"), faults);
+            resources::container_resource_name(source.text("name"), &source.at("name"), errors);
         }
         _ => {}
     }
     let container = source.at("container");
     if name == "containerResource" {
-        match container.text() {
-            "" => faults.required(&container, "must specify a container"),
-            text => faults.texts(&container, names::label(text)),
+        match container.as_text() {
+            "" => errors.required(&container, "must specify a container"),
+            text => errors.invalid_each(&container, names::label(text)),
         }
     }
-    if matches!(name, "object" | "pods" | "external") && source.at("metric").text_of("name").is_empty() {
-        faults.required(&source.at("metric.name"), "must specify a metric name");
+    if matches!(name, "object" | "pods" | "external") && source.at("metric").text("name").is_empty() {
+        errors.required(&source.at("metric.name"), "must specify a metric name");
     }
-    metric_target(&target, faults);
+    metric_target(&target, errors);
     let (value, average, share) =
         (target.has("value"), target.has("averageValue"), target.has("averageUtilization"));
     match name {
         "object" if !value && !average => {
-            faults.required(&target.at("averageValue"), "must set either a target value or averageValue");
+            errors.required(&target.at("averageValue"), "must set either a target value or averageValue");
         }
-        "external" if !value && !average => faults.required(
+        "external" if !value && !average => errors.required(
             &target.at("averageValue"),
             "must set either a target value for metric or a per-pod target",
         ),
-        "external" if value && average => faults.forbidden(
+        "external" if value && average => errors.forbidden(
             &target.at("value"),
             "may not set both a target value for metric and a per-pod target",
         ),
         "pods" if !average => {
-            faults.required(&target.at("averageValue"), "must specify a positive target averageValue");
+            errors.required(&target.at("averageValue"), "must specify a positive target averageValue");
         }
-        "resource" | "containerResource" if !share && !average => faults.required(
+        "resource" | "containerResource" if !share && !average => errors.required(
             &target.at("averageUtilization"),
             "must set either a target raw value or a target utilization",
         ),
-        "resource" | "containerResource" if share && average => faults.forbidden(
+        "resource" | "containerResource" if share && average => errors.forbidden(
             &target.at("averageValue"),
             "may not set both a target raw value and a target utilization",
         ),
@@ -221,70 +209,70 @@ fn metric_fields(name: &str, source: &Node, faults: &mut Faults) {
     }
 }
 
-fn metric_target(target: &Node, faults: &mut Faults) {
+fn metric_target(target: &Node, errors: &mut FieldErrors) {
     let kind = target.at("type");
-    if kind.text().is_empty() {
-        faults.required(&kind, "must specify a metric target type");
+    if kind.as_text().is_empty() {
+        errors.required(&kind, "must specify a metric target type");
     }
-    if !matches!(kind.text(), "Utilization" | "Value" | "AverageValue") {
-        faults.invalid(&kind, kind.text(), "must be either Utilization, Value, or AverageValue");
+    if !matches!(kind.as_text(), "Utilization" | "Value" | "AverageValue") {
+        errors.invalid(&kind, kind.as_text(), "must be either Utilization, Value, or AverageValue");
     }
     for name in ["value", "averageValue"] {
         let amount = target.at(name);
         if resources::quantity(&amount).is_some_and(|quantity| quantity.is_negative() || quantity.is_zero()) {
-            faults.invalid(&amount, amount.text(), "must be positive");
+            errors.invalid(&amount, amount.as_text(), "must be positive");
         }
     }
-    faults.positive(&target.at("averageUtilization"));
+    errors.positive(&target.at("averageUtilization"));
 }
 
-fn scaling_rules(rules: &Node, faults: &mut Faults) {
+fn scaling_rules(rules: &Node, errors: &mut FieldErrors) {
     let window = rules.at("stabilizationWindowSeconds");
-    if let Some(seconds) = window.number() {
+    if let Some(seconds) = window.as_number() {
         if seconds < 0 {
-            faults.invalid(&window, seconds, "must be greater than or equal to zero");
+            errors.invalid(&window, seconds, "must be greater than or equal to zero");
         } else if seconds > 3600 {
-            faults.invalid(&window, seconds, "must be less than or equal to 3600");
+            errors.invalid(&window, seconds, "must be less than or equal to 3600");
         }
     }
-    faults.if_given_one_of(&rules.at("selectPolicy"), &["Disabled", "Max", "Min"]);
-    if rules.len_of("policies") == 0 {
-        faults.required(&rules.at("policies"), "must specify at least one Policy");
+    errors.one_of_if_set(&rules.at("selectPolicy"), &["Disabled", "Max", "Min"]);
+    if rules.length("policies") == 0 {
+        errors.required(&rules.at("policies"), "must specify at least one Policy");
     }
     for policy in rules.items("policies") {
         let kind = policy.at("type");
-        if !matches!(kind.text(), "Percent" | "Pods") {
-            faults.not_supported(&kind, kind.text(), &["Percent", "Pods"]);
+        if !matches!(kind.as_text(), "Percent" | "Pods") {
+            errors.not_supported(&kind, kind.as_text(), &["Percent", "Pods"]);
         }
-        let (value, period) = (policy.number_of("value"), policy.number_of("periodSeconds"));
+        let (value, period) = (policy.number("value"), policy.number("periodSeconds"));
         if value <= 0 {
-            faults.invalid(&policy.at("value"), value, "must be greater than zero");
+            errors.invalid(&policy.at("value"), value, "must be greater than zero");
         }
         if period <= 0 {
-            faults.invalid(&policy.at("periodSeconds"), period, "must be greater than zero");
+            errors.invalid(&policy.at("periodSeconds"), period, "must be greater than zero");
         } else if period > 1800 {
-            faults.invalid(&policy.at("periodSeconds"), period, "must be less than or equal to 1800");
+            errors.invalid(&policy.at("periodSeconds"), period, "must be less than or equal to 1800");
         }
     }
     let tolerance = rules.at("tolerance");
     if resources::quantity(&tolerance).is_some_and(|quantity| quantity.is_negative()) {
-        faults.invalid(&tolerance, tolerance.text(), "must be greater than or equal to 0");
+        errors.invalid(&tolerance, tolerance.as_text(), "must be greater than or equal to 0");
     }
 }
 
 /// How many pods an autoscaler wants.
-pub(crate) fn autoscaler_status(new: &Node, _: &Node, faults: &mut Faults) {
+pub(crate) fn autoscaler_status(new: &Node, _: &Node, errors: &mut FieldErrors) {
     let status = new.at("status");
-    faults.not_negative(&status.at("currentReplicas"));
-    faults.not_negative(&status.at("desiredReplicas"));
+    errors.not_negative(&status.at("currentReplicas"));
+    errors.not_negative(&status.at("desiredReplicas"));
 }
 
 /// How many percent of the requested processors pods use when the number of them is right.
 const CPU_PERCENT: i64 = 80;
 
 fn default_scaling_rules(rules: &mut Object, policies: Value) {
-    set_default(rules, "selectPolicy", "Max");
-    set_if_zero(rules, "policies", policies);
+    rules.set_default("selectPolicy", "Max");
+    rules.set_if_zero("policies", policies);
 }
 
 pub(crate) const COLUMNS: &[Column] = &[
@@ -298,7 +286,7 @@ pub(crate) const COLUMNS: &[Column] = &[
 ];
 
 pub(crate) fn scaler(autoscaler: &Value, targets: String, now: Timestamp) -> Vec<Value> {
-    let min = autoscaler.set("spec.minReplicas").and_then(Value::as_i64);
+    let min = autoscaler.field("spec.minReplicas").and_then(Value::as_i64);
     row![
         autoscaler.name(),
         format!(
@@ -325,27 +313,27 @@ pub(crate) fn targets(metrics: &[Value], statuses: &[Value]) -> String {
 }
 
 /// Where a number is: in v2, in v1, and in v1 for metrics of an object.
-type Places = &'static [&'static str];
+type Paths = &'static [&'static str];
 
-const VALUE: Places = &["target.value", "targetValue"];
+const VALUE: Paths = &["target.value", "targetValue"];
 
-const AVERAGE: Places = &["target.averageValue", "targetAverageValue", "averageValue"];
+const AVERAGE: Paths = &["target.averageValue", "targetAverageValue", "averageValue"];
 
-const UTILIZATION: Places = &["target.averageUtilization", "targetAverageUtilization"];
+const UTILIZATION: Paths = &["target.averageUtilization", "targetAverageUtilization"];
 
-const CURRENT_VALUE: Places = &["current.value", "currentValue"];
+const CURRENT_VALUE: Paths = &["current.value", "currentValue"];
 
-const CURRENT_AVERAGE: Places = &["current.averageValue", "currentAverageValue", "averageValue"];
+const CURRENT_AVERAGE: Paths = &["current.averageValue", "currentAverageValue", "averageValue"];
 
-const CURRENT_UTILIZATION: Places = &["current.averageUtilization", "currentAverageUtilization"];
+const CURRENT_UTILIZATION: Paths = &["current.averageUtilization", "currentAverageUtilization"];
 
-fn find(metric: &Value, places: Places) -> Option<&Value> {
-    places.iter().find_map(|path| metric.set(path))
+fn find(metric: &Value, paths: Paths) -> Option<&Value> {
+    paths.iter().find_map(|path| metric.field(path))
 }
 
 /// A number that the form should have.
-fn quantity(metric: &Value, places: Places) -> &str {
-    find(metric, places).and_then(Value::as_str).unwrap_or("<nil>")
+fn quantity(metric: &Value, paths: Paths) -> &str {
+    find(metric, paths).and_then(Value::as_str).unwrap_or("<nil>")
 }
 
 fn target(metric: &Value, status: Option<&Value>) -> String {
@@ -358,21 +346,21 @@ fn target(metric: &Value, status: Option<&Value>) -> String {
         _ => return "<unknown type>".to_owned(),
     };
     let metric = metric.get(field).unwrap_or(&Value::Null);
-    let status = status.and_then(|status| status.set(field));
+    let status = status.and_then(|status| status.field(field));
     let numbers = match field {
         "pods" => amounts(metric, AVERAGE, status, CURRENT_AVERAGE),
         _ if find(metric, AVERAGE).is_none() && named => utilization(metric, status),
         _ if find(metric, AVERAGE).is_none() => amounts(metric, VALUE, status, CURRENT_VALUE),
         _ if named => amounts(metric, AVERAGE, status, CURRENT_AVERAGE),
         _ => {
-            let told = status.filter(|status| find(status, CURRENT_AVERAGE).is_some());
-            amounts(metric, AVERAGE, told, CURRENT_AVERAGE) + " (avg)"
+            let current = status.filter(|status| find(status, CURRENT_AVERAGE).is_some());
+            amounts(metric, AVERAGE, current, CURRENT_AVERAGE) + " (avg)"
         }
     };
     if named { format!("{}: {numbers}", metric.text("name")) } else { numbers }
 }
 
-fn amounts(metric: &Value, wanted: Places, status: Option<&Value>, current: Places) -> String {
+fn amounts(metric: &Value, wanted: Paths, status: Option<&Value>, current: Paths) -> String {
     let current = status.map_or(UNKNOWN, |status| quantity(status, current));
     format!("{current}/{}", quantity(metric, wanted))
 }

@@ -1,23 +1,17 @@
 //! HorizontalPodAutoscaler.
 
 use super::{annotations, horizontal_pod_autoscaler};
+use crate::schema::{self, Problems};
 use crate::{
-    defaults::fields::{Object, child_or_new, set_default},
+    document::{Edit, FieldErrors, Fields, Node, Object},
     kind::{Kind, Subresource},
     kinds::autoscaling::horizontal_pod_autoscaler::{
         COLUMNS, autoscaler, autoscaler_status, scaler, targets,
     },
     schema::Timestamp,
     strategy::{Creation, Strategy},
-    table::{Column, read::Read},
-    validation::{
-        SPEC, Step,
-        document::{Faults, Node},
-    },
-};
-use crate::{
-    schema::{self, Problems},
-    value::{at, fields, set, text},
+    table::Column,
+    validation::{SPEC, Step},
 };
 use serde_json::{Map, Value, json};
 
@@ -35,7 +29,7 @@ struct HorizontalPodAutoscalerStrategy;
 impl Strategy for HorizontalPodAutoscalerStrategy {
     /// An autoscaler in the older version, where the one metric may stay unsaid.
     fn set_defaults(&self, object: &mut Object) {
-        set_default(child_or_new(object, "spec"), "minReplicas", 1);
+        object.object_or_new("spec").set_default("minReplicas", 1);
     }
 
     fn prepare_create(&self, document: &mut Value, _: &Creation<'_>) {
@@ -54,15 +48,15 @@ impl Strategy for HorizontalPodAutoscalerStrategy {
         SPEC
     }
 
-    fn validate(&self, new: &Node, old: Option<&Node>, faults: &mut Faults) {
-        autoscaler(new, old, faults)
+    fn validate(&self, new: &Node, old: Option<&Node>, errors: &mut FieldErrors) {
+        autoscaler(new, old, errors)
     }
 
-    fn validate_status(&self, new: &Node, old: &Node, faults: &mut Faults) {
-        autoscaler_status(new, old, faults)
+    fn validate_status(&self, new: &Node, old: &Node, errors: &mut FieldErrors) {
+        autoscaler_status(new, old, errors)
     }
 
-    fn columns(&self) -> &'static [Column] {
+    fn columns(&self) -> &[Column] {
         COLUMNS
     }
 
@@ -70,7 +64,7 @@ impl Strategy for HorizontalPodAutoscalerStrategy {
         let annotated =
             |name| serde_json::from_str::<Vec<Value>>(autoscaler.annotation(name)).unwrap_or_default();
         let cpu = |path, field: &str| {
-            let percentage = autoscaler.set(path)?;
+            let percentage = autoscaler.field(path)?;
             Some(json!({"type": "Resource", "resource": {"name": "cpu", field: percentage}}))
         };
         let mut metrics = annotated("autoscaling.alpha.kubernetes.io/metrics");
@@ -89,7 +83,7 @@ impl Strategy for HorizontalPodAutoscalerStrategy {
     fn convert_to_stored(&self, document: &mut Value) {
         autoscaler_from_v1(document);
         // The newer form has fields, and so defaults, that this one does not have.
-        horizontal_pod_autoscaler::HorizontalPodAutoscalerStrategy.set_defaults(fields(document, &[]));
+        horizontal_pod_autoscaler::HorizontalPodAutoscalerStrategy.set_defaults(document.make_object());
     }
 }
 
@@ -109,27 +103,25 @@ const STATUS_NOTES: [&str; 2] = [CURRENT_METRICS, CONDITIONS];
 
 /// Whether a metric is the share of the processor that pods use, the only one that v1 knows.
 fn is_cpu_share(metric: &Value) -> bool {
-    text(metric, &["type"]) == "Resource" && text(metric, &["resource", "name"]) == "cpu"
+    metric.text("type") == "Resource" && metric.text("resource.name") == "cpu"
 }
 
 fn autoscaler_to_v1(document: &mut Value) {
-    let spec = fields(document, &["spec"]);
+    let spec = document.object_or_new("spec");
     let metrics = take_list(spec, "metrics");
     let behavior = spec.remove("behavior").filter(|value| !value.is_null());
     let (cpu, others): (Vec<_>, Vec<_>) = metrics.into_iter().partition(|metric| {
-        is_cpu_share(metric) && at(metric, &["resource", "target", "averageUtilization"]).is_some()
+        is_cpu_share(metric) && metric.field("resource.target.averageUtilization").is_some()
     });
-    let share =
-        cpu.first().and_then(|metric| at(metric, &["resource", "target", "averageUtilization"]).cloned());
-    set(spec, "targetCPUUtilizationPercentage", share);
+    let share = cpu.first().and_then(|metric| metric.field("resource.target.averageUtilization").cloned());
+    spec.set("targetCPUUtilizationPercentage", share);
 
-    let status = fields(document, &["status"]);
+    let status = document.object_or_new("status");
     let current = take_list(status, "currentMetrics");
     let conditions = take_list(status, "conditions");
     let share = current.iter().filter(|metric| is_cpu_share(metric));
-    let share =
-        share.filter_map(|metric| at(metric, &["resource", "current", "averageUtilization"])).next_back();
-    set(status, "currentCPUUtilizationPercentage", share.cloned());
+    let share = share.filter_map(|metric| metric.field("resource.current.averageUtilization")).next_back();
+    status.set("currentCPUUtilizationPercentage", share.cloned());
 
     let notes = [
         (METRICS, others, annotations::METRIC),
@@ -144,7 +136,7 @@ fn autoscaler_to_v1(document: &mut Value) {
     forget_notes(document, &SPEC_NOTES);
     forget_notes(document, &STATUS_NOTES);
     if !notes.is_empty() {
-        let annotations = fields(document, &["metadata", "annotations"]);
+        let annotations = document.object_or_new("metadata.annotations");
         annotations.extend(notes.into_iter().map(|(name, note)| (name.to_owned(), note.into())));
     }
 }
@@ -155,10 +147,10 @@ fn forget_notes(document: &mut Value, names: &[&str]) {
 
 /// Keeps the notes of an old form of an autoscaler: they are parts that a write does not reach.
 fn keep_notes(new: &mut Value, old: &Value, names: &[&str]) {
-    let metadata = fields(new, &["metadata"]);
-    let annotations = fields(metadata.entry("annotations").or_insert(Value::Null), &[]);
+    let metadata = new.object_or_new("metadata");
+    let annotations = metadata.entry("annotations").or_insert(Value::Null).make_object();
     for name in names {
-        set(annotations, name, at(old, &["metadata", "annotations", name]).cloned());
+        annotations.set(name, old.object("metadata.annotations").and_then(|all| all.get(*name)).cloned());
     }
     if annotations.is_empty() {
         metadata.remove("annotations");
@@ -166,9 +158,7 @@ fn keep_notes(new: &mut Value, old: &Value, names: &[&str]) {
 }
 
 fn autoscaler_from_v1(document: &mut Value) {
-    let note = |name: &str| -> Option<Value> {
-        serde_json::from_str(text(document, &["metadata", "annotations", name])).ok()
-    };
+    let note = |name: &str| -> Option<Value> { serde_json::from_str(document.annotation(name)).ok() };
     let noted = |name: &str| match note(name) {
         Some(Value::Array(items)) => Some(items),
         _ => None,
@@ -179,11 +169,11 @@ fn autoscaler_from_v1(document: &mut Value) {
     forget_notes(document, &STATUS_NOTES);
 
     // v1 writes it always, and v2 does not.
-    let status = fields(document, &["status"]);
+    let status = document.object_or_new("status");
     if status.get("currentReplicas").and_then(Value::as_i64) == Some(0) {
         status.remove("currentReplicas");
     }
-    let spec = fields(document, &["spec"]);
+    let spec = document.object_or_new("spec");
     let metrics = metrics.unwrap_or_default();
     let metrics = metrics.iter().map(annotations::read_metric);
     let mut all = sourced(metrics, "autoscaling.v2.MetricSpec");
@@ -191,15 +181,14 @@ fn autoscaler_from_v1(document: &mut Value) {
         let target = json!({"type": "Utilization", "averageUtilization": share});
         all.insert(0, json!({"type": "Resource", "resource": {"name": "cpu", "target": target}}));
     }
-    set(spec, "metrics", (!all.is_empty()).then_some(Value::Array(all)));
+    spec.set("metrics", (!all.is_empty()).then_some(Value::Array(all)));
     let behavior = behavior.map(|own| annotations::read(&own, annotations::BEHAVIOR));
-    set(
-        spec,
+    spec.set(
         "behavior",
         behavior.and_then(|own| read(own, "autoscaling.v2.HorizontalPodAutoscalerBehavior")),
     );
 
-    let status = fields(document, &["status"]);
+    let status = document.object_or_new("status");
     let share = status.remove("currentCPUUtilizationPercentage");
     let current = match (current, share) {
         (Some(noted), _) => {
@@ -217,7 +206,7 @@ fn autoscaler_from_v1(document: &mut Value) {
     let conditions = conditions.unwrap_or_default().into_iter();
     let conditions: Vec<_> =
         conditions.filter_map(|own| read(own, "autoscaling.v2.HorizontalPodAutoscalerCondition")).collect();
-    set(status, "conditions", (!conditions.is_empty()).then_some(Value::Array(conditions)));
+    status.set("conditions", (!conditions.is_empty()).then_some(Value::Array(conditions)));
 }
 
 /// A value as a type has it; none if it is no object, or none of that type. Anything can stand in an annotation.

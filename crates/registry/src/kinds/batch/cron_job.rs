@@ -1,7 +1,7 @@
 //! CronJob.
 
 use crate::{
-    defaults::fields::{Object, child, child_or_new, set_default, set_if_zero},
+    document::{Edit, FieldErrors, Fields, Node, Object},
     kind::{Generation, Kind, Subresource},
     kinds::{
         batch::job::{in_every_job, job_spec},
@@ -10,14 +10,11 @@ use crate::{
     schema::Timestamp,
     strategy::Strategy,
     table::{
-        AGE, CONTAINERS, Column, IMAGES, NAME, SELECTOR, boolean, integer,
-        read::Read,
-        row, text,
+        AGE, CONTAINERS, Column, IMAGES, NAME, SELECTOR, boolean, integer, row, text,
         words::{NONE, UNSET, age, age_of, containers, selector_or_none},
     },
     validation::{
         SPEC, Step, cron,
-        document::{Faults, Node},
         warnings::{self, Warnings, same_generation},
     },
 };
@@ -51,12 +48,12 @@ struct CronJobStrategy;
 impl Strategy for CronJobStrategy {
     /// A cron job. Its jobs get their defaults when they are created.
     fn set_defaults(&self, object: &mut Object) {
-        let spec = child_or_new(object, "spec");
-        set_if_zero(spec, "concurrencyPolicy", "Allow");
-        set_default(spec, "suspend", false);
-        set_default(spec, "successfulJobsHistoryLimit", 3);
-        set_default(spec, "failedJobsHistoryLimit", 1);
-        if let Some(job) = child(spec, "jobTemplate").and_then(|template| child(template, "spec")) {
+        let spec = object.object_or_new("spec");
+        spec.set_if_zero("concurrencyPolicy", "Allow");
+        spec.set_default("suspend", false);
+        spec.set_default("successfulJobsHistoryLimit", 3);
+        spec.set_default("failedJobsHistoryLimit", 1);
+        if let Some(job) = spec.object_mut("jobTemplate").and_then(|template| template.object_mut("spec")) {
             in_every_job(job);
         }
     }
@@ -69,36 +66,36 @@ impl Strategy for CronJobStrategy {
         SPEC
     }
 
-    fn validate(&self, cron: &Node, old: Option<&Node>, faults: &mut Faults) {
+    fn validate(&self, cron: &Node, old: Option<&Node>, errors: &mut FieldErrors) {
         let spec = cron.at("spec");
-        schedule(&spec, old, faults);
-        faults.not_negative(&spec.at("startingDeadlineSeconds"));
+        schedule(&spec, old, errors);
+        errors.not_negative(&spec.at("startingDeadlineSeconds"));
         let zone = spec.at("timeZone");
         let is_new = old.is_none_or(|old| old.at("spec.timeZone").value != zone.value);
-        if let Some(wrong) = cron::time_zone(zone.text()).filter(|_| is_new && zone.exists()) {
-            faults.invalid(&zone, zone.text(), &wrong);
+        if let Some(wrong) = cron::time_zone(zone.as_text()).filter(|_| is_new && zone.exists()) {
+            errors.invalid(&zone, zone.as_text(), &wrong);
         }
-        faults.one_of(&spec.at("concurrencyPolicy"), &["Allow", "Forbid", "Replace"]);
+        errors.one_of(&spec.at("concurrencyPolicy"), &["Allow", "Forbid", "Replace"]);
         let job = spec.at("jobTemplate.spec");
-        job_spec(&job, faults);
+        job_spec(&job, errors);
         if job.has("selector") {
             let selector = job.at("selector");
-            faults.invalid(&selector, selector.value.clone(), "`selector` will be auto-generated");
+            errors.invalid(&selector, selector.value.clone(), "`selector` will be auto-generated");
         }
         if job.flag("manualSelector") {
-            faults.0.push(Cause::new(
+            errors.0.push(Cause::new(
                 "FieldValueNotSupported",
                 "Unsupported value: true: supported values: \"nil\", \"false\"",
                 "spec.jobTemplate.spec.manualSelector",
             ));
         }
-        faults.not_negative(&spec.at("successfulJobsHistoryLimit"));
-        faults.not_negative(&spec.at("failedJobsHistoryLimit"));
+        errors.not_negative(&spec.at("successfulJobsHistoryLimit"));
+        errors.not_negative(&spec.at("failedJobsHistoryLimit"));
         let name = cron.at("metadata.name");
-        if old.is_none() && name.text().len() > JOB_NAME_BYTES_MAX {
-            faults.invalid(
+        if old.is_none() && name.as_text().len() > JOB_NAME_BYTES_MAX {
+            errors.invalid(
                 &name,
-                name.text(),
+                name.as_text(),
                 &format!("must be no more than {JOB_NAME_BYTES_MAX} characters"),
             );
         }
@@ -113,18 +110,18 @@ impl Strategy for CronJobStrategy {
         }
     }
 
-    fn columns(&self) -> &'static [Column] {
+    fn columns(&self) -> &[Column] {
         COLUMNS
     }
 
     fn cells(&self, job: &Value, now: Timestamp) -> Vec<Value> {
         let (names, images) = containers(job, "spec.jobTemplate.spec.template.spec.containers");
-        let suspend = job.set("spec.suspend").and_then(Value::as_bool);
+        let suspend = job.field("spec.suspend").and_then(Value::as_bool);
         let last = job.time("status.lastScheduleTime");
         row![
             job.name(),
             job.text("spec.schedule"),
-            job.set("spec.timeZone").and_then(Value::as_str).unwrap_or(NONE),
+            job.field("spec.timeZone").and_then(Value::as_str).unwrap_or(NONE),
             suspend.map_or(UNSET, |suspend| if suspend { "True" } else { "False" }),
             job.length("status.active"),
             last.map_or_else(|| NONE.to_owned(), |last| age(Some(last), now)),
@@ -138,25 +135,25 @@ impl Strategy for CronJobStrategy {
 
 const JOB_NAME_BYTES_MAX: usize = 52;
 
-fn schedule(spec: &Node, old: Option<&Node>, faults: &mut Faults) {
+fn schedule(spec: &Node, old: Option<&Node>, errors: &mut FieldErrors) {
     let schedule = spec.at("schedule");
-    let text = schedule.text();
+    let text = schedule.as_text();
     if text.is_empty() {
-        faults.required(&schedule, "");
+        errors.required(&schedule, "");
         return;
     }
     if text.contains("TZ") {
         if spec.has("timeZone") {
             let detail = "cannot use both timeZone field and TZ or CRON_TZ in schedule";
-            faults.invalid(&schedule, text, detail);
+            errors.invalid(&schedule, text, detail);
         }
-        if old.is_none_or(|old| !old.at("spec").text_of("schedule").contains("TZ")) {
+        if old.is_none_or(|old| !old.at("spec").text("schedule").contains("TZ")) {
             let detail = "cannot use TZ or CRON_TZ in schedule, use timeZone field instead";
-            faults.invalid(&schedule, text, detail);
+            errors.invalid(&schedule, text, detail);
         }
         return;
     }
     if let Some(wrong) = cron::schedule(text) {
-        faults.invalid(&schedule, text, &wrong);
+        errors.invalid(&schedule, text, &wrong);
     }
 }

@@ -1,30 +1,22 @@
 //! Job.
 
 use crate::{
-    defaults::{
-        fields::{Object, child, child_or_new, children, is_set, set_default, set_if_zero},
-        pod::template,
-        workloads::labels_of_template,
-    },
+    defaults::{pod::template, workloads::labels_of_template},
+    document::{Edit, FieldErrors, Fields, Node, Object, same_except},
     kind::{At, Generation, Kind, SelectableField, Subresource, UnknownField, path},
     kinds::core::pod_template::drop_disabled_template_fields,
     schema::Timestamp,
     strategy::{Creation, Strategy},
     table::{
-        AGE, CONTAINERS, Column, IMAGES, NAME, SELECTOR,
-        read::Read,
-        row, text,
+        AGE, CONTAINERS, Column, IMAGES, NAME, SELECTOR, row, text,
         words::{age_of, containers, duration, selector_or_none},
         workloads::POD_CONTAINERS,
     },
     validation::{
-        LATE, Step,
-        document::{Faults, Node, same_but},
-        names, pod, selectors,
+        LATE, Step, names, pod, selectors,
         warnings::{self, Warnings, same_generation},
         workloads::picks_template,
     },
-    value::{at, fields, name},
 };
 use serde_json::Value;
 use std::collections::BTreeSet;
@@ -88,92 +80,88 @@ impl Strategy for JobStrategy {
         LATE
     }
 
-    fn validate(&self, job: &Node, _: Option<&Node>, faults: &mut Faults) {
+    fn validate(&self, job: &Node, _: Option<&Node>, errors: &mut FieldErrors) {
         let spec = job.at("spec");
-        generated_selector(job, &spec, faults);
-        job_spec_and_selector(&spec, faults);
-        let completions = spec.number_of("completions");
-        if spec.text_of("completionMode") == "Indexed" && completions > 0 {
+        generated_selector(job, &spec, errors);
+        job_spec_and_selector(&spec, errors);
+        let completions = spec.number("completions");
+        if spec.text("completionMode") == "Indexed" && completions > 0 {
             let meta = job.at("metadata");
-            let longest = format!("{}-{}", meta.text_of("name"), completions - 1);
+            let longest = format!("{}-{}", meta.text("name"), completions - 1);
             if !names::label(&longest).is_empty() {
                 let detail = format!("will not able to create pod with invalid DNS label: {longest}");
-                faults.invalid(&meta.at("name"), meta.text_of("name"), &detail);
+                errors.invalid(&meta.at("name"), meta.text("name"), &detail);
             }
         }
     }
 
     /// What may change in a Job.
-    fn validate_change(&self, new: &Node, old: &Node, faults: &mut Faults) {
+    fn validate_change(&self, new: &Node, old: &Node, errors: &mut FieldErrors) {
         let (spec, before) = (new.at("spec"), old.at("spec"));
-        job_spec_and_selector(&spec, faults);
+        job_spec_and_selector(&spec, errors);
         let completions = spec.at("completions");
-        if spec.text_of("completionMode") == "Indexed" && before.text_of("completionMode") == "Indexed" {
-            let elastic = spec.number_of("completions") == spec.number_of("parallelism");
+        if spec.text("completionMode") == "Indexed" && before.text("completionMode") == "Indexed" {
+            let elastic = spec.number("completions") == spec.number("parallelism");
             if completions.value != before.at("completions").value && !elastic {
                 let detail = "can only be modified in tandem with spec.parallelism";
-                faults.invalid(&completions, completions.value.clone(), detail);
+                errors.invalid(&completions, completions.value.clone(), detail);
             }
         } else {
-            faults.unchanged(&completions, &before.at("completions"));
+            errors.immutable(&completions, &before.at("completions"));
         }
-        faults.unchanged(&spec.at("selector"), &before.at("selector"));
+        errors.immutable(&spec.at("selector"), &before.at("selector"));
         let unstarted = before.flag("suspend") && !old.at("status").has("startTime");
         if !same_template(&spec.at("template"), &before.at("template"), unstarted) {
             let template = spec.at("template");
-            faults.invalid(&template, template.value.clone(), "field is immutable");
+            errors.invalid(&template, template.value.clone(), "field is immutable");
         }
         for name in
             ["completionMode", "podFailurePolicy", "backoffLimitPerIndex", "managedBy", "successPolicy"]
         {
-            faults.unchanged(&spec.at(name), &before.at(name));
+            errors.immutable(&spec.at(name), &before.at(name));
         }
     }
 
     /// How many pods a Job has.
-    fn validate_status(&self, new: &Node, old: &Node, faults: &mut Faults) {
+    fn validate_status(&self, new: &Node, old: &Node, errors: &mut FieldErrors) {
         let (status, before) = (new.at("status"), old.at("status"));
         for name in ["active", "succeeded", "failed", "ready", "terminating"] {
-            faults.not_negative(&status.at(name));
+            errors.not_negative(&status.at(name));
         }
         let ready = status.at("ready");
-        if ready.number().is_some_and(|ready| ready > status.number_of("active")) {
-            faults.invalid(&ready, ready.value.clone(), "cannot set more ready pods than active");
+        if ready.as_number().is_some_and(|ready| ready > status.number("active")) {
+            errors.invalid(&ready, ready.value.clone(), "cannot set more ready pods than active");
         }
         let mut terminated = BTreeSet::new();
         let uncounted = status.at("uncountedTerminatedPods");
         for pod in uncounted.items("succeeded").chain(uncounted.items("failed")) {
-            if pod.text().is_empty() {
-                faults.invalid(&pod, "", "must not be empty");
-            } else if !terminated.insert(pod.text()) {
-                faults.duplicate(&pod, pod.text());
+            if pod.as_text().is_empty() {
+                errors.invalid(&pod, "", "must not be empty");
+            } else if !terminated.insert(pod.as_text()) {
+                errors.duplicate(&pod, pod.as_text());
             }
         }
         // Those of an Indexed Job can become fewer when it gets smaller.
-        let indexed = new.at("spec").text_of("completionMode") == "Indexed";
+        let indexed = new.at("spec").text("completionMode") == "Indexed";
         let counters: &[&str] = if indexed { &["failed"] } else { &["failed", "succeeded"] };
         for name in counters {
             let count = status.at(name);
-            if status.number_of(name) < before.number_of(name) {
-                faults.invalid(
-                    &count,
-                    status.number_of(name),
-                    &format!("cannot decrease the {name} counter"),
-                );
+            if status.number(name) < before.number(name) {
+                errors.invalid(&count, status.number(name), &format!("cannot decrease the {name} counter"));
             }
         }
         let failed = status.at("failedIndexes");
         if failed.exists() && !new.at("spec").has("backoffLimitPerIndex") {
             let detail = "cannot set non-null failedIndexes when backoffLimitPerIndex is null";
-            faults.invalid(&failed, failed.text(), detail);
+            errors.invalid(&failed, failed.as_text(), detail);
         }
         let completion = status.at("completionTime");
-        let is_complete = status.items("conditions").any(|condition| {
-            condition.text_of("type") == "Complete" && condition.text_of("status") == "True"
-        });
-        if completion.exists() && completion.text() != before.text_of("completionTime") && !is_complete {
+        let is_complete = status
+            .items("conditions")
+            .any(|condition| condition.text("type") == "Complete" && condition.text("status") == "True");
+        if completion.exists() && completion.as_text() != before.text("completionTime") && !is_complete {
             let detail = "cannot set completionTime when there is no Complete=True condition";
-            faults.invalid(&completion, completion.text(), detail);
+            errors.invalid(&completion, completion.as_text(), detail);
         }
     }
 
@@ -186,7 +174,7 @@ impl Strategy for JobStrategy {
         }
     }
 
-    fn columns(&self) -> &'static [Column] {
+    fn columns(&self) -> &[Column] {
         COLUMNS
     }
 
@@ -215,27 +203,27 @@ const INDEXES_MAX: i64 = 100_000;
 
 const INDEXES_BYTES_MAX: usize = 64 * 1024;
 
-fn job_spec_and_selector(spec: &Node, faults: &mut Faults) {
-    job_spec(spec, faults);
+fn job_spec_and_selector(spec: &Node, errors: &mut FieldErrors) {
+    job_spec(spec, errors);
     let selector = spec.at("selector");
     if selector.exists() {
-        selectors::label_selector(&selector, faults);
+        selectors::label_selector(&selector, errors);
     } else {
-        faults.required(&selector, "");
+        errors.required(&selector, "");
     }
     if selectors::can_be_asked(&selector) {
-        picks_template(spec, &selector, faults);
+        picks_template(spec, &selector, errors);
     }
 }
 
-/// Unless told otherwise, a Job picks its pods by labels that the server gave them.
-fn generated_selector(job: &Node, spec: &Node, faults: &mut Faults) {
+/// By default, a Job selects its pods by labels that the server sets.
+fn generated_selector(job: &Node, spec: &Node, errors: &mut FieldErrors) {
     let (meta, selector) = (job.at("metadata"), spec.at("selector"));
     if spec.flag("manualSelector") || !selector.exists() {
         return;
     }
-    if meta.text_of("uid").is_empty() {
-        faults.required(&meta.at("uid"), "");
+    if meta.text("uid").is_empty() {
+        errors.required(&meta.at("uid"), "");
     }
     let template = spec.at("template.metadata");
     let mut given = serde_json::Map::new();
@@ -245,21 +233,21 @@ fn generated_selector(job: &Node, spec: &Node, faults: &mut Faults) {
         ("batch.kubernetes.io/controller-uid", "uid"),
         ("batch.kubernetes.io/job-name", "name"),
     ] {
-        let (label, expected) = (template.entry("labels", key), meta.text_of(source));
+        let (label, expected) = (template.entry("labels", key), meta.text(source));
         given.insert(key.to_owned(), expected.into());
         let detail = format!("must be '{expected}'");
         if !label.exists() {
-            faults.required(&label, &detail);
-        } else if label.text() != expected {
-            faults.invalid(&label, template.at("labels").value.clone(), &detail);
+            errors.required(&label, &detail);
+        } else if label.as_text() != expected {
+            errors.invalid(&label, template.at("labels").value.clone(), &detail);
         }
     }
     if selectors::can_be_asked(&selector) && !selectors::selects(&selector, &given.into()) {
-        faults.invalid(&selector, selector.value.clone(), "`selector` not auto-generated");
+        errors.invalid(&selector, selector.value.clone(), "`selector` not auto-generated");
     }
 }
 
-pub(crate) fn job_spec(spec: &Node, faults: &mut Faults) {
+pub(crate) fn job_spec(spec: &Node, errors: &mut FieldErrors) {
     for name in [
         "parallelism",
         "completions",
@@ -269,208 +257,210 @@ pub(crate) fn job_spec(spec: &Node, faults: &mut Faults) {
         "backoffLimitPerIndex",
         "maxFailedIndexes",
     ] {
-        faults.not_negative(&spec.at(name));
+        errors.not_negative(&spec.at(name));
     }
     if spec.has("maxFailedIndexes") && !spec.has("backoffLimitPerIndex") {
-        faults.required(&spec.at("backoffLimitPerIndex"), "when maxFailedIndexes is specified");
+        errors.required(&spec.at("backoffLimitPerIndex"), "when maxFailedIndexes is specified");
     }
     if spec.has("managedBy") {
         let manager = spec.at("managedBy");
-        faults.given(&manager);
-        for (blamed, fault) in names::domain_path(manager.text()) {
-            if manager.text().is_empty() {
+        errors.not_empty(&manager);
+        for (reported_at, error) in names::domain_path(manager.as_text()) {
+            if manager.as_text().is_empty() {
                 break;
             }
-            faults.invalid(&manager, blamed, &fault);
+            errors.invalid(&manager, reported_at, &error);
         }
-        if manager.text().len() > MANAGER_BYTES_MAX {
-            faults.too_long(&manager, MANAGER_BYTES_MAX);
+        if manager.as_text().len() > MANAGER_BYTES_MAX {
+            errors.too_long(&manager, MANAGER_BYTES_MAX);
         }
     }
     let mode = spec.at("completionMode");
-    faults.if_given_one_of(&mode, &["NonIndexed", "Indexed"]);
-    if mode.text() == "Indexed" {
+    errors.one_of_if_set(&mode, &["NonIndexed", "Indexed"]);
+    if mode.as_text() == "Indexed" {
         if !spec.has("completions") {
-            faults.required(&spec.at("completions"), "when completion mode is Indexed");
+            errors.required(&spec.at("completions"), "when completion mode is Indexed");
         }
-        if spec.number_of("parallelism") > 100_000 {
+        if spec.number("parallelism") > 100_000 {
             let detail = "must be less than or equal to 100000 when completion mode is Indexed";
-            faults.invalid(&spec.at("parallelism"), spec.number_of("parallelism"), detail);
+            errors.invalid(&spec.at("parallelism"), spec.number("parallelism"), detail);
         }
-        failed_indexes(spec, faults);
+        failed_indexes(spec, errors);
     }
-    if !mode.exists() || mode.text() == "NonIndexed" {
+    if !mode.exists() || mode.as_text() == "NonIndexed" {
         for name in ["backoffLimitPerIndex", "maxFailedIndexes"] {
             let limit = spec.at(name);
             if limit.exists() {
-                faults.invalid(&limit, limit.value.clone(), "requires indexed completion mode");
+                errors.invalid(&limit, limit.value.clone(), "requires indexed completion mode");
             }
         }
     }
     if spec.has("podFailurePolicy") {
-        failure_policy(spec, faults);
+        failure_policy(spec, errors);
     }
     let success = spec.at("successPolicy");
     if success.exists() {
-        if mode.text() == "Indexed" {
-            success_policy(spec, faults);
+        if mode.as_text() == "Indexed" {
+            success_policy(spec, errors);
         } else {
-            faults.invalid(&success, success.value.clone(), "requires indexed completion mode");
+            errors.invalid(&success, success.value.clone(), "requires indexed completion mode");
         }
     }
     let known: &[&str] =
         if spec.has("podFailurePolicy") { &["Failed"] } else { &["Failed", "TerminatingOrFailed"] };
-    faults.if_given_one_of(&spec.at("podReplacementPolicy"), known);
-    pod::template(&spec.at("template"), faults);
-    job_restart(spec, faults);
+    errors.one_of_if_set(&spec.at("podReplacementPolicy"), known);
+    pod::template(&spec.at("template"), errors);
+    job_restart(spec, errors);
 }
 
 /// How many indexes of a Job may fail.
-fn failed_indexes(spec: &Node, faults: &mut Faults) {
+fn failed_indexes(spec: &Node, errors: &mut FieldErrors) {
     let (limit, completions) = (spec.at("maxFailedIndexes"), spec.at("completions"));
-    if let Some(number) = limit.number() {
-        if completions.number().is_some_and(|completions| number > completions) {
-            faults.invalid(&limit, number, "must be less than or equal to completions");
+    if let Some(number) = limit.as_number() {
+        if completions.as_number().is_some_and(|completions| number > completions) {
+            errors.invalid(&limit, number, "must be less than or equal to completions");
         }
         if number > INDEXES_MAX {
-            faults.invalid(&limit, number, &format!("must be less than or equal to {INDEXES_MAX}"));
+            errors.invalid(&limit, number, &format!("must be less than or equal to {INDEXES_MAX}"));
         }
     }
-    if completions.number().is_none_or(|number| number <= INDEXES_MAX) || !spec.has("backoffLimitPerIndex") {
+    if completions.as_number().is_none_or(|number| number <= INDEXES_MAX) || !spec.has("backoffLimitPerIndex")
+    {
         return;
     }
     if !limit.exists() {
-        faults.required(&limit, &format!("must be specified when completions is above {INDEXES_MAX}"));
+        errors.required(&limit, &format!("must be specified when completions is above {INDEXES_MAX}"));
     }
     for name in ["parallelism", "maxFailedIndexes"] {
         let at = spec.at(name);
-        if let Some(number) = at.number().filter(|number| *number > INDEXES_MAX / 10) {
+        if let Some(number) = at.as_number().filter(|number| *number > INDEXES_MAX / 10) {
             let detail = format!(
                 "must be less than or equal to {} when completions are above {INDEXES_MAX} and used with backoff limit \
                  per index",
                 INDEXES_MAX / 10
             );
-            faults.invalid(&at, number, &detail);
+            errors.invalid(&at, number, &detail);
         }
     }
 }
 
-fn failure_policy(spec: &Node, faults: &mut Faults) {
+fn failure_policy(spec: &Node, errors: &mut FieldErrors) {
     let policy = spec.at("podFailurePolicy");
-    let count = policy.len_of("rules");
+    let count = policy.length("rules");
     if count > POLICY_RULES_MAX {
-        faults.too_many(&policy.at("rules"), count, POLICY_RULES_MAX);
+        errors.too_many(&policy.at("rules"), count, POLICY_RULES_MAX);
     }
     for rule in policy.items("rules") {
         let action = rule.at("action");
-        if action.text() != "FailIndex" {
-            faults.required_one_of(&action, &["Count", "FailIndex", "FailJob", "Ignore"]);
+        if action.as_text() != "FailIndex" {
+            errors.required_one_of(&action, &["Count", "FailIndex", "FailJob", "Ignore"]);
         } else if !spec.has("backoffLimitPerIndex") {
-            faults.invalid(&action, action.text(), "requires the backoffLimitPerIndex to be set");
+            errors.invalid(&action, action.as_text(), "requires the backoffLimitPerIndex to be set");
         }
-        let has_conditions = rule.len_of("onPodConditions") > 0;
+        let has_conditions = rule.length("onPodConditions") > 0;
         if rule.has("onExitCodes") {
-            exit_codes(spec, &rule.at("onExitCodes"), faults);
+            exit_codes(spec, &rule.at("onExitCodes"), errors);
         }
-        pod_conditions(&rule, faults);
+        pod_conditions(&rule, errors);
         match (rule.has("onExitCodes"), has_conditions) {
-            (true, true) => faults
-                .invalid_unshown(&rule, "specifying both OnExitCodes and OnPodConditions is not supported"),
-            (false, false) => {
-                faults.invalid_unshown(&rule, "specifying one of OnExitCodes and OnPodConditions is required")
-            }
+            (true, true) => errors.invalid_omit_value(
+                &rule,
+                "specifying both OnExitCodes and OnPodConditions is not supported",
+            ),
+            (false, false) => errors
+                .invalid_omit_value(&rule, "specifying one of OnExitCodes and OnPodConditions is required"),
             _ => {}
         }
     }
 }
 
-fn pod_conditions(rule: &Node, faults: &mut Faults) {
-    let count = rule.len_of("onPodConditions");
+fn pod_conditions(rule: &Node, errors: &mut FieldErrors) {
+    let count = rule.length("onPodConditions");
     if count > POLICY_RULES_MAX {
-        faults.too_many(&rule.at("onPodConditions"), count, POLICY_RULES_MAX);
+        errors.too_many(&rule.at("onPodConditions"), count, POLICY_RULES_MAX);
     }
     for pattern in rule.items("onPodConditions") {
         let kind = pattern.at("type");
-        faults.texts(&kind, names::qualified(kind.text()));
-        faults.required_one_of(&pattern.at("status"), &["False", "True", "Unknown"]);
+        errors.invalid_each(&kind, names::qualified(kind.as_text()));
+        errors.required_one_of(&pattern.at("status"), &["False", "True", "Unknown"]);
     }
 }
 
-fn exit_codes(spec: &Node, codes: &Node, faults: &mut Faults) {
-    faults.required_one_of(&codes.at("operator"), &["In", "NotIn"]);
+fn exit_codes(spec: &Node, codes: &Node, errors: &mut FieldErrors) {
+    errors.required_one_of(&codes.at("operator"), &["In", "NotIn"]);
     let (container, pod) = (codes.at("containerName"), spec.at("template.spec"));
     let is_known = ["containers", "initContainers"]
         .iter()
-        .any(|list| pod.items(list).any(|one| one.text_of("name") == container.text()));
+        .any(|list| pod.items(list).any(|one| one.text("name") == container.as_text()));
     if container.exists() && !is_known {
         let detail = "must be one of the container or initContainer names in the pod template";
-        faults.invalid(&container, container.text(), detail);
+        errors.invalid(&container, container.as_text(), detail);
     }
     let values = codes.at("values");
-    match codes.len_of("values") {
-        0 => faults.invalid(&values, values.value.clone(), "at least one value is required"),
-        count if count > EXIT_CODES_MAX => faults.too_many(&values, count, EXIT_CODES_MAX),
+    match codes.length("values") {
+        0 => errors.invalid(&values, values.value.clone(), "at least one value is required"),
+        count if count > EXIT_CODES_MAX => errors.too_many(&values, count, EXIT_CODES_MAX),
         _ => {}
     }
     let (mut seen, mut last, mut is_ordered) = (BTreeSet::new(), i64::MIN, true);
     for value in codes.items("values") {
-        let number = value.number().unwrap_or_default();
-        if codes.text_of("operator") == "In" && number == 0 {
-            faults.invalid(&value, number, "must not be 0 for the In operator");
+        let number = value.as_number().unwrap_or_default();
+        if codes.text("operator") == "In" && number == 0 {
+            errors.invalid(&value, number, "must not be 0 for the In operator");
         }
         if !seen.insert(number) {
-            faults.duplicate_shown(&value, &number.to_string());
+            errors.duplicate_formatted(&value, &number.to_string());
         }
         is_ordered &= last <= number;
         last = number;
     }
     if !is_ordered {
-        faults.invalid(&values, values.value.clone(), "must be ordered");
+        errors.invalid(&values, values.value.clone(), "must be ordered");
     }
 }
 
 /// Which indexes of a Job have to succeed for all of it to.
-fn success_policy(spec: &Node, faults: &mut Faults) {
+fn success_policy(spec: &Node, errors: &mut FieldErrors) {
     let policy = spec.at("successPolicy");
-    match policy.len_of("rules") {
-        0 => faults.required(
+    match policy.length("rules") {
+        0 => errors.required(
             &policy.at("rules"),
             "at least one rules must be specified when the successPolicy is specified",
         ),
-        count if count > POLICY_RULES_MAX => faults.too_many(&policy.at("rules"), count, POLICY_RULES_MAX),
+        count if count > POLICY_RULES_MAX => errors.too_many(&policy.at("rules"), count, POLICY_RULES_MAX),
         _ => {}
     }
-    let completions = spec.number_of("completions");
+    let completions = spec.number("completions");
     for rule in policy.items("rules") {
         let (indexes, count) = (rule.at("succeededIndexes"), rule.at("succeededCount"));
         if !indexes.exists() && !count.exists() {
-            faults.required(&rule, "at least one of succeededCount or succeededIndexes must be specified");
+            errors.required(&rule, "at least one of succeededCount or succeededIndexes must be specified");
         }
         let mut all = 0;
         if indexes.exists() {
-            if indexes.text().len() > INDEXES_BYTES_MAX {
-                faults.too_long(&indexes, INDEXES_BYTES_MAX);
+            if indexes.as_text().len() > INDEXES_BYTES_MAX {
+                errors.too_long(&indexes, INDEXES_BYTES_MAX);
             }
-            match count_indexes(indexes.text(), completions) {
+            match count_indexes(indexes.as_text(), completions) {
                 Ok(number) => all = number,
                 Err(wrong) => {
                     let detail = format!("error parsing succeededIndexes: {wrong}");
-                    faults.invalid(&indexes, indexes.text(), &detail);
+                    errors.invalid(&indexes, indexes.as_text(), &detail);
                 }
             }
         }
-        faults.not_negative(&count);
-        let Some(number) = count.number() else { continue };
+        errors.not_negative(&count);
+        let Some(number) = count.as_number() else { continue };
         if number > completions {
             let detail =
                 format!("must be less than or equal to {completions} (the number of specified completions)");
-            faults.invalid(&count, number, &detail);
+            errors.invalid(&count, number, &detail);
         }
         if indexes.exists() && number > all {
             let detail = format!(
                 "must be less than or equal to {all} (the number of indexes in the specified succeededIndexes field)"
             );
-            faults.invalid(&count, number, &detail);
+            errors.invalid(&count, number, &detail);
         }
     }
 }
@@ -510,16 +500,16 @@ fn count_indexes(text: &str, completions: i64) -> Result<i64, String> {
     Ok(all)
 }
 
-fn job_restart(spec: &Node, faults: &mut Faults) {
+fn job_restart(spec: &Node, errors: &mut FieldErrors) {
     let restart = spec.at("template.spec.restartPolicy");
-    match restart.text() {
-        "" | "Always" => faults.required(&restart, "valid values: \"OnFailure\", \"Never\""),
+    match restart.as_text() {
+        "" | "Always" => errors.required(&restart, "valid values: \"OnFailure\", \"Never\""),
         "OnFailure" if spec.has("podFailurePolicy") => {
             let detail = "only \"Never\" is supported when podFailurePolicy is specified";
-            faults.invalid(&restart, restart.text(), detail);
+            errors.invalid(&restart, restart.as_text(), detail);
         }
         "OnFailure" | "Never" => {}
-        other => faults.not_supported(&restart, other, &["OnFailure", "Never"]),
+        other => errors.not_supported(&restart, other, &["OnFailure", "Never"]),
     }
 }
 
@@ -531,14 +521,14 @@ fn same_template(new: &Node, old: &Node, unstarted: bool) -> bool {
     let free = ["nodeSelector", "affinity", "tolerations", "schedulingGates", "containers", "initContainers"];
     let containers = |list: &str| {
         let (spec, before) = (new.at("spec"), old.at("spec"));
-        spec.len_of(list) == before.len_of(list)
+        spec.length(list) == before.length(list)
             && spec
                 .items(list)
                 .zip(before.items(list))
-                .all(|(new, old)| same_but(new.value, old.value, &["resources"]))
+                .all(|(new, old)| same_except(new.value, old.value, &["resources"]))
     };
-    same_but(new.at("metadata").value, old.at("metadata").value, &["labels", "annotations"])
-        && same_but(new.at("spec").value, old.at("spec").value, &free)
+    same_except(new.at("metadata").value, old.at("metadata").value, &["labels", "annotations"])
+        && same_except(new.at("spec").value, old.at("spec").value, &free)
         && containers("containers")
         && containers("initContainers")
 }
@@ -546,34 +536,34 @@ fn same_template(new: &Node, old: &Node, unstarted: bool) -> bool {
 /// A job.
 pub(crate) fn job(object: &mut Object) {
     // A new job is labelled like its pods when these have got the labels by which it selects them.
-    let spec = child_or_new(object, "spec");
+    let spec = object.object_or_new("spec");
     let is_manual = spec.get("manualSelector") == Some(&Value::Bool(true));
     let labels = spec.get("template").and_then(|template| template.pointer("/metadata/labels"));
     if is_manual || labels.is_some_and(|labels| labels.get("controller-uid").is_some()) {
         labels_of_template(object);
     }
-    let spec = child_or_new(object, "spec");
-    if !is_set(spec, "parallelism") {
-        set_default(spec, "completions", 1);
-        set_default(spec, "parallelism", 1);
+    let spec = object.object_or_new("spec");
+    if !spec.has("parallelism") {
+        spec.set_default("completions", 1);
+        spec.set_default("parallelism", 1);
     }
     // Each index counts its own failures; together they are not limited.
-    let backoff_limit = if is_set(spec, "backoffLimitPerIndex") { i32::MAX } else { 6 };
-    set_default(spec, "backoffLimit", backoff_limit);
-    set_default(spec, "completionMode", "NonIndexed");
-    set_default(spec, "suspend", false);
-    set_default(spec, "manualSelector", false);
-    let replacement = if is_set(spec, "podFailurePolicy") { "Failed" } else { "TerminatingOrFailed" };
-    set_default(spec, "podReplacementPolicy", replacement);
+    let backoff_limit = if spec.has("backoffLimitPerIndex") { i32::MAX } else { 6 };
+    spec.set_default("backoffLimit", backoff_limit);
+    spec.set_default("completionMode", "NonIndexed");
+    spec.set_default("suspend", false);
+    spec.set_default("manualSelector", false);
+    let replacement = if spec.has("podFailurePolicy") { "Failed" } else { "TerminatingOrFailed" };
+    spec.set_default("podReplacementPolicy", replacement);
     in_every_job(spec);
 }
 
 /// What is filled in the spec of a job, and also where it is only a template.
 pub(crate) fn in_every_job(spec: &mut Object) {
-    if let Some(policy) = child(spec, "podFailurePolicy") {
-        for rule in children(policy, "rules") {
-            for pattern in children(rule, "onPodConditions") {
-                set_if_zero(pattern, "status", "True");
+    if let Some(policy) = spec.object_mut("podFailurePolicy") {
+        for rule in policy.objects_mut("rules") {
+            for pattern in rule.objects_mut("onPodConditions") {
+                pattern.set_if_zero("status", "True");
             }
         }
     }
@@ -581,9 +571,9 @@ pub(crate) fn in_every_job(spec: &mut Object) {
 }
 
 fn job_status(job: &Value) -> &'static str {
-    let first = |words: &[&'static str]| words.iter().copied().find(|word| job.is(word));
+    let first = |words: &[&'static str]| words.iter().copied().find(|word| job.is_condition_true(word));
     first(&["Complete", "Failed"])
-        .or(job.deleting().then_some("Terminating"))
+        .or(job.is_deleting().then_some("Terminating"))
         .or_else(|| first(&["Suspended", "FailureTarget", "SuccessCriteriaMet"]))
         .unwrap_or("Running")
 }
@@ -591,7 +581,7 @@ fn job_status(job: &Value) -> &'static str {
 fn job_completions(job: &Value) -> String {
     let succeeded = job.number("status.succeeded");
     let parallelism = job.number("spec.parallelism");
-    match job.set("spec.completions").and_then(Value::as_i64) {
+    match job.field("spec.completions").and_then(Value::as_i64) {
         Some(completions) => format!("{succeeded}/{completions}"),
         None if parallelism > 1 => format!("{succeeded}/1 of {parallelism}"),
         None => format!("{succeeded}/1"),
@@ -605,18 +595,18 @@ fn job_duration(job: &Value, now: Timestamp) -> String {
 }
 
 fn selects_its_pods(job: &Value) -> bool {
-    at(job, &["spec", "manualSelector"]) != Some(&Value::Bool(true))
+    job.field("spec.manualSelector") != Some(&Value::Bool(true))
 }
 
 /// The pods of a job carry its name, and a job without labels carries theirs. A name that the client gave them stays, and
 /// is refused later if it is not the job's.
 fn name_pods(document: &mut Value) {
-    let own = name(document).to_owned();
+    let own = document.name().to_owned();
     if own.is_empty() {
         return;
     }
     if selects_its_pods(document) {
-        let labels = fields(document, &["spec", "template", "metadata", "labels"]);
+        let labels = document.object_or_new("spec.template.metadata.labels");
         for label in ["job-name", "batch.kubernetes.io/job-name"] {
             labels.entry(label).or_insert_with(|| own.as_str().into());
         }
@@ -626,19 +616,19 @@ fn name_pods(document: &mut Value) {
 
 /// A job without labels has those of its pods.
 fn label_like_pods(job: &mut Value) {
-    let labels = at(job, &["spec", "template", "metadata", "labels"]).cloned();
-    if let Some(labels) = labels.filter(|_| at(job, &["metadata", "labels"]).is_none()) {
-        fields(job, &["metadata"]).insert("labels".to_owned(), labels);
+    let labels = job.field("spec.template.metadata.labels").cloned();
+    if let Some(labels) = labels.filter(|_| job.field("metadata.labels").is_none()) {
+        job.object_or_new("metadata").insert("labels".to_owned(), labels);
     }
 }
 
 fn own_pods(document: &mut Value, uid: &str) {
     if selects_its_pods(document) {
-        let labels = fields(document, &["spec", "template", "metadata", "labels"]);
+        let labels = document.object_or_new("spec.template.metadata.labels");
         for label in ["controller-uid", "batch.kubernetes.io/controller-uid"] {
             labels.entry(label).or_insert_with(|| uid.into());
         }
-        let selector = fields(document, &["spec", "selector", "matchLabels"]);
+        let selector = document.object_or_new("spec.selector.matchLabels");
         selector.entry("batch.kubernetes.io/controller-uid").or_insert_with(|| uid.into());
     }
     name_pods(document);

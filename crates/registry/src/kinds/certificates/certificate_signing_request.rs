@@ -1,22 +1,15 @@
 //! CertificateSigningRequest.
 
 use crate::{
+    document::{Edit, FieldErrors, Fields, Node},
     kind::{Kind, NameRule, SelectableField, Subresource, UnknownField},
     schema::Timestamp,
-    strategy::{Creation, Requester, Strategy, date_conditions},
+    strategy::{Creation, Part, Requester, Strategy, date_conditions},
     table::{
-        AGE, Column, NAME,
-        read::Read,
-        row, text,
+        AGE, Column, NAME, row, text,
         words::{NONE, age_of, duration, or},
     },
-    validation::{
-        LATE, Step,
-        document::{Faults, Node},
-        names,
-        storage::spec_is_fixed,
-    },
-    value::{self, at, fields, list, set},
+    validation::{self, LATE, Step, names, storage::spec_is_fixed},
 };
 use base64::{Engine, engine::general_purpose::STANDARD};
 use serde_json::{Value, json};
@@ -53,11 +46,26 @@ impl Strategy for CertificateSigningRequestStrategy {
     }
 
     fn prepare_update(&self, new: &mut Value, old: &Value) {
-        set(fields(new, &[]), "spec", old.get("spec").cloned());
+        new.set("spec", old.get("spec").cloned());
+    }
+
+    /// An approval writes conditions, and nothing else of the status.
+    fn prepare_part_update(&self, part: Part, new: &mut Value, old: &Value, now: Timestamp) {
+        if part == Part::Approval {
+            let (metadata, conditions) = (new["metadata"].take(), new.field("status.conditions").cloned());
+            *new = old.clone();
+            new["metadata"] = metadata;
+            new.object_or_new("status").set("conditions", conditions);
+            date_conditions(new, old.field("status.conditions"), now);
+        }
+    }
+
+    fn validate_part(&self, kind: &Kind, _: Part, new: &Node, old: &Node, errors: &mut FieldErrors) {
+        validation::status_change(kind, new, old, errors);
     }
 
     fn prepare_status_update(&self, new: &mut Value, old: &Value, now: Timestamp) {
-        let conditions = at(old, &["status", "conditions"]);
+        let conditions = old.field("status.conditions");
         keep_approval(new, conditions);
         date_conditions(new, conditions, now);
     }
@@ -66,78 +74,78 @@ impl Strategy for CertificateSigningRequestStrategy {
         LATE
     }
 
-    fn validate(&self, request: &Node, old: Option<&Node>, faults: &mut Faults) {
+    fn validate(&self, request: &Node, old: Option<&Node>, errors: &mut FieldErrors) {
         if old.is_some() {
             return;
         }
         let spec = request.at("spec");
         let body = spec.at("request");
-        let text = STANDARD.decode(body.text()).unwrap_or_default();
+        let text = STANDARD.decode(body.as_text()).unwrap_or_default();
         if !String::from_utf8_lossy(&text).trim_start().starts_with("-----BEGIN CERTIFICATE REQUEST-----") {
-            faults.invalid(&body, body.value.clone(), "PEM block type must be CERTIFICATE REQUEST");
+            errors.invalid(&body, body.value.clone(), "PEM block type must be CERTIFICATE REQUEST");
         }
-        if spec.len_of("usages") == 0 {
-            faults.required(&spec.at("usages"), "");
+        if spec.length("usages") == 0 {
+            errors.required(&spec.at("usages"), "");
         }
         let mut seen = BTreeSet::new();
         for usage in spec.items("usages") {
-            if !USAGES.contains(&usage.text()) {
-                faults.not_supported(&usage, usage.text(), &USAGES);
+            if !USAGES.contains(&usage.as_text()) {
+                errors.not_supported(&usage, usage.as_text(), &USAGES);
             }
-            if !seen.insert(usage.text()) {
-                faults.duplicate(&usage, usage.text());
+            if !seen.insert(usage.as_text()) {
+                errors.duplicate(&usage, usage.as_text());
             }
         }
         let signer = spec.at("signerName");
-        if signer.text() == "kubernetes.io/legacy-unknown" {
+        if signer.as_text() == "kubernetes.io/legacy-unknown" {
             let detail = "the legacy signerName is not allowed via this API version";
-            faults.invalid(&signer, signer.text(), detail);
+            errors.invalid(&signer, signer.as_text(), detail);
         } else {
-            signer_name(&signer, faults);
+            signer_name(&signer, errors);
         }
         let seconds = spec.at("expirationSeconds");
-        if let Some(number) = seconds.number().filter(|number| *number < CERTIFICATE_SECONDS_MIN) {
+        if let Some(number) = seconds.as_number().filter(|number| *number < CERTIFICATE_SECONDS_MIN) {
             let detail = "may not specify a duration less than 600 seconds (10 minutes)";
-            faults.invalid(&seconds, number, detail);
+            errors.invalid(&seconds, number, detail);
         }
     }
 
-    fn validate_change(&self, new: &Node, old: &Node, faults: &mut Faults) {
-        spec_is_fixed(new, old, faults)
+    fn validate_change(&self, new: &Node, old: &Node, errors: &mut FieldErrors) {
+        spec_is_fixed(new, old, errors)
     }
 
     /// Whether a certificate may be signed, and was.
-    fn validate_status(&self, new: &Node, _: &Node, faults: &mut Faults) {
+    fn validate_status(&self, new: &Node, _: &Node, errors: &mut FieldErrors) {
         let status = new.at("status");
         let mut seen = BTreeSet::new();
         for condition in status.items("conditions") {
             let (ty, state) = (condition.at("type"), condition.at("status"));
-            faults.given(&ty);
+            errors.not_empty(&ty);
             // These are not taken back.
-            let is_final = matches!(ty.text(), "Approved" | "Denied" | "Failed");
+            let is_final = matches!(ty.as_text(), "Approved" | "Denied" | "Failed");
             let states: &[&str] = if is_final { &["True"] } else { &["False", "True", "Unknown"] };
-            faults.one_of(&state, states);
-            let other = match ty.text() {
+            errors.one_of(&state, states);
+            let other = match ty.as_text() {
                 "Approved" => "Denied",
                 "Denied" => "Approved",
                 _ => "",
             };
             if !other.is_empty() && seen.contains(other) {
                 let detail = "Approved and Denied conditions are mutually exclusive";
-                faults.invalid(&status.at("conditions"), ty.text(), detail);
+                errors.invalid(&status.at("conditions"), ty.as_text(), detail);
             }
-            if !seen.insert(condition.text_of("type")) {
-                faults.duplicate(&ty, ty.text());
+            if !seen.insert(condition.text("type")) {
+                errors.duplicate(&ty, ty.as_text());
             }
         }
     }
 
-    fn columns(&self) -> &'static [Column] {
+    fn columns(&self) -> &[Column] {
         COLUMNS
     }
 
     fn cells(&self, request: &Value, now: Timestamp) -> Vec<Value> {
-        let wanted = request.set("spec.expirationSeconds").and_then(Value::as_i64);
+        let wanted = request.field("spec.expirationSeconds").and_then(Value::as_i64);
         row![
             request.name(),
             age_of(request, now),
@@ -179,29 +187,29 @@ const USAGES: [&str; 23] = [
     "timestamping",
 ];
 
-fn signer_name(signer: &Node, faults: &mut Faults) {
-    let text = signer.text();
+fn signer_name(signer: &Node, errors: &mut FieldErrors) {
+    let text = signer.as_text();
     if text.is_empty() {
-        faults.required(signer, "");
+        errors.required(signer, "");
         return;
     }
     let Some((domain, path)) = text.split_once('/').filter(|(_, path)| !path.contains('/')) else {
         let detail = "must be a fully qualified domain and path of the form 'example.com/signer-name'";
-        faults.invalid(signer, text, detail);
+        errors.invalid(signer, text, detail);
         return;
     };
-    for fault in names::subdomain(domain) {
-        faults.invalid(signer, domain, &format!("validating label \"{domain}\": {fault}"));
+    for error in names::subdomain(domain) {
+        errors.invalid(signer, domain, &format!("validating label \"{domain}\": {error}"));
     }
     if !domain.contains('.') {
         let detail = "should be a domain with at least two segments separated by dots";
-        faults.invalid(signer, domain, detail);
+        errors.invalid(signer, domain, detail);
     }
-    for fault in names::subdomain(path) {
-        faults.invalid(signer, path, &fault);
+    for error in names::subdomain(path) {
+        errors.invalid(signer, path, &error);
     }
     if text.len() > SIGNER_NAME_BYTES_MAX {
-        faults.too_long(signer, SIGNER_NAME_BYTES_MAX);
+        errors.too_long(signer, SIGNER_NAME_BYTES_MAX);
     }
 }
 
@@ -218,18 +226,18 @@ fn signing_status(request: &Value) -> String {
 }
 
 fn sign_by(document: &mut Value, who: &Requester) {
-    let spec = fields(document, &["spec"]);
-    crate::value::set_text(spec, "username", &who.name);
-    crate::value::set_text(spec, "uid", &who.uid);
-    set(spec, "groups", (!who.groups.is_empty()).then(|| json!(who.groups)));
-    set(spec, "extra", (!who.extra.is_empty()).then(|| json!(who.extra)));
+    let spec = document.object_or_new("spec");
+    spec.set_text("username", &who.name);
+    spec.set_text("uid", &who.uid);
+    spec.set("groups", (!who.groups.is_empty()).then(|| json!(who.groups)));
+    spec.set("extra", (!who.extra.is_empty()).then(|| json!(who.extra)));
 }
 
-/// The status of a certificate request says what was signed; who may be trusted is said elsewhere.
+/// Signing writes the certificate in the status; the approval is a subresource of its own.
 fn keep_approval(new: &mut Value, old: Option<&Value>) {
-    let is_approval = |condition: &Value| matches!(value::text(condition, &["type"]), "Approved" | "Denied");
+    let is_approval = |condition: &Value| matches!(condition.text("type"), "Approved" | "Denied");
     let kept = old.and_then(Value::as_array).into_iter().flatten().filter(|c| is_approval(c)).cloned();
-    let others = list(new, &["status", "conditions"]).iter().filter(|c| !is_approval(c)).cloned();
+    let others = new.list("status.conditions").iter().filter(|c| !is_approval(c)).cloned();
     let all: Vec<Value> = kept.chain(others).collect();
-    set(fields(new, &["status"]), "conditions", (!all.is_empty()).then_some(Value::Array(all)));
+    new.object_or_new("status").set("conditions", (!all.is_empty()).then_some(Value::Array(all)));
 }

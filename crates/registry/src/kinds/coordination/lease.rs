@@ -1,16 +1,12 @@
 //! Lease.
 
 use crate::{
+    document::{Edit, FieldErrors, Fields, Node},
     kind::Kind,
     schema::Timestamp,
     strategy::Strategy,
-    table::{AGE, Column, NAME, read::Read, row, text, words::age_of},
-    validation::{
-        SPEC, Step,
-        document::{Faults, Node},
-        names,
-    },
-    value::fields,
+    table::{AGE, Column, NAME, row, text, words::age_of},
+    validation::{SPEC, Step, names},
 };
 use serde_json::Value;
 
@@ -28,7 +24,7 @@ struct LeaseStrategy;
 
 impl Strategy for LeaseStrategy {
     fn drop_disabled_fields(&self, document: &mut Value) {
-        let spec = fields(document, &["spec"]);
+        let spec = document.object_or_new("spec");
         spec.remove("strategy");
         spec.remove("preferredHolder");
     }
@@ -37,24 +33,24 @@ impl Strategy for LeaseStrategy {
         SPEC
     }
 
-    fn validate(&self, lease: &Node, _: Option<&Node>, faults: &mut Faults) {
+    fn validate(&self, lease: &Node, _: Option<&Node>, errors: &mut FieldErrors) {
         let spec = lease.at("spec");
-        faults.positive(&spec.at("leaseDurationSeconds"));
-        faults.not_negative(&spec.at("leaseTransitions"));
+        errors.positive(&spec.at("leaseDurationSeconds"));
+        errors.not_negative(&spec.at("leaseTransitions"));
         let strategy = spec.at("strategy");
         if strategy.exists() {
-            if strategy.text().contains('/') {
-                faults.texts(&strategy, names::qualified(strategy.text()));
+            if strategy.as_text().contains('/') {
+                errors.invalid_each(&strategy, names::qualified(strategy.as_text()));
             } else {
-                faults.if_given_one_of(&strategy, &["OldestEmulationVersion"]);
+                errors.one_of_if_set(&strategy, &["OldestEmulationVersion"]);
             }
         }
-        if !spec.text_of("preferredHolder").is_empty() && strategy.text().is_empty() {
-            faults.forbidden(&spec.at("preferredHolder"), "may only be specified if `strategy` is defined");
+        if !spec.text("preferredHolder").is_empty() && strategy.as_text().is_empty() {
+            errors.forbidden(&spec.at("preferredHolder"), "may only be specified if `strategy` is defined");
         }
     }
 
-    fn columns(&self) -> &'static [Column] {
+    fn columns(&self) -> &[Column] {
         COLUMNS
     }
 

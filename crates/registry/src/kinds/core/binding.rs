@@ -1,7 +1,7 @@
 //! Binding.
 
-use crate::kind::{Kind, Question};
+use crate::kind::{CreateOnly, Kind};
 
 pub(super) fn kind() -> Kind {
-    Kind::of_type("", "core.v1.Binding", "bindings").question(Question::Binding)
+    Kind::of_type("", "core.v1.Binding", "bindings").create_only(CreateOnly::Binding)
 }

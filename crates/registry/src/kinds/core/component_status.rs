@@ -1,10 +1,11 @@
 //! ComponentStatus.
 
 use crate::{
+    document::Fields,
     kind::Kind,
     schema::Timestamp,
     strategy::Strategy,
-    table::{Column, NAME, read::Read, row, text},
+    table::{Column, NAME, row, text},
 };
 use serde_json::Value;
 
@@ -27,7 +28,7 @@ const COLUMNS: &[Column] = &[
 struct ComponentStatusStrategy;
 
 impl Strategy for ComponentStatusStrategy {
-    fn columns(&self) -> &'static [Column] {
+    fn columns(&self) -> &[Column] {
         COLUMNS
     }
 

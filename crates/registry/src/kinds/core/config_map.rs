@@ -1,15 +1,12 @@
 //! ConfigMap.
 
 use crate::{
+    document::{FieldErrors, Fields, Node},
     kind::Kind,
     schema::Timestamp,
     strategy::Strategy,
-    table::{AGE, Column, NAME, read::Read, row, text, words::age_of},
-    validation::{
-        CHANGE_FIRST, Step,
-        document::{Faults, Node},
-        names,
-    },
+    table::{AGE, Column, NAME, row, text, words::age_of},
+    validation::{CHANGE_FIRST, Step, names},
 };
 use serde_json::Value;
 
@@ -26,19 +23,19 @@ impl Strategy for ConfigMapStrategy {
         CHANGE_FIRST
     }
 
-    fn validate(&self, map: &Node, _: Option<&Node>, faults: &mut Faults) {
-        let bytes = keys(map, "data", str::len, faults) + keys(map, "binaryData", decoded_len, faults);
+    fn validate(&self, map: &Node, _: Option<&Node>, errors: &mut FieldErrors) {
+        let bytes = keys(map, "data", str::len, errors) + keys(map, "binaryData", decoded_len, errors);
         if bytes > DATA_BYTES_MAX {
-            faults.too_long(&map.at("[]"), DATA_BYTES_MAX);
+            errors.too_long(&map.at("[]"), DATA_BYTES_MAX);
         }
     }
 
     /// What may change in a ConfigMap.
-    fn validate_change(&self, new: &Node, old: &Node, faults: &mut Faults) {
-        frozen(new, old, &["data", "binaryData"], faults);
+    fn validate_change(&self, new: &Node, old: &Node, errors: &mut FieldErrors) {
+        frozen(new, old, &["data", "binaryData"], errors);
     }
 
-    fn columns(&self) -> &'static [Column] {
+    fn columns(&self) -> &[Column] {
         COLUMNS
     }
 
@@ -56,33 +53,33 @@ pub(crate) fn decoded_len(text: &str) -> usize {
     text.len() / 4 * 3 - text.bytes().rev().take_while(|b| *b == b'=').count().min(2).min(text.len() / 4 * 3)
 }
 
-pub(crate) fn keys(object: &Node, name: &str, size: fn(&str) -> usize, faults: &mut Faults) -> usize {
+pub(crate) fn keys(object: &Node, name: &str, size: fn(&str) -> usize, errors: &mut FieldErrors) -> usize {
     let mut bytes = 0;
     for (key, value) in object.entries(name) {
-        for fault in names::config_key(key) {
-            faults.invalid(&value, key, &fault);
+        for error in names::config_key(key) {
+            errors.invalid(&value, key, &error);
         }
-        if name == "data" && object.at("binaryData").has(key) {
-            faults.invalid(&value, key, "duplicate of key present in binaryData");
+        if name == "data" && object.entry("binaryData", key).exists() {
+            errors.invalid(&value, key, "duplicate of key present in binaryData");
         }
-        bytes += size(value.text());
+        bytes += size(value.as_text());
     }
     bytes
 }
 
-pub(crate) fn frozen(new: &Node, old: &Node, fields: &[&str], faults: &mut Faults) {
+pub(crate) fn frozen(new: &Node, old: &Node, fields: &[&str], errors: &mut FieldErrors) {
     if !old.flag("immutable") {
         return;
     }
     if !new.flag("immutable") {
-        faults.forbidden(&new.at("immutable"), FROZEN);
+        errors.forbidden(&new.at("immutable"), FROZEN);
     }
     for name in fields.iter().filter(|name| new.at(name).value != old.at(name).value) {
-        faults.forbidden(&new.at(name), FROZEN);
+        errors.forbidden(&new.at(name), FROZEN);
     }
 }
 
 /// How many entries a map has.
 pub(crate) fn entries(document: &Value, path: &str) -> usize {
-    document.map(path).map_or(0, |map| map.len())
+    document.length(path)
 }

@@ -1,20 +1,18 @@
 //! Endpoints.
 
 use crate::{
-    defaults::fields::{Object, children, set_if_zero},
+    document::{Edit, FieldErrors, Fields, Node, Object},
     kind::Kind,
-    kinds::core::service::port_number,
+    kinds::core::service::validation::port_number,
     schema::Timestamp,
     strategy::Strategy,
     table::{
         AGE, Column, NAME,
         network::SHOWN_MAX,
-        read::Read,
         row, text,
         words::{NONE, age_of, few},
     },
     validation::{
-        document::{Faults, Node},
         names,
         service::{PROTOCOLS, app_protocol},
     },
@@ -37,36 +35,36 @@ struct EndpointsStrategy;
 impl Strategy for EndpointsStrategy {
     /// Endpoints.
     fn set_defaults(&self, object: &mut Object) {
-        for subset in children(object, "subsets") {
-            for port in children(subset, "ports") {
-                set_if_zero(port, "protocol", "TCP");
+        for subset in object.objects_mut("subsets") {
+            for port in subset.objects_mut("ports") {
+                port.set_if_zero("protocol", "TCP");
             }
         }
     }
 
     /// Endpoints.
-    fn validate(&self, object: &Node, _: Option<&Node>, faults: &mut Faults) {
+    fn validate(&self, object: &Node, _: Option<&Node>, errors: &mut FieldErrors) {
         for subset in object.items("subsets") {
-            if subset.len_of("addresses") + subset.len_of("notReadyAddresses") == 0 {
-                faults.required(&subset, "must specify `addresses` or `notReadyAddresses`");
+            if subset.length("addresses") + subset.length("notReadyAddresses") == 0 {
+                errors.required(&subset, "must specify `addresses` or `notReadyAddresses`");
             }
             for address in subset.items("addresses").chain(subset.items("notReadyAddresses")) {
-                endpoint_address(&address, faults);
+                endpoint_address(&address, errors);
             }
             for port in subset.items("ports") {
                 let name = port.at("name");
-                if subset.len_of("ports") > 1 {
-                    faults.given(&name);
+                if subset.length("ports") > 1 {
+                    errors.not_empty(&name);
                 }
-                faults.if_given(&name, names::label);
-                port_number(&port, faults);
-                faults.one_of(&port.at("protocol"), &PROTOCOLS);
-                app_protocol(&port, faults);
+                errors.valid_if_set(&name, names::label);
+                port_number(&port, errors);
+                errors.one_of(&port.at("protocol"), &PROTOCOLS);
+                app_protocol(&port, errors);
             }
         }
     }
 
-    fn columns(&self) -> &'static [Column] {
+    fn columns(&self) -> &[Column] {
         COLUMNS
     }
 
@@ -75,19 +73,19 @@ impl Strategy for EndpointsStrategy {
     }
 }
 
-fn endpoint_address(address: &Node, faults: &mut Faults) {
+fn endpoint_address(address: &Node, errors: &mut FieldErrors) {
     let ip = address.at("ip");
-    let wrong = names::ip(ip.text());
-    faults.texts(&ip, wrong);
-    faults.if_given(&address.at("hostname"), names::label);
+    let wrong = names::ip(ip.as_text());
+    errors.invalid_each(&ip, wrong);
+    errors.valid_if_set(&address.at("hostname"), names::label);
     if address.has("nodeName") {
         let node = address.at("nodeName");
-        faults.texts(&node, names::subdomain(node.text()));
+        errors.invalid_each(&node, names::subdomain(node.as_text()));
     }
-    if names::parse_ip(ip.text()).is_none() {
-        faults.invalid(&ip, ip.text(), "must be a valid IP address");
+    if names::parse_ip(ip.as_text()).is_none() {
+        errors.invalid(&ip, ip.as_text(), "must be a valid IP address");
     } else {
-        faults.texts(&ip, names::ordinary_ip(ip.text()));
+        errors.invalid_each(&ip, names::ordinary_ip(ip.as_text()));
     }
 }
 

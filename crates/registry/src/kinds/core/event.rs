@@ -1,20 +1,15 @@
 //! Event.
 
 use crate::{
+    document::{FieldErrors, Fields, Node},
     kind::{At, Kind, SelectableField, UnknownField, path},
     schema::Timestamp,
     strategy::Strategy,
     table::{
-        Column, NAME,
-        read::Read,
-        row, text,
+        Column, NAME, row, text,
         words::{age, or},
     },
-    validation::{
-        OWN, Step,
-        document::{Faults, Node},
-        names,
-    },
+    validation::{OWN, Step, names},
 };
 use serde_json::Value;
 
@@ -57,11 +52,11 @@ impl Strategy for EventStrategy {
         OWN
     }
 
-    fn validate(&self, new: &Node, old: Option<&Node>, faults: &mut Faults) {
-        event(new, old, faults)
+    fn validate(&self, new: &Node, old: Option<&Node>, errors: &mut FieldErrors) {
+        event(new, old, errors)
     }
 
-    fn columns(&self) -> &'static [Column] {
+    fn columns(&self) -> &[Column] {
         EVENT
     }
 
@@ -74,7 +69,7 @@ const SHORT_TEXT_BYTES_MAX: usize = 128;
 
 const NOTE_BYTES_MAX: usize = 1024;
 
-/// The fields of an event by the name that they are blamed under, which is that of the older group for most, and by
+/// The fields of an event by their name in errors, which is that of the older group for most, and by
 /// the name that the newer one has for them.
 const NAMES: [(&str, &str); 8] = [
     ("involvedObject", "regarding"),
@@ -96,40 +91,40 @@ pub(crate) fn field<'d, 'q>(event: &'q Node<'d, '_>, name: &'q str) -> Node<'d, 
 }
 
 /// An event of the older group.
-pub(crate) fn event(event: &Node, _: Option<&Node>, faults: &mut Faults) {
+pub(crate) fn event(event: &Node, _: Option<&Node>, errors: &mut FieldErrors) {
     let about = field(event, "involvedObject");
     let about = about.at("namespace");
-    let namespace = event.at("metadata").text_of("namespace");
+    let namespace = event.at("metadata").text("namespace");
     let timed = event.has("eventTime");
-    let fits = match (about.text(), timed) {
+    let fits = match (about.as_text(), timed) {
         ("", false) => matches!(namespace, "" | "default"),
         ("", true) => matches!(namespace, "default" | "kube-system"),
         (about, false) => about == namespace,
         (_, true) => true,
     };
     if !fits {
-        faults.invalid(&about, about.text(), "does not match event.namespace");
+        errors.invalid(&about, about.as_text(), "does not match event.namespace");
     }
     if timed {
         let controller = field(event, "reportingController");
-        faults.given(&controller);
-        faults.texts(&controller, names::qualified(controller.text()));
-        faults.given(&event.at("reportingInstance"));
-        short(&event.at("reportingInstance"), SHORT_TEXT_BYTES_MAX, faults);
+        errors.not_empty(&controller);
+        errors.invalid_each(&controller, names::qualified(controller.as_text()));
+        errors.not_empty(&event.at("reportingInstance"));
+        short(&event.at("reportingInstance"), SHORT_TEXT_BYTES_MAX, errors);
         for name in ["action", "reason"] {
-            faults.given(&event.at(name));
-            short(&event.at(name), SHORT_TEXT_BYTES_MAX, faults);
+            errors.not_empty(&event.at(name));
+            short(&event.at(name), SHORT_TEXT_BYTES_MAX, errors);
         }
-        short(&field(event, "message"), NOTE_BYTES_MAX, faults);
+        short(&field(event, "message"), NOTE_BYTES_MAX, errors);
     }
-    for fault in names::subdomain(namespace) {
-        faults.invalid(&event.at("namespace"), namespace, &fault);
+    for error in names::subdomain(namespace) {
+        errors.invalid(&event.at("namespace"), namespace, &error);
     }
 }
 
-fn short(at: &Node, bytes_max: usize, faults: &mut Faults) {
-    if at.text().len() > bytes_max {
-        faults.invalid(at, "", &format!("can have at most {bytes_max} characters"));
+fn short(at: &Node, bytes_max: usize, errors: &mut FieldErrors) {
+    if at.as_text().len() > bytes_max {
+        errors.invalid(at, "", &format!("can have at most {bytes_max} characters"));
     }
 }
 
@@ -153,7 +148,7 @@ pub(crate) fn row_event(event: &Value, now: Timestamp) -> Vec<Value> {
     let first = time("firstTimestamp", "deprecatedFirstTimestamp").or_else(|| event.time("eventTime"));
     let last = time("lastTimestamp", "deprecatedLastTimestamp").or(first);
     let count = event.number("count").max(event.number("deprecatedCount"));
-    let (last, count) = match event.set("series") {
+    let (last, count) = match event.field("series") {
         Some(series) => (series.time("lastObservedTime"), series.number("count")),
         None => (last, if count == 0 { 1 } else { count }),
     };

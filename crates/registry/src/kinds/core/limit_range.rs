@@ -1,16 +1,12 @@
 //! LimitRange.
 
 use crate::{
-    defaults::fields::{Object, child, children, fill_from, round_quantities, text},
+    defaults::quantities::round_quantities,
+    document::{Edit, FieldErrors, Fields, Node, Object},
     kind::Kind,
     schema::Quantity,
     strategy::{Creation, Strategy, new_uid},
-    validation::{
-        ITSELF, Step,
-        document::{Faults, Node},
-        names, resources,
-    },
-    value::{fields, name},
+    validation::{ITSELF, Step, names, resources},
 };
 use serde_json::Value;
 use std::collections::BTreeSet;
@@ -26,21 +22,21 @@ pub(super) fn kind() -> Kind {
 struct LimitRangeStrategy;
 
 impl Strategy for LimitRangeStrategy {
-    /// A range of limits. For containers, what is not said of defaults follows from the bounds.
+    /// For containers, defaults that are not set follow from the bounds.
     fn set_defaults(&self, object: &mut Object) {
-        for item in child(object, "spec").into_iter().flat_map(|spec| children(spec, "limits")) {
-            if text(item, "type") == "Container" {
-                fill_from(item, "default", "max");
-                fill_from(item, "defaultRequest", "default");
-                fill_from(item, "defaultRequest", "min");
+        for item in object.object_mut("spec").into_iter().flat_map(|spec| spec.objects_mut("limits")) {
+            if item.text("type") == "Container" {
+                item.fill_from("default", "max");
+                item.fill_from("defaultRequest", "default");
+                item.fill_from("defaultRequest", "min");
             }
             round_quantities(item, &["max", "min", "default", "defaultRequest", "maxLimitRequestRatio"]);
         }
     }
 
     fn prepare_create(&self, document: &mut Value, _: &Creation<'_>) {
-        if name(document).is_empty() {
-            fields(document, &["metadata"]).insert("name".to_owned(), new_uid().into());
+        if document.name().is_empty() {
+            document.object_or_new("metadata").insert("name".to_owned(), new_uid().into());
         }
     }
 
@@ -49,69 +45,69 @@ impl Strategy for LimitRangeStrategy {
     }
 
     /// Limits for what is in a namespace.
-    fn validate(&self, range: &Node, _: Option<&Node>, faults: &mut Faults) {
+    fn validate(&self, range: &Node, _: Option<&Node>, errors: &mut FieldErrors) {
         let mut seen = BTreeSet::new();
         let spec = range.at("spec");
         for limit in spec.items("limits") {
             let kind = limit.at("type");
-            let wrong = names::qualified(kind.text());
+            let wrong = names::qualified(kind.as_text());
             if wrong.is_empty()
-                && !kind.text().contains('/')
-                && !matches!(kind.text(), "Pod" | "Container" | "PersistentVolumeClaim")
+                && !kind.as_text().contains('/')
+                && !matches!(kind.as_text(), "Pod" | "Container" | "PersistentVolumeClaim")
             {
-                faults.invalid(&kind, kind.text(), "must be a standard limit type or fully qualified");
+                errors.invalid(&kind, kind.as_text(), "must be a standard limit type or fully qualified");
             }
-            faults.texts(&kind, wrong);
-            if !seen.insert(kind.text()) {
-                faults.duplicate(&kind, kind.text());
+            errors.invalid_each(&kind, wrong);
+            if !seen.insert(kind.as_text()) {
+                errors.duplicate(&kind, kind.as_text());
             }
-            limit_names(&limit, faults);
-            limit_amounts(&limit, faults);
+            limit_names(&limit, errors);
+            limit_amounts(&limit, errors);
         }
     }
 }
 
-fn limit_names(limit: &Node, faults: &mut Faults) {
-    let kind = limit.text_of("type");
+fn limit_names(limit: &Node, errors: &mut FieldErrors) {
+    let kind = limit.text("type");
     for map in ["max", "min", "default", "defaultRequest", "maxLimitRequestRatio"] {
         if kind == "Pod" && map.starts_with("default") {
-            if limit.len_of(map) > 0 {
-                faults.forbidden(&limit.at(map), "may not be specified when `type` is 'Pod'");
+            if limit.length(map) > 0 {
+                errors.forbidden(&limit.at(map), "may not be specified when `type` is 'Pod'");
             }
             continue;
         }
         for (name, amount) in limit.entries(map) {
             if matches!(kind, "Pod" | "Container") {
-                resources::container_resource_name(name, &amount, faults);
+                resources::container_resource_name(name, &amount, errors);
             } else {
-                resources::resource_name(name, &amount, faults);
+                resources::resource_name(name, &amount, errors);
             }
         }
     }
     let has_storage = limit.at("min").has("storage") || limit.at("max").has("storage");
     if kind == "PersistentVolumeClaim" && !has_storage {
         let detail = "either minimum or maximum storage value is required, but neither was provided";
-        faults.required(&limit.at("limits"), detail);
+        errors.required(&limit.at("limits"), detail);
     }
 }
 
-fn limit_amounts(limit: &Node, faults: &mut Faults) {
+fn limit_amounts(limit: &Node, errors: &mut FieldErrors) {
     let maps = ["max", "min", "default", "defaultRequest", "maxLimitRequestRatio"];
     let all: BTreeSet<_> = maps.iter().flat_map(|map| limit.entries(map).map(|(name, _)| name)).collect();
     for name in all {
         let (min, max) = (limit.entry("min", name), limit.entry("max", name));
         let (usual, asked) = (limit.entry("default", name), limit.entry("defaultRequest", name));
         let mut ordered =
-            |low: &Node, low_name: &str, high: &Node, high_name: &str, blamed: &Node, value: &Node| {
+            |low: &Node, low_name: &str, high: &Node, high_name: &str, reported_at: &Node, value: &Node| {
                 if let (Some(least), Some(most)) = (resources::quantity(low), resources::quantity(high))
                     && least > most
                 {
                     let detail = format!(
                         "{low_name} value {} is greater than {high_name} value {}",
-                        low.text(),
-                        high.text()
+                        low.as_text(),
+                        high.as_text()
                     );
-                    faults.invalid(blamed, value.text(), &detail);
+                    errors.invalid(reported_at, value.as_text(), &detail);
                 }
             };
         ordered(&min, "min", &max, "max", &min, &min);
@@ -122,14 +118,14 @@ fn limit_amounts(limit: &Node, faults: &mut Faults) {
         ordered(&usual, "default", &max, "max", &usual, &max);
         let ratio = limit.entry("maxLimitRequestRatio", name);
         if resources::quantity(&ratio).is_some_and(|ratio| ratio < Quantity::whole(1)) {
-            faults.invalid(&ratio, ratio.text(), &format!("ratio {} is less than 1", ratio.text()));
+            errors.invalid(&ratio, ratio.as_text(), &format!("ratio {} is less than 1", ratio.as_text()));
         }
         let amounts = [&ratio, &min, &max].map(resources::quantity);
         if let [Some(most), Some(low), Some(high)] = amounts {
             let limit = high.millis() as f64 / low.millis() as f64;
             if most.millis() as f64 / 1000.0 > limit {
-                let detail = format!("ratio {} is greater than max/min = {limit:.6}", ratio.text());
-                faults.invalid(&ratio, ratio.text(), &detail);
+                let detail = format!("ratio {} is greater than max/min = {limit:.6}", ratio.as_text());
+                errors.invalid(&ratio, ratio.as_text(), &detail);
             }
         }
     }

@@ -18,6 +18,7 @@ mod secret;
 mod service;
 mod service_account;
 
+pub use namespace::empty_deleted_namespaces;
 pub(crate) use service::{Addresses, Reserved};
 pub use service_account::TokenIssuer;
 

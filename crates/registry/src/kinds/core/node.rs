@@ -1,25 +1,18 @@
 //! Node.
 
 use crate::{
-    defaults::fields::{self, Object, child, fill_from, has_any, round_quantities},
+    defaults::quantities::round_quantities,
+    document::{Edit, FieldErrors, Fields, Node, Object},
     error::Error,
     kind::{At, Kind, SelectableField, Subresource, UnknownField, path},
     rest::{Registry, Target},
     schema::Timestamp,
     strategy::Strategy,
     table::{
-        AGE, Column, NAME,
-        read::{Read, entry},
-        row, text,
+        AGE, Column, NAME, row, text,
         words::{NONE, UNKNOWN, age_of, joined, or},
     },
-    validation::{
-        LATE, Step,
-        document::{Faults, Node},
-        names, resources,
-        warnings::Warnings,
-    },
-    value,
+    validation::{LATE, Step, names, resources, warnings::Warnings},
 };
 use async_trait::async_trait;
 use serde_json::{Value, json};
@@ -69,19 +62,19 @@ impl Strategy for NodeStrategy {
     }
 
     fn set_defaults(&self, object: &mut Object) {
-        if let Some(spec) = child(object, "spec") {
+        if let Some(spec) = object.object_mut("spec") {
             same_pod_cidrs(spec);
         }
-        if let Some(status) = child(object, "status") {
-            if !has_any(status, "allocatable") {
-                fill_from(status, "allocatable", "capacity");
+        if let Some(status) = object.object_mut("status") {
+            if !status.is_filled("allocatable") {
+                status.fill_from("allocatable", "capacity");
             }
             round_quantities(status, &["capacity", "allocatable"]);
         }
     }
 
     fn drop_disabled_fields(&self, document: &mut Value) {
-        value::fields(document, &["spec"]).remove("configSource");
+        document.object_or_new("spec").remove("configSource");
         if let Some(status) = document.get_mut("status").and_then(Value::as_object_mut) {
             status.remove("config");
         }
@@ -91,39 +84,39 @@ impl Strategy for NodeStrategy {
         LATE
     }
 
-    fn validate(&self, node: &Node, _: Option<&Node>, faults: &mut Faults) {
-        taints(node, faults);
-        node_amounts(node, faults);
-        declared_features(node, faults);
+    fn validate(&self, node: &Node, _: Option<&Node>, errors: &mut FieldErrors) {
+        taints(node, errors);
+        node_amounts(node, errors);
+        declared_features(node, errors);
         let spec = node.at("spec");
         for range in spec.items("podCIDRs") {
-            faults.texts(&range, names::cidr(range.text()));
+            errors.invalid_each(&range, names::cidr(range.as_text()));
         }
-        let sixes = spec.items("podCIDRs").filter(|range| range.text().contains(':')).count();
-        if sixes > 1 || spec.len_of("podCIDRs") - sixes > 1 {
+        let sixes = spec.items("podCIDRs").filter(|range| range.as_text().contains(':')).count();
+        if sixes > 1 || spec.length("podCIDRs") - sixes > 1 {
             let all = spec.at("podCIDRs");
-            faults.invalid(&all, all.value.clone(), "may specify no more than one CIDR for each IP family");
+            errors.invalid(&all, all.value.clone(), "may specify no more than one CIDR for each IP family");
         }
     }
 
-    fn validate_change(&self, new: &Node, old: &Node, faults: &mut Faults) {
-        node_change(new, old, faults)
+    fn validate_change(&self, new: &Node, old: &Node, errors: &mut FieldErrors) {
+        node_change(new, old, errors)
     }
 
-    fn validate_status(&self, new: &Node, old: &Node, faults: &mut Faults) {
-        node_change(new, old, faults)
+    fn validate_status(&self, new: &Node, old: &Node, errors: &mut FieldErrors) {
+        node_change(new, old, errors)
     }
 
     fn warn(&self, object: &Node, _: Option<&Node>, warnings: &mut Warnings) {
         if object.at("spec").has("configSource") {
             warnings.push("spec.configSource: the feature is removed");
         }
-        if !object.at("spec").text_of("externalID").is_empty() {
+        if !object.at("spec").text("externalID").is_empty() {
             warnings.push("spec.externalID: this field is deprecated, and is unused by Kubernetes");
         }
     }
 
-    fn columns(&self) -> &'static [Column] {
+    fn columns(&self) -> &[Column] {
         COLUMNS
     }
 
@@ -146,7 +139,7 @@ impl Strategy for NodeStrategy {
 
 const FEATURE_BYTES_MAX: usize = 253;
 
-fn node_amounts(node: &Node, faults: &mut Faults) {
+fn node_amounts(node: &Node, errors: &mut FieldErrors) {
     let status = node.at("status");
     for map in ["capacity", "allocatable"] {
         let amounts = status.at(map);
@@ -154,98 +147,98 @@ fn node_amounts(node: &Node, faults: &mut Faults) {
             let amount = amounts.at_as("", name);
             let given = status.entry(map, name);
             if resources::quantity(&given).is_some_and(|quantity| quantity.is_negative()) {
-                faults.invalid(&amount, given.text(), "must be greater than or equal to 0");
+                errors.invalid(&amount, given.as_text(), "must be greater than or equal to 0");
             }
         }
     }
 }
 
-/// Taints are blamed in the metadata, where they once were.
-fn taints(node: &Node, faults: &mut Faults) {
+/// Taints. The paths of errors are in the metadata, where taints once were.
+fn taints(node: &Node, errors: &mut FieldErrors) {
     let mut seen = BTreeSet::new();
     let spec = node.at("spec");
     let meta = node.at("metadata");
     for (at, taint) in spec.items("taints").enumerate() {
-        let blamed = meta.item("taints", at);
-        for fault in names::qualified(taint.text_of("key")) {
-            faults.invalid(&blamed.at("key"), taint.text_of("key"), &fault);
+        let reported_at = meta.item("taints", at);
+        for error in names::qualified(taint.text("key")) {
+            errors.invalid(&reported_at.at("key"), taint.text("key"), &error);
         }
-        let wrong = names::label_value(taint.text_of("value"));
+        let wrong = names::label_value(taint.text("value"));
         if !wrong.is_empty() {
-            faults.invalid(&blamed.at("value"), taint.text_of("value"), &wrong.join(";"));
+            errors.invalid(&reported_at.at("value"), taint.text("value"), &wrong.join(";"));
         }
         let known = ["NoSchedule", "PreferNoSchedule", "NoExecute"];
-        match taint.text_of("effect") {
-            "" => faults.required(&blamed.at("effect"), ""),
+        match taint.text("effect") {
+            "" => errors.required(&reported_at.at("effect"), ""),
             effect if known.contains(&effect) => {}
-            effect => faults.not_supported(&blamed.at("effect"), effect, &known),
+            effect => errors.not_supported(&reported_at.at("effect"), effect, &known),
         }
-        if !seen.insert((taint.text_of("key"), taint.text_of("effect"))) {
+        if !seen.insert((taint.text("key"), taint.text("effect"))) {
             let shown = format!("{}: taints must be unique by key and effect pair", taint.value);
-            faults.duplicate_shown(&blamed, &shown);
+            errors.duplicate_formatted(&reported_at, &shown);
         }
     }
 }
 
 /// What may change in a node.
-fn node_change(new: &Node, old: &Node, faults: &mut Faults) {
-    node_amounts(new, faults);
-    declared_features(new, faults);
+fn node_change(new: &Node, old: &Node, errors: &mut FieldErrors) {
+    node_amounts(new, errors);
+    declared_features(new, errors);
     let mut seen = Vec::new();
     let status = new.at("status");
     for address in status.items("addresses") {
         if seen.contains(&address.value) {
-            faults.duplicate_shown(&address, &address.value.to_string());
+            errors.duplicate_formatted(&address, &address.value.to_string());
         }
         seen.push(address.value);
     }
     let (spec, before) = (new.at("spec"), old.at("spec"));
-    if before.len_of("podCIDRs") > 0 {
+    if before.length("podCIDRs") > 0 {
         let detail = "node updates may not change podCIDR except from \"\" to valid";
-        let changed = if before.len_of("podCIDRs") == spec.len_of("podCIDRs") {
+        let changed = if before.length("podCIDRs") == spec.length("podCIDRs") {
             let pairs = spec.items("podCIDRs").zip(before.items("podCIDRs"));
-            pairs.filter(|(new, old)| new.text() != old.text()).count()
+            pairs.filter(|(new, old)| new.as_text() != old.as_text()).count()
         } else {
             1
         };
         // One for each that is another.
         for _ in 0..changed {
-            faults.forbidden(&spec.at("podCIDRs"), detail);
+            errors.forbidden(&spec.at("podCIDRs"), detail);
         }
     }
-    let provider = before.text_of("providerID");
-    if !provider.is_empty() && provider != spec.text_of("providerID") {
+    let provider = before.text("providerID");
+    if !provider.is_empty() && provider != spec.text("providerID") {
         let detail = "node updates may not change providerID except from \"\" to valid";
-        faults.forbidden(&spec.at("providerID"), detail);
+        errors.forbidden(&spec.at("providerID"), detail);
     }
-    taints(new, faults);
-    if spec.text_of("externalID") != before.text_of("externalID") {
-        faults.forbidden(&spec.at("externalID"), "may not be updated");
+    taints(new, errors);
+    if spec.text("externalID") != before.text("externalID") {
+        errors.forbidden(&spec.at("externalID"), "may not be updated");
     }
 }
 
 /// What a node says it can do: names in order, each once.
-fn declared_features(node: &Node, faults: &mut Faults) {
+fn declared_features(node: &Node, errors: &mut FieldErrors) {
     let status = node.at("status");
     for (at, feature) in status.items("declaredFeatures").enumerate() {
-        let name = feature.text();
+        let name = feature.as_text();
         if name.len() > FEATURE_BYTES_MAX {
             let detail =
                 format!("invalid feature name {name:?}: must be no more than {FEATURE_BYTES_MAX} characters");
-            faults.invalid(&feature, name, &detail);
+            errors.invalid(&feature, name, &detail);
         } else if !is_feature_name(name) {
             let detail = format!(
                 "invalid feature name {name:?}: must start with an UpperCamelCase segment, with subsequent segments \
                  separated by '/' (e.g., MyFeature or MyFeature/mySubFeature), and contain only alphanumeric \
                  characters and slashes"
             );
-            faults.invalid(&feature, name, &detail);
+            errors.invalid(&feature, name, &detail);
         }
         let next = status.item("declaredFeatures", at + 1);
-        if next.exists() && next.text() == name {
-            faults.duplicate(&next, name);
-        } else if next.exists() && next.text() < name {
-            faults.invalid(&next, next.text(), "list must be sorted alphabetically");
+        if next.exists() && next.as_text() == name {
+            errors.duplicate(&next, name);
+        } else if next.exists() && next.as_text() < name {
+            errors.invalid(&next, next.as_text(), "list must be sorted alphabetically");
         }
     }
 }
@@ -258,7 +251,7 @@ fn is_feature_name(name: &str) -> bool {
 /// The first range has a field of its own, from when there was only one. Where they differ, that one counts.
 fn same_pod_cidrs(spec: &mut Object) {
     let first = spec.get("podCIDRs").and_then(|ranges| ranges.get(0)).and_then(Value::as_str);
-    match (fields::text(spec, "podCIDR"), first.unwrap_or_default()) {
+    match (spec.text("podCIDR"), first.unwrap_or_default()) {
         (single, first) if single == first => {}
         ("", first) => {
             let first = Value::from(first);
@@ -282,11 +275,11 @@ fn node_status(node: &Value) -> String {
 }
 
 fn node_roles(node: &Value) -> String {
-    let labels = node.map("metadata.labels");
+    let labels = node.object("metadata.labels");
     let keys = labels.into_iter().flat_map(|labels| labels.keys());
     let mut roles: BTreeSet<&str> =
         keys.filter_map(|key| key.strip_prefix("node-role.kubernetes.io/")).collect();
-    roles.insert(entry(labels, "kubernetes.io/role"));
+    roles.insert(node.entry_text("metadata.labels", "kubernetes.io/role"));
     roles.remove("");
     or(&joined(roles.into_iter(), ","), NONE).to_owned()
 }
@@ -298,13 +291,11 @@ fn node_address<'a>(node: &'a Value, ty: &str) -> &'a str {
 
 fn taint_until_ready(node: &mut Value) {
     let key = "node.kubernetes.io/not-ready";
-    let tainted = |taint: &Value| {
-        value::text(taint, &["key"]) == key && value::text(taint, &["effect"]) == "NoSchedule"
-    };
-    if value::list(node, &["spec", "taints"]).iter().any(tainted) {
+    let tainted = |taint: &Value| taint.text("key") == key && taint.text("effect") == "NoSchedule";
+    if node.list("spec.taints").iter().any(tainted) {
         return;
     }
-    let taints = value::fields(node, &["spec"]).entry("taints").or_insert_with(|| json!([]));
+    let taints = node.object_or_new("spec").entry("taints").or_insert_with(|| json!([]));
     if let Some(taints) = taints.as_array_mut() {
         taints.push(json!({"key": key, "effect": "NoSchedule"}));
     }

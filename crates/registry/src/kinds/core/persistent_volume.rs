@@ -2,29 +2,24 @@
 
 use crate::{
     admission::protect,
-    defaults::{
-        fields::{Object, child_or_new, round_quantities, set_default, set_if_zero},
-        volume,
-    },
+    defaults::quantities::round_quantities,
+    defaults::volume,
+    document::{Edit, FieldErrors, Fields, Node, Object, same_except},
     error::Error,
     kind::{Kind, Subresource},
     rest::{Registry, Target},
     schema::{self, Timestamp},
     strategy::{Creation, Strategy},
     table::{
-        AGE, Column, NAME,
-        read::{Read, entry},
-        row, text,
+        AGE, Column, NAME, row, text,
         words::{UNSET, age_of, joined, or},
     },
     validation::{
-        self, Step, TWICE,
-        document::{Faults, Node},
+        Step, TWICE,
         storage::volume_spec,
         volumes,
         warnings::{self, Warnings},
     },
-    value::{self, at, fields, set},
 };
 use async_trait::async_trait;
 use serde_json::{Value, json};
@@ -63,10 +58,10 @@ impl Strategy for PersistentVolumeStrategy {
     }
 
     fn set_defaults(&self, object: &mut Object) {
-        set_if_zero(child_or_new(object, "status"), "phase", "Pending");
-        let spec = child_or_new(object, "spec");
-        set_if_zero(spec, "persistentVolumeReclaimPolicy", "Retain");
-        set_default(spec, "volumeMode", "Filesystem");
+        object.object_or_new("status").set_if_zero("phase", "Pending");
+        let spec = object.object_or_new("spec");
+        spec.set_if_zero("persistentVolumeReclaimPolicy", "Retain");
+        spec.set_default("volumeMode", "Filesystem");
         round_quantities(spec, &["capacity"]);
         volume::sources(spec);
     }
@@ -84,12 +79,12 @@ impl Strategy for PersistentVolumeStrategy {
         TWICE
     }
 
-    fn validate(&self, volume: &Node, _: Option<&Node>, faults: &mut Faults) {
-        volume_spec(&volume.at("spec"), false, faults);
+    fn validate(&self, volume: &Node, _: Option<&Node>, errors: &mut FieldErrors) {
+        volume_spec(&volume.at("spec"), false, errors);
     }
 
     /// What may change in a persistent volume.
-    fn validate_change(&self, new: &Node, old: &Node, faults: &mut Faults) {
+    fn validate_change(&self, new: &Node, old: &Node, errors: &mut FieldErrors) {
         let (spec, before) = (new.at("spec"), old.at("spec"));
         let sources: BTreeSet<_> = [&spec, &before]
             .iter()
@@ -101,21 +96,21 @@ impl Strategy for PersistentVolumeStrategy {
             let (source, was) = (spec.at(name), before.at(name));
             let may_expand = *name == "csi" && !was.has("controllerExpandSecretRef") && was.exists();
             let except: &[&str] = if may_expand { &["controllerExpandSecretRef"] } else { &[] };
-            validation::document::same_but(source.value, was.value, except)
+            same_except(source.value, was.value, except)
         });
         if !same {
             let detail = "spec.persistentvolumesource is immutable after creation";
-            faults.forbidden(&spec.at("persistentvolumesource"), detail);
+            errors.forbidden(&spec.at("persistentvolumesource"), detail);
         }
-        faults.unchanged(&new.at_as("spec.volumeMode", "volumeMode"), &old.at("spec.volumeMode"));
+        errors.immutable(&new.at_as("spec.volumeMode", "volumeMode"), &old.at("spec.volumeMode"));
         let affinity = new.at_as("spec.nodeAffinity", "nodeAffinity");
         if before.has("nodeAffinity") && affinity.value != before.at("nodeAffinity").value {
             let detail = "field is immutable, except for updating from beta label to GA";
-            faults.invalid(&affinity, affinity.value.clone(), detail);
+            errors.invalid(&affinity, affinity.value.clone(), detail);
         }
         if before.has("volumeAttributesClassName") && !spec.has("volumeAttributesClassName") {
             let detail = "update from non-nil value to nil is forbidden";
-            faults.forbidden(&spec.at("volumeAttributesClassName"), detail);
+            errors.forbidden(&spec.at("volumeAttributesClassName"), detail);
         }
     }
 
@@ -123,13 +118,13 @@ impl Strategy for PersistentVolumeStrategy {
         volume_warnings(object, warnings);
     }
 
-    fn columns(&self) -> &'static [Column] {
+    fn columns(&self) -> &[Column] {
         COLUMNS
     }
 
     fn cells(&self, volume: &Value, now: Timestamp) -> Vec<Value> {
         let claim = volume
-            .set("spec.claimRef")
+            .field("spec.claimRef")
             .map_or_else(String::new, |claim| format!("{}/{}", claim.text("namespace"), claim.text("name")));
         row![
             volume.name(),
@@ -150,7 +145,7 @@ impl Strategy for PersistentVolumeStrategy {
 pub(crate) const VOLUME_MODE: Column = text("VolumeMode", "Whether it has a file system").wide();
 
 pub(crate) fn storage<'a>(document: &'a Value, path: &str) -> &'a str {
-    or(entry(document.map(path), "storage"), "0")
+    or(document.entry_text(path, "storage"), "0")
 }
 
 pub(crate) fn access_modes(document: &Value, path: &str) -> String {
@@ -166,7 +161,7 @@ pub(crate) fn access_modes(document: &Value, path: &str) -> String {
 }
 
 pub(crate) fn phase(document: &Value) -> &str {
-    if document.deleting() { "Terminating" } else { document.text("status.phase") }
+    if document.is_deleting() { "Terminating" } else { document.text("status.phase") }
 }
 
 /// The storage class of a volume or a claim. There was an annotation for it before the field, and it comes first.
@@ -175,27 +170,26 @@ pub(crate) fn class(document: &Value) -> &str {
 }
 
 pub(crate) fn setting<'a>(document: &'a Value, path: &str) -> &'a str {
-    document.set(path).and_then(Value::as_str).unwrap_or(UNSET)
+    document.field(path).and_then(Value::as_str).unwrap_or(UNSET)
 }
 
 /// A volume says since when it has its phase.
 fn date_phase(new: &mut Value, old: &Value, now: Timestamp) {
-    let (phase, before) =
-        (value::text(new, &["status", "phase"]).to_owned(), value::text(old, &["status", "phase"]));
+    let (phase, before) = (new.text("status.phase").to_owned(), old.text("status.phase"));
     let (given, known) =
-        (at(new, &["status", "lastPhaseTransitionTime"]), at(old, &["status", "lastPhaseTransitionTime"]));
+        (new.field("status.lastPhaseTransitionTime"), old.field("status.lastPhaseTransitionTime"));
     let at = match given {
         Some(given) if Some(given) != known => given.clone(),
         _ if phase != before => schema::time(now).into(),
         _ => known.cloned().unwrap_or_default(),
     };
-    set(fields(new, &["status"]), "lastPhaseTransitionTime", (!at.is_null()).then_some(at));
+    new.object_or_new("status").set("lastPhaseTransitionTime", (!at.is_null()).then_some(at));
 }
 
 fn volume_warnings(volume: &Node, warnings: &mut Warnings) {
     warnings::storage_class_annotation(volume, warnings);
     let spec = volume.at("spec");
-    if spec.text_of("persistentVolumeReclaimPolicy") == "Recycle" {
+    if spec.text("persistentVolumeReclaimPolicy") == "Recycle" {
         let text = "The Recycle reclaim policy is deprecated. Instead, the recommended approach is to use dynamic \
              provisioning.";
         warnings.add(&spec.at("persistentVolumeReclaimPolicy"), text);

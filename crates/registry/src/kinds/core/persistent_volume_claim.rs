@@ -2,7 +2,8 @@
 
 use crate::{
     admission::protect,
-    defaults::{fields::Object, storage::claim},
+    defaults::storage::claim,
+    document::{Edit, FieldErrors, Fields, Node, Object, same_except},
     error::Error,
     kind::{Kind, Subresource},
     kinds::core::persistent_volume::{VOLUME_MODE, access_modes, class, phase, setting, storage},
@@ -10,15 +11,12 @@ use crate::{
     rest::{Registry, Target},
     schema::Timestamp,
     strategy::{Creation, Strategy},
-    table::{AGE, Column, NAME, read::Read, row, text, words::age_of},
+    table::{AGE, Column, NAME, row, text, words::age_of},
     validation::{
-        self,
-        document::{Faults, Node},
         names, resources,
         storage::claim_spec,
         warnings::{self, Warnings},
     },
-    value::{self, at, fields},
 };
 use async_trait::async_trait;
 use serde_json::{Value, json};
@@ -54,11 +52,11 @@ impl Strategy for PersistentVolumeClaimStrategy {
         claim: &mut Value,
     ) -> Result<Option<Error>, Error> {
         protect(claim, "kubernetes.io/pvc-protection");
-        if at(claim, &["spec", "storageClassName"]).is_none() {
+        if claim.field("spec.storageClassName").is_none() {
             let classes = known("storage.k8s.io", "storageclasses");
             let annotation = "storageclass.kubernetes.io/is-default-class";
             if let Some(class) = registry.default_of(classes, annotation).await? {
-                fields(claim, &["spec"]).insert("storageClassName".to_owned(), class.into());
+                claim.object_or_new("spec").insert("storageClassName".to_owned(), class.into());
             }
         }
         Ok(None)
@@ -77,23 +75,23 @@ impl Strategy for PersistentVolumeClaimStrategy {
         agree_on_data_source(new, Some(old));
     }
 
-    fn validate(&self, claim: &Node, _: Option<&Node>, faults: &mut Faults) {
-        claim_spec(&claim.at("spec"), faults);
+    fn validate(&self, claim: &Node, _: Option<&Node>, errors: &mut FieldErrors) {
+        claim_spec(&claim.at("spec"), errors);
     }
 
     /// What may change in a claim.
-    fn validate_change(&self, new: &Node, old: &Node, faults: &mut Faults) {
+    fn validate_change(&self, new: &Node, old: &Node, errors: &mut FieldErrors) {
         let (spec, before) = (new.at("spec"), old.at("spec"));
         let annotation = |claim: &Node| claim.at("metadata.annotations").value.get(STORAGE_CLASS).cloned();
         if annotation(new).unwrap_or_default() != annotation(old).unwrap_or_default() {
             let meta = new.at("metadata");
-            let given = meta.entry("annotations", STORAGE_CLASS).text();
+            let given = meta.entry("annotations", STORAGE_CLASS).as_text();
             let shown = format!("annotations.{STORAGE_CLASS}");
-            faults.invalid(&meta.at_as("annotations", &shown), given, "field is immutable");
+            errors.invalid(&meta.at_as("annotations", &shown), given, "field is immutable");
         }
-        let bound = new.at("status").text_of("phase") == "Bound";
+        let bound = new.at("status").text("phase") == "Bound";
         let mut free = vec!["resources"];
-        if before.text_of("volumeName").is_empty() {
+        if before.text("volumeName").is_empty() {
             free.push("volumeName");
         }
         if !before.has("storageClassName") && spec.has("storageClassName") {
@@ -104,15 +102,11 @@ impl Strategy for PersistentVolumeClaimStrategy {
         }
         let (resources, was) = (spec.at("resources"), before.at("resources"));
         let size_is_free: &[&str] = if bound { &["storage"] } else { &[] };
-        let same = validation::document::same_but(spec.value, before.value, &free)
-            && validation::document::same_but(resources.value, was.value, &["requests"])
-            && validation::document::same_but(
-                resources.at("requests").value,
-                was.at("requests").value,
-                size_is_free,
-            );
+        let same = same_except(spec.value, before.value, &free)
+            && same_except(resources.value, was.value, &["requests"])
+            && same_except(resources.at("requests").value, was.at("requests").value, size_is_free);
         if !same {
-            faults.forbidden(&spec, CLAIM_IS_FIXED);
+            errors.forbidden(&spec, CLAIM_IS_FIXED);
         }
         let size = spec.at("resources.requests.storage");
         let asked = resources::quantity(&size).unwrap_or(crate::schema::Quantity::ZERO);
@@ -120,42 +114,42 @@ impl Strategy for PersistentVolumeClaimStrategy {
         let has =
             resources::quantity(&old.at("status.capacity.storage")).unwrap_or(crate::schema::Quantity::ZERO);
         if asked_before.is_some_and(|before| asked < before) && asked <= has {
-            faults.forbidden(&size, "field can not be less than status.capacity");
+            errors.forbidden(&size, "field can not be less than status.capacity");
         }
-        faults.unchanged(&new.at_as("spec.volumeMode", "volumeMode"), &old.at("spec.volumeMode"));
+        errors.immutable(&new.at_as("spec.volumeMode", "volumeMode"), &old.at("spec.volumeMode"));
         let class = spec.at("volumeAttributesClassName");
         if before.has("volumeAttributesClassName")
             && class.value != before.at("volumeAttributesClassName").value
         {
             if !class.exists() {
-                faults.forbidden(&class, "update from non-nil value to nil is forbidden");
-            } else if class.text().is_empty() {
-                faults.forbidden(&class, "update from non-nil value to an empty string is forbidden");
+                errors.forbidden(&class, "update from non-nil value to nil is forbidden");
+            } else if class.as_text().is_empty() {
+                errors.forbidden(&class, "update from non-nil value to an empty string is forbidden");
             }
         }
     }
 
     /// What a claim got.
-    fn validate_status(&self, new: &Node, _: &Node, faults: &mut Faults) {
+    fn validate_status(&self, new: &Node, _: &Node, errors: &mut FieldErrors) {
         let status = new.at("status");
         for (_, amount) in status.entries("capacity") {
-            resources::basic_amount(&amount, faults);
+            resources::basic_amount(&amount, errors);
         }
         let resizing = status.at("allocatedResourceStatuses");
         for (name, state) in status.entries("allocatedResourceStatuses") {
-            claimed_resource_name(name, &resizing, faults);
-            if !RESIZE_STATES.contains(&state.text()) {
-                faults.not_supported(&resizing, name, &RESIZE_STATES);
+            claimed_resource_name(name, &resizing, errors);
+            if !RESIZE_STATES.contains(&state.as_text()) {
+                errors.not_supported(&resizing, name, &RESIZE_STATES);
             }
         }
         for (name, amount) in status.entries("allocatedResources") {
-            let before = faults.0.len();
-            claimed_resource_name(name, &status.at("allocatedResources"), faults);
-            if faults.0.len() == before {
-                resources::basic_amount(&amount, faults);
+            let before = errors.0.len();
+            claimed_resource_name(name, &status.at("allocatedResources"), errors);
+            if errors.0.len() == before {
+                resources::basic_amount(&amount, errors);
             }
-            if faults.0.len() == before {
-                resources::amount("storage", &amount, faults);
+            if errors.0.len() == before {
+                resources::amount("storage", &amount, errors);
             }
         }
     }
@@ -165,7 +159,7 @@ impl Strategy for PersistentVolumeClaimStrategy {
         warnings::claimed(&object.at("spec.resources"), warnings);
     }
 
-    fn columns(&self) -> &'static [Column] {
+    fn columns(&self) -> &[Column] {
         COLUMNS
     }
 
@@ -202,30 +196,29 @@ const RESIZE_STATES: [&str; 5] = [
 ];
 
 /// Of the resources that Kubernetes itself names, a claim is of storage alone.
-fn claimed_resource_name(name: &str, at: &Node, faults: &mut Faults) {
+fn claimed_resource_name(name: &str, at: &Node, errors: &mut FieldErrors) {
     let details = names::qualified(name);
     if details.is_empty() && resources::is_native(name) && name != "storage" {
-        faults.not_supported(at, name, &["storage"]);
+        errors.not_supported(at, name, &["storage"]);
     }
     for detail in details {
-        faults.invalid(at, name, &detail);
+        errors.invalid(at, name, &detail);
     }
 }
 
 /// The two fields that say what a claim begins with say the same. Alone and new, the older one knows only claims and
 /// snapshots: what else it names is dropped. Nothing comes from another namespace unless it already did.
 fn agree_on_data_source(claim: &mut Value, old: Option<&Value>) {
-    let had = |name: &str| old.is_some_and(|old| at(old, &["spec", name]).is_some_and(|had| !had.is_null()));
-    let spec = fields(claim, &["spec"]);
+    let had = |name: &str| old.is_some_and(|old| old.field("spec").has(name));
+    let spec = claim.object_or_new("spec");
     spec.retain(|name, value| !matches!(name.as_str(), "dataSource" | "dataSourceRef") || !value.is_null());
-    let is_elsewhere =
-        spec.get("dataSourceRef").is_some_and(|source| !value::text(source, &["namespace"]).is_empty());
+    let is_elsewhere = spec.get("dataSourceRef").is_some_and(|source| !source.text("namespace").is_empty());
     if is_elsewhere && !had("dataSourceRef") {
         spec.remove("dataSourceRef");
     }
     let is_known = |source: &Value| {
         matches!(
-            (value::text(source, &["kind"]), value::text(source, &["apiGroup"])),
+            (source.text("kind"), source.text("apiGroup")),
             ("PersistentVolumeClaim", "") | ("VolumeSnapshot", "snapshot.storage.k8s.io")
         )
     };
@@ -236,11 +229,11 @@ fn agree_on_data_source(claim: &mut Value, old: Option<&Value>) {
     match (spec.get("dataSource").cloned(), spec.get("dataSourceRef").cloned()) {
         (Some(source), None) if !source.is_null() => {
             let mut reference = source;
-            fields(&mut reference, &[]).entry("apiGroup").or_insert(Value::Null);
+            reference.make_object().entry("apiGroup").or_insert(Value::Null);
             spec.insert("dataSourceRef".to_owned(), reference);
         }
-        (None, Some(mut source)) if value::text(&source, &["namespace"]).is_empty() && !source.is_null() => {
-            fields(&mut source, &[]).remove("namespace");
+        (None, Some(mut source)) if source.text("namespace").is_empty() && !source.is_null() => {
+            source.make_object().remove("namespace");
             spec.insert("dataSource".to_owned(), source);
         }
         _ => {}

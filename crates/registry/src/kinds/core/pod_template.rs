@@ -1,20 +1,17 @@
 //! PodTemplate.
 
-use crate::value::{fields, list_mut};
 use crate::{
-    defaults::{fields::Object, pod},
+    defaults::pod,
+    document::{Edit, FieldErrors, Fields, Node, Object},
     kind::{Generation, Kind},
     schema::Timestamp,
     strategy::Strategy,
     table::{
-        Column, NAME,
-        read::Read,
-        row, text,
+        Column, NAME, row, text,
         words::{containers, labels},
     },
     validation::{
         self, SPEC, Step,
-        document::{Faults, Node},
         warnings::{self, Warnings, same_generation},
     },
 };
@@ -49,8 +46,8 @@ impl Strategy for PodTemplateStrategy {
         SPEC
     }
 
-    fn validate(&self, object: &Node, _: Option<&Node>, faults: &mut Faults) {
-        validation::pod::template(&object.at("template"), faults);
+    fn validate(&self, object: &Node, _: Option<&Node>, errors: &mut FieldErrors) {
+        validation::pod::template(&object.at("template"), errors);
     }
 
     fn warn(&self, object: &Node, old: Option<&Node>, warnings: &mut Warnings) {
@@ -59,13 +56,13 @@ impl Strategy for PodTemplateStrategy {
         }
     }
 
-    fn columns(&self) -> &'static [Column] {
+    fn columns(&self) -> &[Column] {
         COLUMNS
     }
 
     fn cells(&self, template: &Value, _: Timestamp) -> Vec<Value> {
         let (names, images) = containers(template, "template.spec.containers");
-        row![template.name(), names, images, labels(template.map("template.metadata.labels"))]
+        row![template.name(), names, images, labels(template.object("template.metadata.labels"))]
     }
 }
 
@@ -80,8 +77,8 @@ pub(crate) fn drop_disabled_template_fields(spec: Option<&mut Value>) {
 pub(crate) fn drop_disabled_pod_fields(spec: &mut Map<String, Value>) {
     spec.remove("schedulingGroup");
     for volume in spec.get_mut("volumes").and_then(Value::as_array_mut).into_iter().flatten() {
-        for source in list_mut(volume, "/projected/sources") {
-            let source = fields(source, &[]);
+        for source in volume.list_mut("projected.sources") {
+            let source = source.make_object();
             source.remove("clusterTrustBundle");
             source.remove("podCertificate");
         }

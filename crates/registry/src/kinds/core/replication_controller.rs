@@ -2,24 +2,21 @@
 
 use crate::{
     defaults::{
-        fields::{Object, child_or_new, has_any, set_default},
         pod::{template, template_labels},
         workloads::labels_of_template,
     },
+    document::{Edit, FieldErrors, Fields, Node, Object},
     kind::{At, Generation, Kind, SelectableField, Subresource, UnknownField, path},
     kinds::core::pod_template::drop_disabled_template_fields,
     schema::Timestamp,
     strategy::Strategy,
     table::{
         Column,
-        read::Read,
         words::labels,
         workloads::{REPLICATED, replicated},
     },
     validation::{
-        SPEC, Step,
-        document::{Faults, Node},
-        pod,
+        SPEC, Step, pod,
         warnings::{self, Warnings},
         workloads::{MISMATCH, replica_counts, runs_for_ever},
     },
@@ -50,13 +47,13 @@ impl Strategy for ReplicationControllerStrategy {
     /// A replication controller, which selects by the labels of its template if nobody says otherwise.
     fn set_defaults(&self, object: &mut Object) {
         labels_of_template(object);
-        let spec = child_or_new(object, "spec");
-        if !has_any(spec, "selector")
+        let spec = object.object_or_new("spec");
+        if !spec.is_filled("selector")
             && let Some(labels) = template_labels(spec).cloned()
         {
             spec.insert("selector".to_owned(), labels.into());
         }
-        set_default(spec, "replicas", 1);
+        spec.set_default("replicas", 1);
         template(spec);
     }
 
@@ -69,29 +66,29 @@ impl Strategy for ReplicationControllerStrategy {
     }
 
     /// A ReplicationController, whose selector is a mere set of labels.
-    fn validate(&self, controller: &Node, _: Option<&Node>, faults: &mut Faults) {
+    fn validate(&self, controller: &Node, _: Option<&Node>, errors: &mut FieldErrors) {
         let spec = controller.at("spec");
-        faults.not_negative(&spec.at("minReadySeconds"));
-        if spec.len_of("selector") == 0 {
-            faults.required(&spec.at("selector"), "");
+        errors.not_negative(&spec.at("minReadySeconds"));
+        if spec.length("selector") == 0 {
+            errors.required(&spec.at("selector"), "");
         }
-        faults.not_negative(&spec.at("replicas"));
+        errors.not_negative(&spec.at("replicas"));
         let template = spec.at("template");
         if !template.exists() {
-            faults.required(&template, "");
+            errors.required(&template, "");
             return;
         }
         let labels = template.at("metadata.labels");
         if !spec.entries("selector").all(|(key, value)| labels.value.get(key) == Some(value.value)) {
-            faults.invalid(&labels, labels.value.clone(), MISMATCH);
+            errors.invalid(&labels, labels.value.clone(), MISMATCH);
         }
-        pod::template(&template, faults);
-        runs_for_ever(&spec, "ReplicationController", faults);
+        pod::template(&template, errors);
+        runs_for_ever(&spec, "ReplicationController", errors);
     }
 
-    fn validate_status(&self, new: &Node, _: &Node, faults: &mut Faults) {
+    fn validate_status(&self, new: &Node, _: &Node, errors: &mut FieldErrors) {
         let parts = &["fullyLabeledReplicas", "readyReplicas", "availableReplicas"];
-        replica_counts(new, "readyReplicas", parts, faults)
+        replica_counts(new, "readyReplicas", parts, errors)
     }
 
     fn warn(&self, object: &Node, old: Option<&Node>, warnings: &mut Warnings) {
@@ -104,11 +101,11 @@ impl Strategy for ReplicationControllerStrategy {
         }
     }
 
-    fn columns(&self) -> &'static [Column] {
+    fn columns(&self) -> &[Column] {
         REPLICATED
     }
 
     fn cells(&self, controller: &Value, now: Timestamp) -> Vec<Value> {
-        replicated(controller, labels(controller.map("spec.selector")), now)
+        replicated(controller, labels(controller.object("spec.selector")), now)
     }
 }

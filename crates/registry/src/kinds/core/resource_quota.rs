@@ -1,21 +1,16 @@
 //! ResourceQuota.
 
 use crate::{
-    defaults::fields::{Object, child, round_quantities},
+    defaults::quantities::round_quantities,
+    document::{Edit, FieldErrors, Fields, Node, Object},
     kind::{Kind, Subresource},
     schema::Timestamp,
     strategy::Strategy,
     table::{
-        AGE, Column, NAME,
-        read::{Read, entry},
-        row, text,
+        AGE, Column, NAME, row, text,
         words::{age_of, or},
     },
-    validation::{
-        SPEC, Step,
-        document::{Faults, Node},
-        resources,
-    },
+    validation::{SPEC, Step, resources},
 };
 use serde_json::Value;
 use std::collections::BTreeSet;
@@ -41,7 +36,7 @@ struct ResourceQuotaStrategy;
 impl Strategy for ResourceQuotaStrategy {
     fn set_defaults(&self, object: &mut Object) {
         for part in ["spec", "status"] {
-            if let Some(part) = child(object, part) {
+            if let Some(part) = object.object_mut(part) {
                 round_quantities(part, &["hard", "used"]);
             }
         }
@@ -52,31 +47,31 @@ impl Strategy for ResourceQuotaStrategy {
     }
 
     /// How much of everything a namespace may have.
-    fn validate(&self, quota: &Node, _: Option<&Node>, faults: &mut Faults) {
+    fn validate(&self, quota: &Node, _: Option<&Node>, errors: &mut FieldErrors) {
         let spec = quota.at("spec");
-        quota_amounts(&spec, "hard", faults);
+        quota_amounts(&spec, "hard", errors);
         let scopes = spec.at("scopes");
         for scope in spec.items("scopes") {
-            if !SCOPES.contains(&scope.text()) {
-                faults.invalid(&scopes, scopes.value.clone(), "unsupported scope");
+            if !SCOPES.contains(&scope.as_text()) {
+                errors.invalid(&scopes, scopes.value.clone(), "unsupported scope");
             }
-            for _ in spec.entries("hard").filter(|(name, _)| !may_be_scoped(scope.text(), name)) {
-                faults.invalid(&scopes, scopes.value.clone(), "unsupported scope applied to resource");
+            for _ in spec.entries("hard").filter(|(name, _)| !may_be_scoped(scope.as_text(), name)) {
+                errors.invalid(&scopes, scopes.value.clone(), "unsupported scope applied to resource");
             }
         }
-        let listed: BTreeSet<_> = spec.items("scopes").map(|scope| scope.text()).collect();
-        conflicting_scopes(&scopes, &listed, faults);
+        let listed: BTreeSet<_> = spec.items("scopes").map(|scope| scope.as_text()).collect();
+        conflicting_scopes(&scopes, &listed, errors);
         let selector = spec.at("scopeSelector");
         let expressions = selector.at("matchExpressions");
         let mut selected = BTreeSet::new();
         for term in selector.items("matchExpressions") {
-            let (scope, operator) = (term.text_of("scopeName"), term.text_of("operator"));
+            let (scope, operator) = (term.text("scopeName"), term.text("operator"));
             if !SCOPES.contains(&scope) {
-                faults.invalid(&expressions.at("scopeName"), scope, "unsupported scope");
+                errors.invalid(&expressions.at("scopeName"), scope, "unsupported scope");
             }
             for _ in spec.entries("hard").filter(|(name, _)| !may_be_scoped(scope, name)) {
                 let detail = "unsupported scope applied to resource";
-                faults.invalid(&expressions, selector.at("matchExpressions").value.clone(), detail);
+                errors.invalid(&expressions, selector.at("matchExpressions").value.clone(), detail);
             }
             let only_exists =
                 ["BestEffort", "NotBestEffort", "Terminating", "NotTerminating", "CrossNamespacePodAffinity"];
@@ -84,59 +79,62 @@ impl Strategy for ResourceQuotaStrategy {
                 let detail = "must be 'Exists' when scope is any of ResourceQuotaScopeTerminating, \
                      ResourceQuotaScopeNotTerminating, ResourceQuotaScopeBestEffort, ResourceQuotaScopeNotBestEffort or \
                      ResourceQuotaScopeCrossNamespacePodAffinity";
-                faults.invalid(&expressions.at("operator"), operator, detail);
+                errors.invalid(&expressions.at("operator"), operator, detail);
             }
             match operator {
-                "In" | "NotIn" if term.len_of("values") == 0 => faults.required(
+                "In" | "NotIn" if term.length("values") == 0 => errors.required(
                     &expressions.at("values"),
                     "must be at least one value when `operator` is 'In' or 'NotIn' for scope selector",
                 ),
-                "Exists" | "DoesNotExist" if term.len_of("values") > 0 => faults.invalid(
+                "Exists" | "DoesNotExist" if term.length("values") > 0 => errors.invalid(
                     &expressions.at("values"),
                     term.at("values").value.clone(),
                     "must be no value when `operator` is 'Exist' or 'DoesNotExist' for scope selector",
                 ),
                 "In" | "NotIn" | "Exists" | "DoesNotExist" => {}
-                _ => faults.invalid(&expressions.at("operator"), operator, "not a valid selector operator"),
+                _ => errors.invalid(&expressions.at("operator"), operator, "not a valid selector operator"),
             }
             selected.insert(scope);
         }
-        conflicting_scopes(&expressions, &selected, faults);
+        conflicting_scopes(&expressions, &selected, errors);
     }
 
-    fn validate_change(&self, new: &Node, old: &Node, faults: &mut Faults) {
+    fn validate_change(&self, new: &Node, old: &Node, errors: &mut FieldErrors) {
         let (spec, before) = (new.at("spec"), old.at("spec"));
         let set = |spec: &Node| -> BTreeSet<String> {
-            spec.items("scopes").map(|scope| scope.text().to_owned()).collect()
+            spec.items("scopes").map(|scope| scope.as_text().to_owned()).collect()
         };
         if set(&spec) != set(&before) {
-            faults.invalid(&spec.at("scopes"), spec.at("scopes").value.clone(), "field is immutable");
+            errors.invalid(&spec.at("scopes"), spec.at("scopes").value.clone(), "field is immutable");
         }
     }
 
     /// What of a quota is used.
-    fn validate_status(&self, new: &Node, _: &Node, faults: &mut Faults) {
+    fn validate_status(&self, new: &Node, _: &Node, errors: &mut FieldErrors) {
         let status = new.at("status");
-        quota_amounts(&status, "hard", faults);
-        quota_amounts(&status, "used", faults);
+        quota_amounts(&status, "hard", errors);
+        quota_amounts(&status, "used", errors);
     }
 
-    fn columns(&self) -> &'static [Column] {
+    fn columns(&self) -> &[Column] {
         COLUMNS
     }
 
     fn cells(&self, quota: &Value, now: Timestamp) -> Vec<Value> {
-        let (hard, used) = (quota.map("status.hard"), quota.map("status.used"));
-        let resources = hard.into_iter().flat_map(|hard| hard.keys());
+        let resources = quota.object("status.hard").into_iter().flat_map(Object::keys);
         let (limits, requests): (Vec<&String>, Vec<&String>) =
             resources.partition(|name| name.starts_with("limits."));
-        let told = |resources: Vec<&String>| {
-            let amounts = resources
-                .into_iter()
-                .map(|name| format!("{name}: {}/{}", or(entry(used, name), "0"), or(entry(hard, name), "0")));
+        let amounts_of = |resources: Vec<&String>| {
+            let amounts = resources.into_iter().map(|name| {
+                format!(
+                    "{name}: {}/{}",
+                    or(quota.entry_text("status.used", name), "0"),
+                    or(quota.entry_text("status.hard", name), "0")
+                )
+            });
             amounts.collect::<Vec<_>>().join(", ")
         };
-        row![quota.name(), told(requests), told(limits), age_of(quota, now)]
+        row![quota.name(), amounts_of(requests), amounts_of(limits), age_of(quota, now)]
     }
 }
 
@@ -150,15 +148,15 @@ const SCOPES: [&str; 7] = [
     "VolumeAttributesClass",
 ];
 
-fn conflicting_scopes(at: &Node, scopes: &BTreeSet<&str>, faults: &mut Faults) {
+fn conflicting_scopes(at: &Node, scopes: &BTreeSet<&str>, errors: &mut FieldErrors) {
     for (one, other) in [("BestEffort", "NotBestEffort"), ("Terminating", "NotTerminating")] {
         if scopes.contains(one) && scopes.contains(other) {
-            faults.invalid(at, at.value.clone(), "conflicting scopes");
+            errors.invalid(at, at.value.clone(), "conflicting scopes");
         }
     }
 }
 
-/// Whether what a quota counts can be told apart by a scope: most scopes tell pods apart, so only what pods have.
+/// Whether a resource can be counted by scope: most scopes distinguish pods, so only resources of pods can.
 fn may_be_scoped(scope: &str, resource: &str) -> bool {
     const OF_PODS: [&str; 6] =
         ["cpu", "memory", "limits.cpu", "limits.memory", "requests.cpu", "requests.memory"];
@@ -188,9 +186,9 @@ fn may_be_scoped(scope: &str, resource: &str) -> bool {
     }
 }
 
-fn quota_amounts(parent: &Node, map: &str, faults: &mut Faults) {
+fn quota_amounts(parent: &Node, map: &str, errors: &mut FieldErrors) {
     for (name, amount) in parent.entries(map) {
-        resources::quota_resource_name(name, &amount, faults);
-        resources::amount(name, &amount, faults);
+        resources::quota_resource_name(name, &amount, errors);
+        resources::amount(name, &amount, errors);
     }
 }

@@ -1,17 +1,13 @@
 //! Secret.
 
 use crate::{
-    defaults::fields::{Object, child_or_new, set_if_zero},
+    document::{Edit, FieldErrors, Fields, Node, Object},
     kind::{Kind, SelectableField, UnknownField},
     kinds::core::config_map::{DATA_BYTES_MAX, decoded_len, entries, frozen, keys},
     schema::Timestamp,
     strategy::Strategy,
-    table::{self, AGE, Column, NAME, read::Read, row, words::age_of},
-    validation::{
-        CHANGE_FIRST, Step,
-        document::{Faults, Node},
-        warnings::Warnings,
-    },
+    table::{self, AGE, Column, NAME, row, words::age_of},
+    validation::{CHANGE_FIRST, Step, warnings::Warnings},
 };
 use base64::{Engine, engine::general_purpose::STANDARD, prelude::BASE64_STANDARD};
 use serde::de::IgnoredAny;
@@ -36,9 +32,9 @@ struct SecretStrategy;
 impl Strategy for SecretStrategy {
     /// A secret. What was given as text becomes data like the rest.
     fn set_defaults(&self, object: &mut Object) {
-        set_if_zero(object, "type", "Opaque");
+        object.set_if_zero("type", "Opaque");
         if let Some(Value::Object(texts)) = object.remove("stringData") {
-            let data = child_or_new(object, "data");
+            let data = object.object_or_new("data");
             for (key, text) in texts {
                 data.insert(key, BASE64_STANDARD.encode(text.as_str().unwrap_or_default()).into());
             }
@@ -49,53 +45,54 @@ impl Strategy for SecretStrategy {
         CHANGE_FIRST
     }
 
-    fn validate(&self, secret: &Node, _: Option<&Node>, faults: &mut Faults) {
-        if keys(secret, "data", decoded_len, faults) > DATA_BYTES_MAX {
-            faults.too_long(&secret.at("data"), DATA_BYTES_MAX);
+    fn validate(&self, secret: &Node, _: Option<&Node>, errors: &mut FieldErrors) {
+        if keys(secret, "data", decoded_len, errors) > DATA_BYTES_MAX {
+            errors.too_long(&secret.at("data"), DATA_BYTES_MAX);
         }
-        let has = |key: &str| secret.at("data").has(key);
-        let need = |key: &str, faults: &mut Faults| {
+        let has = |key: &str| secret.entry("data", key).exists();
+        let need = |key: &str, errors: &mut FieldErrors| {
             if !has(key) {
-                faults.required(&secret.entry("data", key), "");
+                errors.required(&secret.entry("data", key), "");
             }
         };
-        match secret.text_of("type") {
+        match secret.text("type") {
             "kubernetes.io/service-account-token" => {
                 let meta = secret.at("metadata");
-                faults.given(&meta.entry("annotations", "kubernetes.io/service-account.name"));
+                errors.not_empty(&meta.entry("annotations", "kubernetes.io/service-account.name"));
             }
-            "kubernetes.io/dockercfg" => json_under(secret, ".dockercfg", faults),
-            "kubernetes.io/dockerconfigjson" => json_under(secret, ".dockerconfigjson", faults),
+            "kubernetes.io/dockercfg" => json_under(secret, ".dockercfg", errors),
+            "kubernetes.io/dockerconfigjson" => json_under(secret, ".dockerconfigjson", errors),
             "kubernetes.io/basic-auth" if !has("username") && !has("password") => {
-                need("username", faults);
-                need("password", faults);
+                need("username", errors);
+                need("password", errors);
             }
-            "kubernetes.io/ssh-auth" => faults.given(&secret.entry("data", "ssh-privatekey")),
+            "kubernetes.io/ssh-auth" => errors.not_empty(&secret.entry("data", "ssh-privatekey")),
             "kubernetes.io/tls" => {
-                need("tls.crt", faults);
-                need("tls.key", faults);
+                need("tls.crt", errors);
+                need("tls.key", errors);
             }
             _ => {}
         }
     }
 
     /// What may change in a Secret.
-    fn validate_change(&self, new: &Node, old: &Node, faults: &mut Faults) {
-        faults.unchanged(&new.at("type"), &old.at("type"));
-        frozen(new, old, &["data"], faults);
+    fn validate_change(&self, new: &Node, old: &Node, errors: &mut FieldErrors) {
+        errors.immutable(&new.at("type"), &old.at("type"));
+        frozen(new, old, &["data"], errors);
     }
 
     fn warn(&self, object: &Node, _: Option<&Node>, warnings: &mut Warnings) {
-        if object.text_of("type") != "kubernetes.io/tls" {
+        if object.text("type") != "kubernetes.io/tls" {
             return;
         }
-        let data = |name: &str| BASE64_STANDARD.decode(object.entry("data", name).text()).unwrap_or_default();
+        let data =
+            |name: &str| BASE64_STANDARD.decode(object.entry("data", name).as_text()).unwrap_or_default();
         if let Some(text) = key_pair_warning(&data("tls.crt"), &data("tls.key")) {
             warnings.push(&text);
         }
     }
 
-    fn columns(&self) -> &'static [Column] {
+    fn columns(&self) -> &[Column] {
         COLUMNS
     }
 
@@ -104,19 +101,19 @@ impl Strategy for SecretStrategy {
     }
 }
 
-fn json_under(secret: &Node, key: &str, faults: &mut Faults) {
+fn json_under(secret: &Node, key: &str, errors: &mut FieldErrors) {
     let value = secret.entry("data", key);
     if !value.exists() {
-        faults.required(&value, "");
+        errors.required(&value, "");
         return;
     }
-    let text = STANDARD.decode(value.text()).unwrap_or_default();
+    let text = STANDARD.decode(value.as_text()).unwrap_or_default();
     let wrong = match serde_json::from_slice::<BTreeMap<String, IgnoredAny>>(&text) {
         Ok(_) => return,
         Err(_) if text.is_empty() => "unexpected end of JSON input".to_owned(),
         Err(wrong) => wrong.to_string(),
     };
-    faults.invalid(&value, "<secret contents redacted>", &wrong);
+    errors.invalid(&value, "<secret contents redacted>", &wrong);
 }
 
 /// Why a certificate and its key cannot be used with each other, as far as their frames say it.

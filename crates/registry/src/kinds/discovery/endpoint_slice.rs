@@ -1,25 +1,21 @@
 //! EndpointSlice.
 
 use crate::{
-    defaults::fields::{Object, children, set_default},
+    document::{Edit, FieldErrors, Fields, Node, Object},
     kind::{Generation, Kind},
     schema::Timestamp,
     strategy::Strategy,
     table::{
         AGE, Column, NAME,
         network::SHOWN_MAX,
-        read::Read,
         row, text,
         words::{UNSET, age_of, few, or},
     },
     validation::{
-        ITSELF, Step,
-        document::{Faults, Node},
-        names,
+        ITSELF, Step, names,
         service::{PROTOCOLS, app_protocol},
         warnings::Warnings,
     },
-    value::{fields, list_mut},
 };
 use serde_json::Value;
 use std::collections::BTreeSet;
@@ -42,15 +38,15 @@ struct EndpointSliceStrategy;
 
 impl Strategy for EndpointSliceStrategy {
     fn set_defaults(&self, object: &mut Object) {
-        for port in children(object, "ports") {
-            set_default(port, "name", "");
-            set_default(port, "protocol", "TCP");
+        for port in object.objects_mut("ports") {
+            port.set_default("name", "");
+            port.set_default("protocol", "TCP");
         }
     }
 
     fn drop_disabled_fields(&self, document: &mut Value) {
-        for endpoint in list_mut(document, "/endpoints") {
-            fields(endpoint, &[]).remove("deprecatedTopology");
+        for endpoint in document.list_mut("endpoints") {
+            endpoint.make_object().remove("deprecatedTopology");
         }
     }
 
@@ -58,33 +54,33 @@ impl Strategy for EndpointSliceStrategy {
         ITSELF
     }
 
-    fn validate(&self, slice: &Node, old: Option<&Node>, faults: &mut Faults) {
-        faults.one_of(&slice.at("addressType"), &["FQDN", "IPv4", "IPv6"]);
-        slice_ports(slice, faults);
+    fn validate(&self, slice: &Node, old: Option<&Node>, errors: &mut FieldErrors) {
+        errors.one_of(&slice.at("addressType"), &["FQDN", "IPv4", "IPv6"]);
+        slice_ports(slice, errors);
         // Endpoints that were stored are not looked at again unless they change.
         if old.is_none_or(|old| old.at("endpoints").value != slice.at("endpoints").value) {
-            slice_endpoints(slice, faults);
+            slice_endpoints(slice, errors);
         }
     }
 
-    fn validate_change(&self, new: &Node, old: &Node, faults: &mut Faults) {
-        faults.unchanged(&new.at("addressType"), &old.at("addressType"));
+    fn validate_change(&self, new: &Node, old: &Node, errors: &mut FieldErrors) {
+        errors.immutable(&new.at("addressType"), &old.at("addressType"));
     }
 
     fn warn(&self, object: &Node, old: Option<&Node>, warnings: &mut Warnings) {
-        if old.is_none() && object.text_of("addressType") == "FQDN" {
+        if old.is_none() && object.text("addressType") == "FQDN" {
             warnings.push("spec.addressType: FQDN endpoints are deprecated");
         }
     }
 
-    fn columns(&self) -> &'static [Column] {
+    fn columns(&self) -> &[Column] {
         COLUMNS
     }
 
     fn cells(&self, slice: &Value, now: Timestamp) -> Vec<Value> {
-        let ports = few(slice.list("ports").iter(), SHOWN_MAX, ",", |port| match port.set("port") {
+        let ports = few(slice.list("ports").iter(), SHOWN_MAX, ",", |port| match port.field("port") {
             Some(number) => number.to_string(),
-            None => port.set("name").and_then(Value::as_str).unwrap_or("*").to_owned(),
+            None => port.field("name").and_then(Value::as_str).unwrap_or("*").to_owned(),
         });
         let addresses = slice.list("endpoints").iter().flat_map(|endpoint| endpoint.texts("addresses"));
         row![
@@ -105,100 +101,100 @@ const SLICE_PORTS_MAX: usize = 20000;
 
 const SLICE_HINTS_MAX: usize = 8;
 
-fn slice_ports(slice: &Node, faults: &mut Faults) {
-    let count = slice.len_of("ports");
+fn slice_ports(slice: &Node, errors: &mut FieldErrors) {
+    let count = slice.length("ports");
     if count > SLICE_PORTS_MAX {
-        faults.too_many(&slice.at("ports"), count, SLICE_PORTS_MAX);
+        errors.too_many(&slice.at("ports"), count, SLICE_PORTS_MAX);
         return;
     }
     let mut taken = BTreeSet::new();
     for port in slice.items("ports") {
         let name = port.at("name");
-        faults.if_given(&name, names::label);
-        if !taken.insert(name.text()) {
-            faults.duplicate(&name, name.text());
+        errors.valid_if_set(&name, names::label);
+        if !taken.insert(name.as_text()) {
+            errors.duplicate(&name, name.as_text());
         }
-        faults.if_given_one_of(&port.at("protocol"), &PROTOCOLS);
-        app_protocol(&port, faults);
+        errors.one_of_if_set(&port.at("protocol"), &PROTOCOLS);
+        app_protocol(&port, errors);
     }
 }
 
-fn slice_endpoints(slice: &Node, faults: &mut Faults) {
-    let count = slice.len_of("endpoints");
+fn slice_endpoints(slice: &Node, errors: &mut FieldErrors) {
+    let count = slice.length("endpoints");
     if count > SLICE_ENDPOINTS_MAX {
-        faults.too_many(&slice.at("endpoints"), count, SLICE_ENDPOINTS_MAX);
+        errors.too_many(&slice.at("endpoints"), count, SLICE_ENDPOINTS_MAX);
         return;
     }
     for endpoint in slice.items("endpoints") {
-        match endpoint.len_of("addresses") {
-            0 => faults.required(&endpoint.at("addresses"), "must contain at least 1 address"),
+        match endpoint.length("addresses") {
+            0 => errors.required(&endpoint.at("addresses"), "must contain at least 1 address"),
             count if count > SLICE_ADDRESSES_MAX => {
-                faults.too_many(&endpoint.at("addresses"), count, SLICE_ADDRESSES_MAX);
+                errors.too_many(&endpoint.at("addresses"), count, SLICE_ADDRESSES_MAX);
             }
             _ => {}
         }
         for address in endpoint.items("addresses") {
-            slice_address(&endpoint, &address, slice.text_of("addressType"), faults);
+            slice_address(&endpoint, &address, slice.text("addressType"), errors);
         }
         if endpoint.has("nodeName") {
             let node = endpoint.at("nodeName");
-            faults.texts(&node, names::subdomain(node.text()));
+            errors.invalid_each(&node, names::subdomain(node.as_text()));
         }
         if endpoint.has("hostname") {
             let host = endpoint.at("hostname");
-            faults.texts(&host, names::label(host.text()));
+            errors.invalid_each(&host, names::label(host.as_text()));
         }
-        slice_hints(&endpoint.at("hints"), faults);
+        slice_hints(&endpoint.at("hints"), errors);
     }
 }
 
 /// For which zones and nodes an endpoint is meant.
-fn slice_hints(hints: &Node, faults: &mut Faults) {
+fn slice_hints(hints: &Node, errors: &mut FieldErrors) {
     for list in ["forZones", "forNodes"] {
-        let count = hints.len_of(list);
+        let count = hints.length(list);
         if count > SLICE_HINTS_MAX {
-            faults.too_many(&hints.at(list), count, SLICE_HINTS_MAX);
+            errors.too_many(&hints.at(list), count, SLICE_HINTS_MAX);
             return;
         }
         let mut taken = BTreeSet::new();
         for hint in hints.items(list) {
             let name = hint.at("name");
-            if !taken.insert(name.text()) {
-                faults.duplicate(&name, name.text());
+            if !taken.insert(name.as_text()) {
+                errors.duplicate(&name, name.as_text());
             }
             let wrong = match list {
-                "forZones" => names::label_value(name.text()),
-                _ => names::subdomain(name.text()),
+                "forZones" => names::label_value(name.as_text()),
+                _ => names::subdomain(name.as_text()),
             };
-            faults.texts(&name, wrong);
+            errors.invalid_each(&name, wrong);
         }
     }
 }
 
-fn slice_address(endpoint: &Node, address: &Node, kind: &str, faults: &mut Faults) {
-    let text = address.text();
+fn slice_address(endpoint: &Node, address: &Node, kind: &str, errors: &mut FieldErrors) {
+    let text = address.as_text();
     match kind {
         "IPv4" | "IPv6" => {
             let wrong = names::ip(text);
             if !wrong.is_empty() {
-                faults.texts(address, wrong);
+                errors.invalid_each(address, wrong);
                 return;
             }
             if text.contains(':') != (kind == "IPv6") {
-                faults.invalid(&endpoint.at("addresses"), text, &format!("must be an {kind} address"));
+                errors.invalid(&endpoint.at("addresses"), text, &format!("must be an {kind} address"));
             }
-            faults.texts(address, names::ordinary_ip(text));
+            errors.invalid_each(address, names::ordinary_ip(text));
         }
         "FQDN" => {
             let text = text.strip_suffix('.').unwrap_or(text);
             let wrong = names::subdomain(text);
             if text.is_empty() {
-                faults.required(address, "");
+                errors.required(address, "");
             } else if !wrong.is_empty() {
-                faults.invalid(address, text, &wrong.join(","));
+                errors.invalid(address, text, &wrong.join(","));
             } else if !text.contains('.') {
                 let detail = "should be a domain with at least two segments separated by dots";
-                faults.invalid(address, text, detail);
+                errors.invalid(address, text, detail);
             }
         }
         _ => {}

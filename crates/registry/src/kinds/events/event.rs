@@ -1,16 +1,13 @@
 //! Event.
 
-use crate::value::fields;
 use crate::{
+    document::{Edit, FieldErrors, Fields, Node},
     kind::{Kind, SelectableField, UnknownField},
     kinds::core::event::{EVENT, event, field, row_event},
     schema::Timestamp,
     strategy::Strategy,
     table::Column,
-    validation::{
-        Step,
-        document::{Faults, Node},
-    },
+    validation::Step,
 };
 use serde_json::{Value, json};
 
@@ -50,18 +47,18 @@ impl Strategy for EventStrategy {
         &[Step::Own, Step::MetaChange, Step::Change]
     }
 
-    fn validate(&self, object: &Node, old: Option<&Node>, faults: &mut Faults) {
-        event(object, old, faults);
+    fn validate(&self, object: &Node, old: Option<&Node>, errors: &mut FieldErrors) {
+        event(object, old, errors);
         if old.is_some() {
             return;
         }
-        series(object, faults);
+        series(object, errors);
         if !object.has("eventTime") {
-            faults.required(&object.at("eventTime"), "");
+            errors.required(&object.at("eventTime"), "");
         }
-        let kind = object.text_of("type");
+        let kind = object.text("type");
         if !matches!(kind, "Normal" | "Warning") {
-            faults.invalid(&object.at("type"), "", &format!("has invalid value: {kind}"));
+            errors.invalid(&object.at("type"), "", &format!("has invalid value: {kind}"));
         }
         for name in ["firstTimestamp", "lastTimestamp", "count", "source"] {
             let given = field(object, name);
@@ -72,15 +69,15 @@ impl Strategy for EventStrategy {
                 _ => false,
             };
             if !is_empty {
-                faults.invalid(&given, "", "needs to be unset");
+                errors.invalid(&given, "", "needs to be unset");
             }
         }
     }
 
     /// What may change in an event of the newer group: how often it was seen.
-    fn validate_change(&self, new: &Node, old: &Node, faults: &mut Faults) {
+    fn validate_change(&self, new: &Node, old: &Node, errors: &mut FieldErrors) {
         if new.at("series").value != old.at("series").value {
-            series(new, faults);
+            series(new, errors);
         }
         for name in [
             "involvedObject",
@@ -99,14 +96,14 @@ impl Strategy for EventStrategy {
         ] {
             let (new, old) = (field(new, name), field(old, name));
             if new.value.is_string() || old.value.is_string() {
-                faults.text_unchanged(&new, &old);
+                errors.immutable_text(&new, &old);
             } else {
-                faults.unchanged(&new, &old);
+                errors.immutable(&new, &old);
             }
         }
     }
 
-    fn columns(&self) -> &'static [Column] {
+    fn columns(&self) -> &[Column] {
         EVENT
     }
 
@@ -123,16 +120,16 @@ impl Strategy for EventStrategy {
     }
 }
 
-fn series(event: &Node, faults: &mut Faults) {
+fn series(event: &Node, errors: &mut FieldErrors) {
     let series = event.at("series");
     if !series.exists() {
         return;
     }
-    if series.number_of("count") < 2 {
-        faults.invalid(&series.at("count"), "", "should be at least 2");
+    if series.number("count") < 2 {
+        errors.invalid(&series.at("count"), "", "should be at least 2");
     }
     if !series.has("lastObservedTime") {
-        faults.required(&series.at("lastObservedTime"), "");
+        errors.required(&series.at("lastObservedTime"), "");
     }
 }
 
@@ -166,7 +163,7 @@ enum Zero {
 }
 
 fn rename(document: &mut Value, names: &[(&str, &str)], to_core: bool) {
-    let root = fields(document, &[]);
+    let root = document.make_object();
     for (new, core) in names {
         let (from, to) = if to_core { (new, core) } else { (core, new) };
         if let Some(value) = root.remove(*from) {

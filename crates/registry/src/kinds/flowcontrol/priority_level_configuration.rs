@@ -1,21 +1,16 @@
 //! PriorityLevelConfiguration.
 
 use crate::{
-    defaults::fields::{Object, child, set_default, set_if_zero},
+    document::{Edit, FieldErrors, Fields, Node, Object},
     kind::{Generation, Kind, Subresource},
     kinds::flowcontrol::flow_schema::{conditions, status},
     schema::Timestamp,
     strategy::Strategy,
     table::{
-        AGE, Column, NAME,
-        read::Read,
-        row, text,
+        AGE, Column, NAME, row, text,
         words::{NONE, age_of},
     },
-    validation::{
-        ITSELF, Step,
-        document::{Faults, Node},
-    },
+    validation::{ITSELF, Step},
 };
 use serde_json::Value;
 
@@ -47,20 +42,20 @@ struct PriorityLevelConfigurationStrategy;
 impl Strategy for PriorityLevelConfigurationStrategy {
     /// How many requests of one priority run and wait.
     fn set_defaults(&self, object: &mut Object) {
-        let Some(spec) = child(object, "spec") else { return };
-        if let Some(exempt) = child(spec, "exempt") {
-            set_default(exempt, "nominalConcurrencyShares", 0);
-            set_default(exempt, "lendablePercent", 0);
+        let Some(spec) = object.object_mut("spec") else { return };
+        if let Some(exempt) = spec.object_mut("exempt") {
+            exempt.set_default("nominalConcurrencyShares", 0);
+            exempt.set_default("lendablePercent", 0);
         }
-        if let Some(limited) = child(spec, "limited") {
-            set_default(limited, "nominalConcurrencyShares", 30);
-            set_default(limited, "lendablePercent", 0);
+        if let Some(limited) = spec.object_mut("limited") {
+            limited.set_default("nominalConcurrencyShares", 30);
+            limited.set_default("lendablePercent", 0);
             if let Some(queuing) =
-                child(limited, "limitResponse").and_then(|response| child(response, "queuing"))
+                limited.object_mut("limitResponse").and_then(|response| response.object_mut("queuing"))
             {
-                set_if_zero(queuing, "queues", 64);
-                set_if_zero(queuing, "handSize", 8);
-                set_if_zero(queuing, "queueLengthLimit", 50);
+                queuing.set_if_zero("queues", 64);
+                queuing.set_if_zero("handSize", 8);
+                queuing.set_if_zero("queueLengthLimit", 50);
             }
         }
     }
@@ -70,46 +65,46 @@ impl Strategy for PriorityLevelConfigurationStrategy {
     }
 
     /// How many requests run at once.
-    fn validate(&self, level: &Node, _: Option<&Node>, faults: &mut Faults) {
+    fn validate(&self, level: &Node, _: Option<&Node>, errors: &mut FieldErrors) {
         let spec = level.at("spec");
         let (ty, limited, exempt) = (spec.at("type"), spec.at("limited"), spec.at("exempt"));
-        if (level.at("metadata").text_of("name") == "exempt") != (ty.text() == "Exempt") {
-            faults.invalid(&ty, ty.text(), "must be 'Exempt' if and only if `name` is 'exempt'");
+        if (level.at("metadata").text("name") == "exempt") != (ty.as_text() == "Exempt") {
+            errors.invalid(&ty, ty.as_text(), "must be 'Exempt' if and only if `name` is 'exempt'");
         }
-        match ty.text() {
+        match ty.as_text() {
             "Exempt" => {
                 if limited.exists() {
-                    faults.forbidden(&limited, "must be nil if the type is not Limited");
+                    errors.forbidden(&limited, "must be nil if the type is not Limited");
                 }
-                shares(&exempt, faults);
-                lendable(&exempt, faults);
+                shares(&exempt, errors);
+                lendable(&exempt, errors);
             }
             "Limited" => {
                 if exempt.exists() {
-                    faults.forbidden(&exempt, "must be nil if the type is Limited");
+                    errors.forbidden(&exempt, "must be nil if the type is Limited");
                 }
                 if !limited.exists() {
-                    faults.required(&limited, "must not be empty when type is Limited");
-                    return conditions(level, faults);
+                    errors.required(&limited, "must not be empty when type is Limited");
+                    return conditions(level, errors);
                 }
-                shares(&limited, faults);
-                limit_response(&limited.at("limitResponse"), faults);
-                lendable(&limited, faults);
+                shares(&limited, errors);
+                limit_response(&limited.at("limitResponse"), errors);
+                lendable(&limited, errors);
                 let borrowed = limited.at("borrowingLimitPercent");
-                if let Some(percent) = borrowed.number().filter(|percent| *percent < 0) {
-                    faults.invalid(&borrowed, percent, "if specified, must be a non-negative integer");
+                if let Some(percent) = borrowed.as_number().filter(|percent| *percent < 0) {
+                    errors.invalid(&borrowed, percent, "if specified, must be a non-negative integer");
                 }
             }
-            _ => faults.one_of(&ty, &["Exempt", "Limited"]),
+            _ => errors.one_of(&ty, &["Exempt", "Limited"]),
         }
-        conditions(level, faults);
+        conditions(level, errors);
     }
 
-    fn validate_status(&self, new: &Node, old: &Node, faults: &mut Faults) {
-        status(new, old, faults)
+    fn validate_status(&self, new: &Node, old: &Node, errors: &mut FieldErrors) {
+        status(new, old, errors)
     }
 
-    fn columns(&self) -> &'static [Column] {
+    fn columns(&self) -> &[Column] {
         COLUMNS
     }
 
@@ -117,8 +112,8 @@ impl Strategy for PriorityLevelConfigurationStrategy {
         let number = |given: Option<&Value>, field| {
             given.map_or(Value::from(NONE), |given| given.number(field).into())
         };
-        let limited = level.set("spec.limited");
-        let queuing = level.set("spec.limited.limitResponse.queuing");
+        let limited = level.field("spec.limited");
+        let queuing = level.field("spec.limited.limitResponse.queuing");
         row![
             level.name(),
             level.text("spec.type"),
@@ -135,52 +130,51 @@ const QUEUES_MAX: i64 = 10_000_000;
 
 const HASH_BITS_MAX: u32 = 60;
 
-fn shares(of: &Node, faults: &mut Faults) {
+fn shares(of: &Node, errors: &mut FieldErrors) {
     let shares = of.at("nominalConcurrencyShares");
-    if let Some(number) = shares.number().filter(|number| *number < 0) {
-        faults.invalid(&shares, number, "must be a non-negative integer");
+    if let Some(number) = shares.as_number().filter(|number| *number < 0) {
+        errors.invalid(&shares, number, "must be a non-negative integer");
     }
 }
 
-fn lendable(of: &Node, faults: &mut Faults) {
-    faults.in_range(&of.at("lendablePercent"), 0, 100);
+fn lendable(of: &Node, errors: &mut FieldErrors) {
+    errors.in_range(&of.at("lendablePercent"), 0, 100);
 }
 
-fn limit_response(response: &Node, faults: &mut Faults) {
+fn limit_response(response: &Node, errors: &mut FieldErrors) {
     let (ty, queuing) = (response.at("type"), response.at("queuing"));
-    match ty.text() {
+    match ty.as_text() {
         "Reject" if queuing.exists() => {
-            faults.forbidden(&queuing, "must be nil if limited.limitResponse.type is not Limited");
+            errors.forbidden(&queuing, "must be nil if limited.limitResponse.type is not Limited");
         }
         "Queue" if !queuing.exists() => {
-            faults.required(&queuing, "must not be empty if limited.limitResponse.type is Limited");
+            errors.required(&queuing, "must not be empty if limited.limitResponse.type is Limited");
         }
-        "Queue" => queues(&queuing, faults),
-        _ => faults.one_of(&ty, &["Queue", "Reject"]),
+        "Queue" => queues(&queuing, errors),
+        _ => errors.one_of(&ty, &["Queue", "Reject"]),
     }
 }
 
-fn queues(queuing: &Node, faults: &mut Faults) {
-    let [length, queues, hand] =
-        ["queueLengthLimit", "queues", "handSize"].map(|name| queuing.number_of(name));
+fn queues(queuing: &Node, errors: &mut FieldErrors) {
+    let [length, queues, hand] = ["queueLengthLimit", "queues", "handSize"].map(|name| queuing.number(name));
     if length <= 0 {
-        faults.invalid(&queuing.at("queueLengthLimit"), length, "must be positive");
+        errors.invalid(&queuing.at("queueLengthLimit"), length, "must be positive");
     }
     if queues <= 0 {
-        faults.invalid(&queuing.at("queues"), queues, "must be positive");
+        errors.invalid(&queuing.at("queues"), queues, "must be positive");
     } else if queues > QUEUES_MAX {
-        faults.invalid(&queuing.at("queues"), queues, &format!("must not be greater than {QUEUES_MAX}"));
+        errors.invalid(&queuing.at("queues"), queues, &format!("must not be greater than {QUEUES_MAX}"));
     }
     let at = queuing.at("handSize");
     if hand <= 0 {
-        faults.invalid(&at, hand, "must be positive");
+        errors.invalid(&at, hand, "must be positive");
     } else if hand > queues {
-        faults.invalid(&at, hand, &format!("should not be greater than queues ({queues})"));
+        errors.invalid(&at, hand, &format!("should not be greater than queues ({queues})"));
     } else if entropy_bits(queues, hand) > HASH_BITS_MAX {
         let detail = format!(
             "required entropy bits of deckSize {queues} and handSize {hand} should not be greater than {HASH_BITS_MAX}"
         );
-        faults.invalid(&at, hand, &detail);
+        errors.invalid(&at, hand, &detail);
     }
 }
 

@@ -1,22 +1,16 @@
 //! IngressClass.
 
 use crate::{
-    defaults::fields::{Object, child, set_default},
+    document::{Edit, FieldErrors, Fields, Node, Object},
     kind::{Generation, Kind},
     kinds::networking::ingress::reference,
     schema::Timestamp,
     strategy::Strategy,
     table::{
-        AGE, Column, NAME,
-        read::Read,
-        row, text,
+        AGE, Column, NAME, row, text,
         words::{NONE, age_of},
     },
-    validation::{
-        CHANGE_FIRST, Step,
-        document::{Faults, Node},
-        names,
-    },
+    validation::{CHANGE_FIRST, Step, names},
 };
 use serde_json::Value;
 
@@ -38,8 +32,8 @@ struct IngressClassStrategy;
 
 impl Strategy for IngressClassStrategy {
     fn set_defaults(&self, object: &mut Object) {
-        if let Some(parameters) = child(object, "spec").and_then(|spec| child(spec, "parameters")) {
-            set_default(parameters, "scope", "Cluster");
+        if let Some(parameters) = object.object_mut("spec").and_then(|spec| spec.object_mut("parameters")) {
+            parameters.set_default("scope", "Cluster");
         }
     }
 
@@ -47,54 +41,54 @@ impl Strategy for IngressClassStrategy {
         CHANGE_FIRST
     }
 
-    fn validate(&self, class: &Node, _: Option<&Node>, faults: &mut Faults) {
+    fn validate(&self, class: &Node, _: Option<&Node>, errors: &mut FieldErrors) {
         let controller = class.at("spec.controller");
-        if controller.text().is_empty() {
-            faults.required(&controller, "");
+        if controller.as_text().is_empty() {
+            errors.required(&controller, "");
         } else {
-            if controller.text().len() > CONTROLLER_BYTES_MAX {
-                faults.too_long(&controller, CONTROLLER_BYTES_MAX);
+            if controller.as_text().len() > CONTROLLER_BYTES_MAX {
+                errors.too_long(&controller, CONTROLLER_BYTES_MAX);
             }
-            for (blamed, fault) in names::domain_path(controller.text()) {
-                faults.invalid(&controller, blamed, &fault);
+            for (reported_at, error) in names::domain_path(controller.as_text()) {
+                errors.invalid(&controller, reported_at, &error);
             }
         }
         let parameters = class.at("spec.parameters");
         if !parameters.exists() {
             return;
         }
-        reference(&parameters, faults);
+        reference(&parameters, errors);
         if parameters.has("scope") {
-            faults.must_be_one_of(&parameters.at("scope"), &["Cluster", "Namespace"]);
+            errors.must_be_one_of(&parameters.at("scope"), &["Cluster", "Namespace"]);
         } else {
-            faults.required(&parameters.at("scope"), "");
+            errors.required(&parameters.at("scope"), "");
         }
         let namespace = parameters.at("namespace");
-        match parameters.text_of("scope") {
+        match parameters.text("scope") {
             "Namespace" if !namespace.exists() => {
-                faults.required(&namespace, "`parameters.scope` is set to 'Namespace'");
+                errors.required(&namespace, "`parameters.scope` is set to 'Namespace'");
             }
-            "Namespace" => faults.texts(&namespace, names::label(namespace.text())),
+            "Namespace" => errors.invalid_each(&namespace, names::label(namespace.as_text())),
             "Cluster" if namespace.exists() => {
-                faults.forbidden(&namespace, "`parameters.scope` is set to 'Cluster'");
+                errors.forbidden(&namespace, "`parameters.scope` is set to 'Cluster'");
             }
             _ => {}
         }
     }
 
-    fn validate_change(&self, new: &Node, old: &Node, faults: &mut Faults) {
-        faults.text_unchanged(&new.at("spec.controller"), &old.at("spec.controller"));
+    fn validate_change(&self, new: &Node, old: &Node, errors: &mut FieldErrors) {
+        errors.immutable_text(&new.at("spec.controller"), &old.at("spec.controller"));
     }
 
-    fn columns(&self) -> &'static [Column] {
+    fn columns(&self) -> &[Column] {
         COLUMNS
     }
 
     fn cells(&self, class: &Value, now: Timestamp) -> Vec<Value> {
-        let parameters = class.set("spec.parameters").map_or_else(
+        let parameters = class.field("spec.parameters").map_or_else(
             || NONE.to_owned(),
             |reference| {
-                let group = reference.set("apiGroup").and_then(Value::as_str);
+                let group = reference.field("apiGroup").and_then(Value::as_str);
                 let group = group.map_or_else(String::new, |group| format!(".{group}"));
                 format!("{}{group}/{}", reference.text("kind"), reference.text("name"))
             },

@@ -1,20 +1,16 @@
 //! IPAddress.
 
 use crate::{
+    document::{FieldErrors, Fields, Node},
     kind::{Kind, NameRule},
     rest::{Registry, Target, document_of},
     schema::Timestamp,
     strategy::Strategy,
     table::{
-        Column, NAME,
-        read::Read,
-        row, text,
+        Column, NAME, row, text,
         words::{NONE, joined},
     },
-    validation::{
-        document::{Faults, Node},
-        names,
-    },
+    validation::names,
 };
 use async_trait::async_trait;
 use keepwatch_storage::Object;
@@ -38,23 +34,23 @@ impl Strategy for IPAddressStrategy {
         registry.restore_address(target.name, &document_of(&last.value, None)).await;
     }
 
-    fn validate(&self, address: &Node, _: Option<&Node>, faults: &mut Faults) {
+    fn validate(&self, address: &Node, _: Option<&Node>, errors: &mut FieldErrors) {
         let parent = address.at("spec.parentRef");
         if !parent.exists() {
-            faults.required(&parent, "");
+            errors.required(&parent, "");
             return;
         }
-        faults.if_given(&parent.at("group"), names::subdomain);
-        faults.named(&parent.at("resource"), names::path_segment);
-        faults.named(&parent.at("name"), names::path_segment);
-        faults.if_given(&parent.at("namespace"), names::path_segment);
+        errors.valid_if_set(&parent.at("group"), names::subdomain);
+        errors.valid_name(&parent.at("resource"), names::path_segment);
+        errors.valid_name(&parent.at("name"), names::path_segment);
+        errors.valid_if_set(&parent.at("namespace"), names::path_segment);
     }
 
-    fn validate_change(&self, new: &Node, old: &Node, faults: &mut Faults) {
-        faults.unchanged(&new.at("spec.parentRef"), &old.at("spec.parentRef"));
+    fn validate_change(&self, new: &Node, old: &Node, errors: &mut FieldErrors) {
+        errors.immutable(&new.at("spec.parentRef"), &old.at("spec.parentRef"));
     }
 
-    fn columns(&self) -> &'static [Column] {
+    fn columns(&self) -> &[Column] {
         COLUMNS
     }
 
@@ -65,11 +61,11 @@ impl Strategy for IPAddressStrategy {
 
 /// The owner of an address: `services/default/kubernetes`.
 pub(crate) fn parent(address: &Value) -> String {
-    let Some(parent) = address.set("spec.parentRef") else { return NONE.to_owned() };
+    let Some(parent) = address.field("spec.parentRef") else { return NONE.to_owned() };
     let mut resource = parent.text("resource").to_lowercase();
     if !parent.text("group").is_empty() {
         resource = format!("{resource}.{}", parent.text("group").to_lowercase());
     }
-    let place = [resource.as_str(), parent.text("namespace")].into_iter().filter(|part| !part.is_empty());
-    joined(place.chain([parent.text("name")]), "/")
+    let parts = [resource.as_str(), parent.text("namespace")].into_iter().filter(|part| !part.is_empty());
+    joined(parts.chain([parent.text("name")]), "/")
 }

@@ -1,21 +1,15 @@
 //! NetworkPolicy.
 
 use crate::{
-    defaults::fields::{Object, child_or_new, children, has_any, set_default},
+    document::{Edit, FieldErrors, Fields, Node, Object},
     kind::{Generation, Kind},
     schema::Timestamp,
     strategy::Strategy,
     table::{
-        AGE, Column, NAME,
-        read::Read,
-        row, text,
+        AGE, Column, NAME, row, text,
         words::{age_of, selector_or_none},
     },
-    validation::{
-        SPEC, Step,
-        document::{Faults, Node},
-        names, selectors,
-    },
+    validation::{SPEC, Step, names, selectors},
 };
 use serde_json::{Value, json};
 
@@ -33,16 +27,16 @@ struct NetworkPolicyStrategy;
 impl Strategy for NetworkPolicyStrategy {
     /// A network policy, which is about what comes in, and about what goes out if it says anything of that.
     fn set_defaults(&self, object: &mut Object) {
-        let spec = child_or_new(object, "spec");
-        if !has_any(spec, "policyTypes") {
+        let spec = object.object_or_new("spec");
+        if !spec.is_filled("policyTypes") {
             let types =
-                if has_any(spec, "egress") { json!(["Ingress", "Egress"]) } else { json!(["Ingress"]) };
+                if spec.is_filled("egress") { json!(["Ingress", "Egress"]) } else { json!(["Ingress"]) };
             spec.insert("policyTypes".to_owned(), types);
         }
         for direction in ["ingress", "egress"] {
-            for rule in children(spec, direction) {
-                for port in children(rule, "ports") {
-                    set_default(port, "protocol", "TCP");
+            for rule in spec.objects_mut(direction) {
+                for port in rule.objects_mut("ports") {
+                    port.set_default("protocol", "TCP");
                 }
             }
         }
@@ -52,33 +46,33 @@ impl Strategy for NetworkPolicyStrategy {
         SPEC
     }
 
-    fn validate(&self, policy: &Node, old: Option<&Node>, faults: &mut Faults) {
+    fn validate(&self, policy: &Node, old: Option<&Node>, errors: &mut FieldErrors) {
         let spec = policy.at("spec");
-        selectors::label_selector(&spec.at("podSelector"), faults);
+        selectors::label_selector(&spec.at("podSelector"), errors);
         let kept = old.map(ranges).unwrap_or_default();
         for (direction, peers) in [("ingress", "from"), ("egress", "to")] {
             for rule in spec.items(direction) {
                 for port in rule.items("ports") {
-                    policy_port(&port, faults);
+                    policy_port(&port, errors);
                 }
                 for peer in rule.items(peers) {
-                    policy_peer(&peer, &kept, faults);
+                    policy_peer(&peer, &kept, errors);
                 }
             }
         }
         let types = spec.at("policyTypes");
-        if spec.len_of("policyTypes") > 2 {
-            faults.invalid(&types, types.value.clone(), "may not specify more than two policyTypes");
+        if spec.length("policyTypes") > 2 {
+            errors.invalid(&types, types.value.clone(), "may not specify more than two policyTypes");
             return;
         }
         for kind in spec.items("policyTypes") {
-            if !matches!(kind.text(), "Ingress" | "Egress") {
-                faults.not_supported(&kind, kind.text(), &["Ingress", "Egress"]);
+            if !matches!(kind.as_text(), "Ingress" | "Egress") {
+                errors.not_supported(&kind, kind.as_text(), &["Ingress", "Egress"]);
             }
         }
     }
 
-    fn columns(&self) -> &'static [Column] {
+    fn columns(&self) -> &[Column] {
         COLUMNS
     }
 
@@ -95,71 +89,71 @@ fn ranges<'d>(policy: &Node<'d, '_>) -> Vec<&'d str> {
         for rule in spec.items(direction) {
             for peer in rule.items(peers) {
                 let block = peer.at("ipBlock");
-                found.push(block.text_of("cidr"));
-                found.extend(block.items("except").map(|range| range.text()));
+                found.push(block.text("cidr"));
+                found.extend(block.items("except").map(|range| range.as_text()));
             }
         }
     }
     found
 }
 
-fn policy_port(port: &Node, faults: &mut Faults) {
-    faults.if_given_one_of(&port.at("protocol"), &["TCP", "UDP", "SCTP"]);
+fn policy_port(port: &Node, errors: &mut FieldErrors) {
+    errors.one_of_if_set(&port.at("protocol"), &["TCP", "UDP", "SCTP"]);
     let (first, last) = (port.at("port"), port.at("endPort"));
     match first.value {
         Value::Null => {
-            if let Some(end) = last.number() {
-                faults.invalid(&last, end, "may not be specified when `port` is not specified");
+            if let Some(end) = last.as_number() {
+                errors.invalid(&last, end, "may not be specified when `port` is not specified");
             }
         }
         Value::String(name) => {
-            if let Some(end) = last.number() {
-                faults.invalid(&last, end, "may not be specified when `port` is non-numeric");
+            if let Some(end) = last.as_number() {
+                errors.invalid(&last, end, "may not be specified when `port` is non-numeric");
             }
-            faults.texts(&first, names::port_name(name));
+            errors.invalid_each(&first, names::port_name(name));
         }
         _ => {
-            faults.in_range(&first, 1, 65535);
+            errors.in_range(&first, 1, 65535);
             // What is shown is the port.
-            if last.number().is_some_and(|end| Some(end) < first.number()) {
-                faults.invalid(&last, first.value.clone(), "must be greater than or equal to `port`");
+            if last.as_number().is_some_and(|end| Some(end) < first.as_number()) {
+                errors.invalid(&last, first.value.clone(), "must be greater than or equal to `port`");
             }
-            faults.in_range(&last, 1, 65535);
+            errors.in_range(&last, 1, 65535);
         }
     }
 }
 
-fn policy_peer(peer: &Node, kept: &[&str], faults: &mut Faults) {
-    selectors::label_selector(&peer.at("podSelector"), faults);
-    selectors::label_selector(&peer.at("namespaceSelector"), faults);
+fn policy_peer(peer: &Node, kept: &[&str], errors: &mut FieldErrors) {
+    selectors::label_selector(&peer.at("podSelector"), errors);
+    selectors::label_selector(&peer.at("namespaceSelector"), errors);
     let block = peer.at("ipBlock");
     if block.exists() {
-        ip_block(&block, kept, faults);
+        ip_block(&block, kept, errors);
     }
     let selects = peer.has("podSelector") || peer.has("namespaceSelector");
     match (selects, block.exists()) {
-        (false, false) => faults.required(peer, "must specify a peer"),
-        (true, true) => faults.forbidden(peer, "may not specify both ipBlock and another peer"),
+        (false, false) => errors.required(peer, "must specify a peer"),
+        (true, true) => errors.forbidden(peer, "may not specify both ipBlock and another peer"),
         _ => {}
     }
 }
 
-fn ip_block(block: &Node, kept: &[&str], faults: &mut Faults) {
+fn ip_block(block: &Node, kept: &[&str], errors: &mut FieldErrors) {
     let range = block.at("cidr");
-    if range.text().is_empty() {
-        faults.required(&range, "");
+    if range.as_text().is_empty() {
+        errors.required(&range, "");
         return;
     }
-    if !kept.contains(&range.text()) {
-        faults.texts(&range, names::cidr(range.text()));
+    if !kept.contains(&range.as_text()) {
+        errors.invalid_each(&range, names::cidr(range.as_text()));
     }
-    let Some(outer) = names::parse_cidr(range.text()) else { return };
+    let Some(outer) = names::parse_cidr(range.as_text()) else { return };
     for except in block.items("except") {
-        if !kept.contains(&except.text()) {
-            faults.texts(&except, names::cidr(except.text()));
+        if !kept.contains(&except.as_text()) {
+            errors.invalid_each(&except, names::cidr(except.as_text()));
         }
-        if names::parse_cidr(except.text()).is_some_and(|inner| !outer.contains_smaller(&inner)) {
-            faults.invalid(&except, except.text(), "must be a strict subset of `cidr`");
+        if names::parse_cidr(except.as_text()).is_some_and(|inner| !outer.contains_smaller(&inner)) {
+            errors.invalid(&except, except.as_text(), "must be a strict subset of `cidr`");
         }
     }
 }

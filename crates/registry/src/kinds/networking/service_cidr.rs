@@ -1,20 +1,15 @@
 //! ServiceCIDR.
 
 use crate::{
+    document::{FieldErrors, Fields, Node},
     kind::{Kind, Subresource},
     schema::Timestamp,
     strategy::Strategy,
     table::{
-        AGE, Column, NAME,
-        read::Read,
-        row, text,
+        AGE, Column, NAME, row, text,
         words::{age_of, joined},
     },
-    validation::{
-        CHANGE, Step,
-        document::{Faults, Node},
-        names,
-    },
+    validation::{CHANGE, Step, names},
 };
 use serde_json::Value;
 
@@ -35,42 +30,42 @@ impl Strategy for ServiceCIDRStrategy {
         CHANGE
     }
 
-    fn validate(&self, object: &Node, _: Option<&Node>, faults: &mut Faults) {
+    fn validate(&self, object: &Node, _: Option<&Node>, errors: &mut FieldErrors) {
         let spec = object.at("spec");
         let all = spec.at("cidrs");
-        match spec.len_of("cidrs") {
-            0 => faults.required(&all, "at least one CIDR required"),
+        match spec.length("cidrs") {
+            0 => errors.required(&all, "at least one CIDR required"),
             1 | 2 => {}
-            _ => faults.invalid(&all, all.value.clone(), "may only hold up to 2 values"),
+            _ => errors.invalid(&all, all.value.clone(), "may only hold up to 2 values"),
         }
         for range in spec.items("cidrs") {
-            faults.texts(&range, names::strict_cidr(range.text()));
+            errors.invalid_each(&range, names::strict_cidr(range.as_text()));
         }
         let families: Vec<_> = spec
             .items("cidrs")
-            .filter_map(|range| names::parse_cidr(range.text()))
+            .filter_map(|range| names::parse_cidr(range.as_text()))
             .map(|range| range.v6)
             .collect();
         if matches!(families[..], [one, other] if one == other) {
             let detail =
                 "may specify no more than one IP for each IP family, i.e 192.168.0.0/24 and 2001:db8::/64";
-            faults.invalid(&all, all.value.clone(), detail);
+            errors.invalid(&all, all.value.clone(), detail);
         }
     }
 
-    fn validate_change(&self, new: &Node, old: &Node, faults: &mut Faults) {
+    fn validate_change(&self, new: &Node, old: &Node, errors: &mut FieldErrors) {
         let (spec, before) = (new.at("spec"), old.at("spec"));
         let all = spec.at("cidrs");
-        if spec.len_of("cidrs") < before.len_of("cidrs") {
-            faults.invalid(&all, all.value.clone(), "field is immutable");
+        if spec.length("cidrs") < before.length("cidrs") {
+            errors.invalid(&all, all.value.clone(), "field is immutable");
             return;
         }
         for (new, old) in spec.items("cidrs").zip(before.items("cidrs")) {
-            faults.unchanged(&new, &old);
+            errors.immutable(&new, &old);
         }
     }
 
-    fn columns(&self) -> &'static [Column] {
+    fn columns(&self) -> &[Column] {
         COLUMNS
     }
 

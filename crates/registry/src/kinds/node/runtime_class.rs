@@ -1,16 +1,15 @@
 //! RuntimeClass.
 
 use crate::{
-    defaults::fields::{Object, child, round_quantities},
+    defaults::quantities::round_quantities,
+    document::{Edit, FieldErrors, Fields, Node, Object},
     kind::Kind,
     schema::Timestamp,
     strategy::Strategy,
-    table::{AGE, Column, NAME, read::Read, row, text, words::age_of},
+    table::{AGE, Column, NAME, row, text, words::age_of},
     validation::{
-        self, LATE, Step,
-        document::{Faults, Node},
-        names,
-        resources::{self, Asker},
+        self, LATE, Step, names,
+        resources::{self, ResourceScope},
     },
 };
 use serde_json::Value;
@@ -30,7 +29,7 @@ struct RuntimeClassStrategy;
 
 impl Strategy for RuntimeClassStrategy {
     fn set_defaults(&self, object: &mut Object) {
-        if let Some(overhead) = child(object, "overhead") {
+        if let Some(overhead) = object.object_mut("overhead") {
             round_quantities(overhead, &["podFixed"]);
         }
     }
@@ -39,18 +38,18 @@ impl Strategy for RuntimeClassStrategy {
         LATE
     }
 
-    fn validate(&self, class: &Node, _: Option<&Node>, faults: &mut Faults) {
-        faults.named(&class.at("handler"), names::label);
-        resources::amounts_as(&class.at("overhead"), "podFixed", "limits", Asker::Container, faults);
-        validation::metadata::labels(&class.at("scheduling.nodeSelector"), faults);
-        validation::pod::tolerations(&class.at("scheduling"), faults);
+    fn validate(&self, class: &Node, _: Option<&Node>, errors: &mut FieldErrors) {
+        errors.valid_name(&class.at("handler"), names::label);
+        resources::amounts_as(&class.at("overhead"), "podFixed", "limits", ResourceScope::Container, errors);
+        validation::metadata::labels(&class.at("scheduling.nodeSelector"), errors);
+        validation::pod_scheduling::tolerations(&class.at("scheduling"), errors);
     }
 
-    fn validate_change(&self, new: &Node, old: &Node, faults: &mut Faults) {
-        faults.unchanged(&new.at("handler"), &old.at("handler"));
+    fn validate_change(&self, new: &Node, old: &Node, errors: &mut FieldErrors) {
+        errors.immutable(&new.at("handler"), &old.at("handler"));
     }
 
-    fn columns(&self) -> &'static [Column] {
+    fn columns(&self) -> &[Column] {
         COLUMNS
     }
 

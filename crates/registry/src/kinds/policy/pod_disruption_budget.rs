@@ -1,14 +1,13 @@
 //! PodDisruptionBudget.
 
 use crate::{
+    document::{FieldErrors, Fields, Node},
     kind::{Generation, Kind, Subresource},
     schema::Timestamp,
     strategy::Strategy,
-    table::{AGE, Column, NAME, integer, read::Read, row, text, words::age_of},
+    table::{AGE, Column, NAME, integer, row, text, words::age_of},
     validation::{
-        self, OWN, Step,
-        document::{Faults, Node},
-        selectors,
+        self, OWN, Step, selectors,
         workloads::{at_most_all, number_or_percent},
     },
 };
@@ -39,35 +38,35 @@ impl Strategy for PodDisruptionBudgetStrategy {
         OWN
     }
 
-    fn validate(&self, budget: &Node, _: Option<&Node>, faults: &mut Faults) {
+    fn validate(&self, budget: &Node, _: Option<&Node>, errors: &mut FieldErrors) {
         let spec = budget.at("spec");
         if spec.has("minAvailable") && spec.has("maxUnavailable") {
-            faults.invalid(&spec, spec.value.clone(), "minAvailable and maxUnavailable cannot be both set");
+            errors.invalid(&spec, spec.value.clone(), "minAvailable and maxUnavailable cannot be both set");
         }
         for name in ["minAvailable", "maxUnavailable"] {
             let limit = spec.at(name);
-            number_or_percent(&limit, faults);
-            at_most_all(&limit, faults);
+            number_or_percent(&limit, errors);
+            at_most_all(&limit, errors);
         }
-        selectors::label_selector(&spec.at("selector"), faults);
-        faults.if_given_one_of(&spec.at("unhealthyPodEvictionPolicy"), &["AlwaysAllow", "IfHealthyBudget"]);
+        selectors::label_selector(&spec.at("selector"), errors);
+        errors.one_of_if_set(&spec.at("unhealthyPodEvictionPolicy"), &["AlwaysAllow", "IfHealthyBudget"]);
     }
 
     /// What a budget still allows.
-    fn validate_status(&self, new: &Node, _: &Node, faults: &mut Faults) {
-        validation::metadata::conditions(&new.at("status"), faults);
+    fn validate_status(&self, new: &Node, _: &Node, errors: &mut FieldErrors) {
+        validation::metadata::conditions(&new.at("status"), errors);
         let status = new.at("status");
         for name in ["disruptionsAllowed", "currentHealthy", "desiredHealthy", "expectedPods"] {
-            faults.not_negative(&status.at(name));
+            errors.not_negative(&status.at(name));
         }
     }
 
-    fn columns(&self) -> &'static [Column] {
+    fn columns(&self) -> &[Column] {
         COLUMNS
     }
 
     fn cells(&self, budget: &Value, now: Timestamp) -> Vec<Value> {
-        let amount = |path| match budget.set(path) {
+        let amount = |path| match budget.field(path) {
             Some(Value::String(share)) => share.clone(),
             Some(Value::Number(count)) => count.to_string(),
             _ => "N/A".to_owned(),

@@ -1,14 +1,11 @@
 //! ClusterRole.
 
 use crate::{
+    document::{FieldErrors, Fields, Node},
     kind::{Kind, NameRule},
     kinds::rbac::role::rules,
     strategy::Strategy,
-    validation::{
-        LATE, Step,
-        document::{Faults, Node},
-        selectors,
-    },
+    validation::{LATE, Step, selectors},
 };
 
 pub(super) fn kind() -> Kind {
@@ -28,17 +25,17 @@ impl Strategy for ClusterRoleStrategy {
     }
 
     /// A role in the whole cluster, which may gather the rules of others.
-    fn validate(&self, role: &Node, _: Option<&Node>, faults: &mut Faults) {
-        rules(role, false, faults);
+    fn validate(&self, role: &Node, _: Option<&Node>, errors: &mut FieldErrors) {
+        rules(role, false, errors);
         let aggregation = role.at("aggregationRule");
-        if aggregation.exists() && aggregation.len_of("clusterRoleSelectors") == 0 {
+        if aggregation.exists() && aggregation.length("clusterRoleSelectors") == 0 {
             let detail = "at least one clusterRoleSelector required if aggregationRule is non-nil";
-            faults.required(&aggregation.at("clusterRoleSelectors"), detail);
+            errors.required(&aggregation.at("clusterRoleSelectors"), detail);
         }
         for selector in aggregation.items("clusterRoleSelectors") {
-            selectors::label_selector(&selector, faults);
+            selectors::label_selector(&selector, errors);
             if !selectors::can_be_asked(&selector) {
-                faults.invalid(&selector, serde_json::Value::Null, "invalid label selector.");
+                errors.invalid(&selector, serde_json::Value::Null, "invalid label selector.");
             }
         }
     }

@@ -1,7 +1,7 @@
 //! ClusterRoleBinding.
 
 use crate::{
-    defaults::fields::Object,
+    document::{FieldErrors, Node, Object},
     kind::{Kind, NameRule},
     kinds::rbac::role_binding::{
         ROLE_BINDING, binding_change, bound, default_role_binding, row_role_binding,
@@ -9,10 +9,7 @@ use crate::{
     schema::Timestamp,
     strategy::Strategy,
     table::Column,
-    validation::{
-        LATE, Step,
-        document::{Faults, Node},
-    },
+    validation::{LATE, Step},
 };
 use serde_json::Value;
 
@@ -37,15 +34,15 @@ impl Strategy for ClusterRoleBindingStrategy {
     }
 
     /// Who has a role in the whole cluster.
-    fn validate(&self, binding: &Node, _: Option<&Node>, faults: &mut Faults) {
-        bound(binding, &["ClusterRole"], false, faults);
+    fn validate(&self, binding: &Node, _: Option<&Node>, errors: &mut FieldErrors) {
+        bound(binding, &["ClusterRole"], false, errors);
     }
 
-    fn validate_change(&self, new: &Node, old: &Node, faults: &mut Faults) {
-        binding_change(new, old, faults)
+    fn validate_change(&self, new: &Node, old: &Node, errors: &mut FieldErrors) {
+        binding_change(new, old, errors)
     }
 
-    fn columns(&self) -> &'static [Column] {
+    fn columns(&self) -> &[Column] {
         ROLE_BINDING
     }
 

@@ -1,12 +1,10 @@
 //! Role.
 
 use crate::{
+    document::{FieldErrors, Fields, Node},
     kind::{Kind, NameRule},
     strategy::Strategy,
-    validation::{
-        LATE, Step,
-        document::{Faults, Node},
-    },
+    validation::{LATE, Step},
 };
 
 pub(super) fn kind() -> Kind {
@@ -24,33 +22,33 @@ impl Strategy for RoleStrategy {
         LATE
     }
 
-    fn validate(&self, role: &Node, _: Option<&Node>, faults: &mut Faults) {
-        rules(role, true, faults);
+    fn validate(&self, role: &Node, _: Option<&Node>, errors: &mut FieldErrors) {
+        rules(role, true, errors);
     }
 }
 
-pub(crate) fn rules(role: &Node, namespaced: bool, faults: &mut Faults) {
+pub(crate) fn rules(role: &Node, namespaced: bool, errors: &mut FieldErrors) {
     for rule in role.items("rules") {
-        if rule.len_of("verbs") == 0 {
-            faults.required(&rule.at("verbs"), "verbs must contain at least one value");
+        if rule.length("verbs") == 0 {
+            errors.required(&rule.at("verbs"), "verbs must contain at least one value");
         }
         let urls = rule.at("nonResourceURLs");
-        if rule.len_of("nonResourceURLs") > 0 {
+        if rule.length("nonResourceURLs") > 0 {
             if namespaced {
                 let detail = "namespaced rules cannot apply to non-resource URLs";
-                faults.invalid(&urls, urls.value.clone(), detail);
+                errors.invalid(&urls, urls.value.clone(), detail);
             }
-            if ["apiGroups", "resources", "resourceNames"].iter().any(|name| rule.len_of(name) > 0) {
+            if ["apiGroups", "resources", "resourceNames"].iter().any(|name| rule.length(name) > 0) {
                 let detail = "rules cannot apply to both regular resources and non-resource URLs";
-                faults.invalid(&urls, urls.value.clone(), detail);
+                errors.invalid(&urls, urls.value.clone(), detail);
             }
             continue;
         }
-        if rule.len_of("apiGroups") == 0 {
-            faults.required(&rule.at("apiGroups"), "resource rules must supply at least one api group");
+        if rule.length("apiGroups") == 0 {
+            errors.required(&rule.at("apiGroups"), "resource rules must supply at least one api group");
         }
-        if rule.len_of("resources") == 0 {
-            faults.required(&rule.at("resources"), "resource rules must supply at least one resource");
+        if rule.length("resources") == 0 {
+            errors.required(&rule.at("resources"), "resource rules must supply at least one resource");
         }
     }
 }

@@ -1,16 +1,12 @@
 //! RoleBinding.
 
 use crate::{
-    defaults::fields::{Object, child_or_new, children, set_if_zero, text},
+    document::{Edit, FieldErrors, Fields, Node, Object},
     kind::{Kind, NameRule},
     schema::Timestamp,
     strategy::Strategy,
-    table::{self, AGE, Column, NAME, read::Read, row, words::age_of},
-    validation::{
-        LATE, Step,
-        document::{Faults, Node},
-        names,
-    },
+    table::{self, AGE, Column, NAME, row, words::age_of},
+    validation::{LATE, Step, names},
 };
 use serde_json::{Value, json};
 
@@ -34,15 +30,15 @@ impl Strategy for RoleBindingStrategy {
     }
 
     /// Who has a role in a namespace.
-    fn validate(&self, binding: &Node, _: Option<&Node>, faults: &mut Faults) {
-        bound(binding, &["Role", "ClusterRole"], true, faults);
+    fn validate(&self, binding: &Node, _: Option<&Node>, errors: &mut FieldErrors) {
+        bound(binding, &["Role", "ClusterRole"], true, errors);
     }
 
-    fn validate_change(&self, new: &Node, old: &Node, faults: &mut Faults) {
-        binding_change(new, old, faults)
+    fn validate_change(&self, new: &Node, old: &Node, errors: &mut FieldErrors) {
+        binding_change(new, old, errors)
     }
 
-    fn columns(&self) -> &'static [Column] {
+    fn columns(&self) -> &[Column] {
         ROLE_BINDING
     }
 
@@ -53,59 +49,59 @@ impl Strategy for RoleBindingStrategy {
 
 const GROUP: &str = "rbac.authorization.k8s.io";
 
-pub(crate) fn bound(binding: &Node, kinds: &[&str], namespaced: bool, faults: &mut Faults) {
+pub(crate) fn bound(binding: &Node, kinds: &[&str], namespaced: bool, errors: &mut FieldErrors) {
     let role = binding.at("roleRef");
-    if role.text_of("apiGroup") != GROUP {
-        faults.not_supported(&role.at("apiGroup"), role.text_of("apiGroup"), &[GROUP]);
+    if role.text("apiGroup") != GROUP {
+        errors.not_supported(&role.at("apiGroup"), role.text("apiGroup"), &[GROUP]);
     }
-    if !kinds.contains(&role.text_of("kind")) {
-        faults.not_supported(&role.at("kind"), role.text_of("kind"), kinds);
+    if !kinds.contains(&role.text("kind")) {
+        errors.not_supported(&role.at("kind"), role.text("kind"), kinds);
     }
-    faults.named(&role.at("name"), names::path_segment);
+    errors.valid_name(&role.at("name"), names::path_segment);
     for subject in binding.items("subjects") {
-        subject_is_known(&subject, namespaced, faults);
+        subject_is_known(&subject, namespaced, errors);
     }
 }
 
-fn subject_is_known(subject: &Node, namespaced: bool, faults: &mut Faults) {
+fn subject_is_known(subject: &Node, namespaced: bool, errors: &mut FieldErrors) {
     let (name, group) = (subject.at("name"), subject.at("apiGroup"));
-    faults.given(&name);
-    match subject.text_of("kind") {
+    errors.not_empty(&name);
+    match subject.text("kind") {
         "ServiceAccount" => {
-            faults.if_given(&name, names::subdomain);
-            if !group.text().is_empty() {
-                faults.not_supported(&group, group.text(), &[""]);
+            errors.valid_if_set(&name, names::subdomain);
+            if !group.as_text().is_empty() {
+                errors.not_supported(&group, group.as_text(), &[""]);
             }
             if !namespaced {
-                faults.given(&subject.at("namespace"));
+                errors.not_empty(&subject.at("namespace"));
             }
         }
         "User" | "Group" => {
-            if group.text() != GROUP {
-                faults.not_supported(&group, group.text(), &[GROUP]);
+            if group.as_text() != GROUP {
+                errors.not_supported(&group, group.as_text(), &[GROUP]);
             }
         }
-        other => faults.not_supported(&subject.at("kind"), other, &["ServiceAccount", "User", "Group"]),
+        other => errors.not_supported(&subject.at("kind"), other, &["ServiceAccount", "User", "Group"]),
     }
 }
 
 /// A binding keeps its role.
-pub(crate) fn binding_change(new: &Node, old: &Node, faults: &mut Faults) {
+pub(crate) fn binding_change(new: &Node, old: &Node, errors: &mut FieldErrors) {
     let role = new.at("roleRef");
     if role.value != old.at("roleRef").value {
         let shown = json!({
-            "APIGroup": role.text_of("apiGroup"), "Kind": role.text_of("kind"), "Name": role.text_of("name"),
+            "APIGroup": role.text("apiGroup"), "Kind": role.text("kind"), "Name": role.text("name"),
         });
-        faults.invalid(&role, shown, "cannot change roleRef");
+        errors.invalid(&role, shown, "cannot change roleRef");
     }
 }
 
 /// A binding of a role, in a namespace or in the cluster.
 pub(crate) fn default_role_binding(object: &mut Object) {
-    set_if_zero(child_or_new(object, "roleRef"), "apiGroup", GROUP);
-    for subject in children(object, "subjects") {
-        if matches!(text(subject, "kind"), "User" | "Group") {
-            set_if_zero(subject, "apiGroup", GROUP);
+    object.object_or_new("roleRef").set_if_zero("apiGroup", GROUP);
+    for subject in object.objects_mut("subjects") {
+        if matches!(subject.text("kind"), "User" | "Group") {
+            subject.set_if_zero("apiGroup", GROUP);
         }
     }
 }

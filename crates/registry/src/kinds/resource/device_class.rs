@@ -1,16 +1,13 @@
 //! DeviceClass.
 
 use crate::{
+    document::{FieldErrors, Node},
     kind::{Generation, Kind},
     kinds::resource::devices::{CONFIGS_MAX, configuration, device_selectors, slice},
     schema::Timestamp,
     strategy::Strategy,
     table::{AGE, Column, NAME, cluster::name_and_age},
-    validation::{
-        Step,
-        document::{Faults, Node},
-        resources,
-    },
+    validation::{Step, resources},
 };
 use serde_json::Value;
 
@@ -31,17 +28,17 @@ impl Strategy for DeviceClassStrategy {
         &[Step::Meta, Step::MetaChange, Step::Own]
     }
 
-    fn validate(&self, class: &Node, _: Option<&Node>, faults: &mut Faults) {
+    fn validate(&self, class: &Node, _: Option<&Node>, errors: &mut FieldErrors) {
         let spec = class.at("spec");
-        device_selectors(&spec, faults);
-        slice(&spec, "config", CONFIGS_MAX, faults, configuration);
+        device_selectors(&spec, errors);
+        slice(&spec, "config", CONFIGS_MAX, errors, configuration);
         let name = spec.at("extendedResourceName");
-        if name.exists() && !resources::is_extended(name.text()) {
-            faults.invalid(&name, name.text(), "must be a valid extended resource name");
+        if name.exists() && !resources::is_extended(name.as_text()) {
+            errors.invalid(&name, name.as_text(), "must be a valid extended resource name");
         }
     }
 
-    fn columns(&self) -> &'static [Column] {
+    fn columns(&self) -> &[Column] {
         COLUMNS
     }
 

@@ -1,8 +1,8 @@
 //! Devices: what the kinds of `resource.k8s.io` share.
 
-use crate::validation::{
-    document::{Faults, Node},
-    names, volumes,
+use crate::{
+    document::{FieldErrors, Fields, Node},
+    validation::{names, volumes},
 };
 use std::collections::BTreeSet;
 
@@ -32,16 +32,16 @@ pub(crate) fn set<'d>(
     name: &str,
     items_max: usize,
     key: impl Fn(&Node<'d, '_>) -> &'d str,
-    faults: &mut Faults,
-    mut check: impl FnMut(&Node<'d, '_>, &mut Faults),
+    errors: &mut FieldErrors,
+    mut check: impl FnMut(&Node<'d, '_>, &mut FieldErrors),
 ) {
-    if !slice(parent, name, items_max, faults, &mut check) {
+    if !slice(parent, name, items_max, errors, &mut check) {
         return;
     }
     let mut seen = BTreeSet::new();
     for item in parent.items(name) {
         if !seen.insert(key(&item)) {
-            faults.duplicate(&item, key(&item));
+            errors.duplicate(&item, key(&item));
         }
     }
 }
@@ -51,82 +51,82 @@ pub(crate) fn slice<'d>(
     parent: &Node<'d, '_>,
     name: &str,
     items_max: usize,
-    faults: &mut Faults,
-    mut check: impl FnMut(&Node<'d, '_>, &mut Faults),
+    errors: &mut FieldErrors,
+    mut check: impl FnMut(&Node<'d, '_>, &mut FieldErrors),
 ) -> bool {
-    let count = parent.len_of(name);
+    let count = parent.length(name);
     if count > items_max {
-        faults.too_many(&parent.at(name), count, items_max);
+        errors.too_many(&parent.at(name), count, items_max);
         return false;
     }
     for item in parent.items(name) {
-        check(&item, faults);
+        check(&item, errors);
     }
     true
 }
 
-pub(crate) fn label(at: &Node, faults: &mut Faults) {
-    faults.texts(at, names::label(at.text()));
+pub(crate) fn label(at: &Node, errors: &mut FieldErrors) {
+    errors.invalid_each(at, names::label(at.as_text()));
 }
 
-pub(crate) fn device_selectors(owner: &Node, faults: &mut Faults) {
-    slice(owner, "selectors", SELECTORS_MAX, faults, |selector, faults| {
+pub(crate) fn device_selectors(owner: &Node, errors: &mut FieldErrors) {
+    slice(owner, "selectors", SELECTORS_MAX, errors, |selector, errors| {
         let cel = selector.at("cel");
         if !cel.exists() {
-            faults.required(&cel, "");
-        } else if cel.text_of("expression").len() > EXPRESSION_BYTES_MAX {
-            faults.too_long(&cel.at("expression"), EXPRESSION_BYTES_MAX);
+            errors.required(&cel, "");
+        } else if cel.text("expression").len() > EXPRESSION_BYTES_MAX {
+            errors.too_long(&cel.at("expression"), EXPRESSION_BYTES_MAX);
         }
     });
 }
 
-/// What a driver is told.
-pub(crate) fn configuration(config: &Node, faults: &mut Faults) {
+/// The configuration for a driver.
+pub(crate) fn configuration(config: &Node, errors: &mut FieldErrors) {
     let opaque = config.at("opaque");
     if !opaque.exists() {
-        faults.required(&opaque, "");
+        errors.required(&opaque, "");
         return;
     }
-    volumes::driver_name(&opaque.at("driver"), faults);
-    raw_object(&opaque.at("parameters"), faults);
+    volumes::driver_name(&opaque.at("driver"), errors);
+    raw_object(&opaque.at("parameters"), errors);
 }
 
-pub(crate) fn raw_object(at: &Node, faults: &mut Faults) {
+pub(crate) fn raw_object(at: &Node, errors: &mut FieldErrors) {
     if !at.exists() {
-        faults.required(at, "");
+        errors.required(at, "");
     } else if at.value.to_string().len() > PARAMETERS_BYTES_MAX {
-        faults.too_long(at, PARAMETERS_BYTES_MAX);
+        errors.too_long(at, PARAMETERS_BYTES_MAX);
     } else if !at.value.is_object() {
-        faults.invalid(at, "<value omitted>", "must be a valid JSON object");
+        errors.invalid(at, "<value omitted>", "must be a valid JSON object");
     }
 }
 
-fn identifier(text: &str, at: &Node, faults: &mut Faults) {
+fn identifier(text: &str, at: &Node, errors: &mut FieldErrors) {
     if text.len() > IDENTIFIER_BYTES_MAX {
-        faults.too_long(at, IDENTIFIER_BYTES_MAX);
+        errors.too_long(at, IDENTIFIER_BYTES_MAX);
     }
     let fine = text.starts_with(|c: char| c.is_ascii_alphabetic() || c == '_')
         && text.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'_');
     if !fine {
-        faults.invalid(at, text, IDENTIFIER_RULE);
+        errors.invalid(at, text, IDENTIFIER_RULE);
     }
 }
 
 /// The name of an attribute or a capacity, with or without a domain.
-pub(crate) fn qualified_name(text: &str, at: &Node, faults: &mut Faults) {
+pub(crate) fn qualified_name(text: &str, at: &Node, errors: &mut FieldErrors) {
     let parts: Vec<&str> = text.split('/').collect();
     match parts.as_slice() {
-        [name] => identifier(name, at, faults),
+        [name] => identifier(name, at, errors),
         [domain, name] => {
             if domain.is_empty() {
-                faults.invalid(at, "", "the domain must not be empty");
+                errors.invalid(at, "", "the domain must not be empty");
             } else {
-                volumes::driver_name_text(domain, at, faults);
+                volumes::driver_name_text(domain, at, errors);
             }
             if name.is_empty() {
-                faults.invalid(at, "", "the name must not be empty");
+                errors.invalid(at, "", "the name must not be empty");
             } else {
-                identifier(name, at, faults);
+                identifier(name, at, errors);
             }
         }
         // Names with more slashes pass in the original too.
@@ -134,46 +134,46 @@ pub(crate) fn qualified_name(text: &str, at: &Node, faults: &mut Faults) {
     }
 }
 
-pub(crate) fn pool_name(at: &Node, faults: &mut Faults) {
-    if at.text().is_empty() {
-        faults.required(at, "");
+pub(crate) fn pool_name(at: &Node, errors: &mut FieldErrors) {
+    if at.as_text().is_empty() {
+        errors.required(at, "");
         return;
     }
-    if at.text().len() > POOL_NAME_BYTES_MAX {
-        faults.too_long(at, POOL_NAME_BYTES_MAX);
+    if at.as_text().len() > POOL_NAME_BYTES_MAX {
+        errors.too_long(at, POOL_NAME_BYTES_MAX);
     }
-    for part in at.text().split('/') {
-        for fault in names::subdomain(part) {
-            faults.invalid(at, part, &fault);
+    for part in at.as_text().split('/') {
+        for error in names::subdomain(part) {
+            errors.invalid(at, part, &error);
         }
     }
 }
 
 /// What has to hold before a device can be used, and what means that it never will.
-pub(crate) fn binding_conditions(of: &Node, faults: &mut Faults) {
+pub(crate) fn binding_conditions(of: &Node, errors: &mut FieldErrors) {
     let (wanted, failed) = ("bindingConditions", "bindingFailureConditions");
     for name in [wanted, failed] {
-        slice(of, name, BINDING_CONDITIONS_MAX, faults, |condition, faults| {
-            faults.texts(condition, names::qualified(condition.text()));
+        slice(of, name, BINDING_CONDITIONS_MAX, errors, |condition, errors| {
+            errors.invalid_each(condition, names::qualified(condition.as_text()));
         });
     }
-    let all: BTreeSet<&str> = of.items(wanted).map(|condition| condition.text()).collect();
+    let all: BTreeSet<&str> = of.items(wanted).map(|condition| condition.as_text()).collect();
     for name in [wanted, failed] {
         let mut seen = BTreeSet::new();
         for condition in of.items(name) {
-            if !seen.insert(condition.text()) {
-                faults.duplicate(&condition, condition.text());
+            if !seen.insert(condition.as_text()) {
+                errors.duplicate(&condition, condition.as_text());
             }
-            if name == failed && all.contains(condition.text()) {
+            if name == failed && all.contains(condition.as_text()) {
                 let detail = "bindingFailureConditions must not overlap with bindingConditions";
-                faults.invalid(&condition, condition.text(), detail);
+                errors.invalid(&condition, condition.as_text(), detail);
             }
         }
     }
     for (name, other) in [(wanted, failed), (failed, wanted)] {
-        if of.len_of(name) == 0 && of.len_of(other) > 0 {
+        if of.length(name) == 0 && of.length(other) > 0 {
             let list = of.at(name);
-            faults.invalid(&list, list.value.clone(), &format!("{name} are required to use {other}"));
+            errors.invalid(&list, list.value.clone(), &format!("{name} are required to use {other}"));
         }
     }
 }

@@ -1,7 +1,7 @@
 //! ResourceClaim.
 
 use crate::{
-    defaults::fields::{self, Object, child, children, set_if_zero},
+    document::{Edit, FieldErrors, Fields, Node, Object},
     kind::{Kind, Subresource},
     kinds::resource::devices::{
         CONFIGS_MAX, EFFECTS, binding_conditions, configuration, device_selectors, label, pool_name,
@@ -9,14 +9,8 @@ use crate::{
     },
     schema::Timestamp,
     strategy::Strategy,
-    table::{AGE, Column, NAME, read::Read, row, text, words::age_of},
-    validation::{
-        self, Step,
-        document::{Faults, Node},
-        names, selectors,
-        storage::spec_is_fixed,
-        volumes,
-    },
+    table::{AGE, Column, NAME, row, text, words::age_of},
+    validation::{self, Step, names, selectors, storage::spec_is_fixed, volumes},
 };
 use serde_json::{Value, json};
 use std::collections::{BTreeMap, BTreeSet};
@@ -36,9 +30,9 @@ struct ResourceClaimStrategy;
 impl Strategy for ResourceClaimStrategy {
     fn set_defaults(&self, object: &mut Object) {
         claim_spec(object);
-        let allocation = child(object, "status").and_then(|status| child(status, "allocation"));
-        if let Some(devices) = allocation.and_then(|allocation| child(allocation, "devices")) {
-            children(devices, "results").for_each(fill_tolerations);
+        let allocation = object.object_mut("status").and_then(|status| status.object_mut("allocation"));
+        if let Some(devices) = allocation.and_then(|allocation| allocation.object_mut("devices")) {
+            devices.objects_mut("results").for_each(fill_tolerations);
         }
     }
 
@@ -46,30 +40,30 @@ impl Strategy for ResourceClaimStrategy {
         &[Step::Meta, Step::MetaChange, Step::Change]
     }
 
-    fn validate(&self, claim: &Node, old: Option<&Node>, faults: &mut Faults) {
+    fn validate(&self, claim: &Node, old: Option<&Node>, errors: &mut FieldErrors) {
         // What cannot change was looked at when it was created.
         if old.is_none() {
-            device_claim(&claim.at("spec.devices"), faults);
+            device_claim(&claim.at("spec.devices"), errors);
         }
     }
 
-    fn validate_change(&self, new: &Node, old: &Node, faults: &mut Faults) {
-        spec_is_fixed(new, old, faults)
+    fn validate_change(&self, new: &Node, old: &Node, errors: &mut FieldErrors) {
+        spec_is_fixed(new, old, errors)
     }
 
     /// What was allocated to a claim and who uses it.
-    fn validate_status(&self, new: &Node, old: &Node, faults: &mut Faults) {
+    fn validate_status(&self, new: &Node, old: &Node, errors: &mut FieldErrors) {
         let requests = request_names(&new.at("spec.devices"));
         let (status, before) = (new.at("status"), old.at("status"));
         set(
             &status,
             "reservedFor",
             CONSUMERS_MAX,
-            |consumer| consumer.text_of("uid"),
-            faults,
-            |consumer, faults| {
+            |consumer| consumer.text("uid"),
+            errors,
+            |consumer, errors| {
                 for name in ["resource", "name", "uid"] {
-                    faults.given(&consumer.at(name));
+                    errors.not_empty(&consumer.at(name));
                 }
             },
         );
@@ -77,40 +71,40 @@ impl Strategy for ResourceClaimStrategy {
         let results = allocation.at("devices");
         let allocated: Vec<Value> = results.items("results").map(|result| device_id(&result)).collect();
         for device in status.items("devices") {
-            device_status(&device, &allocated, faults);
+            device_status(&device, &allocated, errors);
         }
         let mut seen = Vec::new();
         for device in status.items("devices") {
             let id = device_id(&device);
             if seen.contains(&id) {
-                faults.duplicate_shown(&device, &shown_id(&id));
+                errors.duplicate_formatted(&device, &shown_id(&id));
             }
             seen.push(id);
         }
-        if status.len_of("reservedFor") > 0 {
+        if status.length("reservedFor") > 0 {
             let reserved = status.at("reservedFor");
             let had =
                 |consumer: &Node| before.items("reservedFor").any(|other| other.value == consumer.value);
             if !allocation.exists() {
-                faults.forbidden(&reserved, "may not be specified when `allocated` is not set");
+                errors.forbidden(&reserved, "may not be specified when `allocated` is not set");
             } else if new.at("metadata").has("deletionTimestamp")
                 && status.items("reservedFor").any(|consumer| !had(&consumer))
             {
                 let detail = "new entries may not be added while `deallocationRequested` or `deletionTimestamp` are set";
-                faults.forbidden(&reserved, detail);
+                errors.forbidden(&reserved, detail);
             }
         }
         if before.has("allocation") && allocation.exists() {
-            faults.unchanged(&allocation, &before.at("allocation"));
+            errors.immutable(&allocation, &before.at("allocation"));
         } else if allocation.exists() {
-            allocated_devices(&results, &requests, faults);
+            allocated_devices(&results, &requests, errors);
             if allocation.has("nodeSelector") {
-                selectors::node_selector(&allocation.at("nodeSelector"), faults);
+                selectors::node_selector(&allocation.at("nodeSelector"), errors);
             }
         }
     }
 
-    fn columns(&self) -> &'static [Column] {
+    fn columns(&self) -> &[Column] {
         COLUMNS
     }
 
@@ -144,117 +138,116 @@ const REQUEST_RULE: &str = "must be the name of a request in the claim or the na
 type Requests<'d> = BTreeMap<&'d str, BTreeSet<&'d str>>;
 
 fn request_names<'d>(devices: &Node<'d, '_>) -> Requests<'d> {
-    let choices = |request: &Node<'d, '_>| {
-        request.items("firstAvailable").map(|choice| choice.text_of("name")).collect()
-    };
-    devices.items("requests").map(|request| (request.text_of("name"), choices(&request))).collect()
+    let choices =
+        |request: &Node<'d, '_>| request.items("firstAvailable").map(|choice| choice.text("name")).collect();
+    devices.items("requests").map(|request| (request.text("name"), choices(&request))).collect()
 }
 
-pub(crate) fn device_claim(devices: &Node, faults: &mut Faults) {
+pub(crate) fn device_claim(devices: &Node, errors: &mut FieldErrors) {
     let requests = request_names(devices);
-    set(devices, "requests", REQUESTS_MAX, |request| request.text_of("name"), faults, request);
-    slice(devices, "constraints", CONSTRAINTS_MAX, faults, |constraint, faults| {
-        references(constraint, &requests, faults);
+    set(devices, "requests", REQUESTS_MAX, |request| request.text("name"), errors, request);
+    slice(devices, "constraints", CONSTRAINTS_MAX, errors, |constraint, errors| {
+        references(constraint, &requests, errors);
         if constraint.has("matchAttribute") {
-            full_name(&constraint.at("matchAttribute"), faults);
+            full_name(&constraint.at("matchAttribute"), errors);
         } else if constraint.has("distinctAttribute") {
-            full_name(&constraint.at("distinctAttribute"), faults);
+            full_name(&constraint.at("distinctAttribute"), errors);
         } else {
             let detail = "exactly one of \"matchAttribute\" or \"distinctAttribute\" is required, but multiple fields \
                  are set";
-            faults.required(constraint, detail);
+            errors.required(constraint, detail);
         }
     });
-    slice(devices, "config", CONFIGS_MAX, faults, |config, faults| {
-        references(config, &requests, faults);
-        configuration(config, faults);
+    slice(devices, "config", CONFIGS_MAX, errors, |config, errors| {
+        references(config, &requests, errors);
+        configuration(config, errors);
     });
 }
 
-fn request(request: &Node, faults: &mut Faults) {
-    label(&request.at("name"), faults);
+fn request(request: &Node, errors: &mut FieldErrors) {
+    label(&request.at("name"), errors);
     let exactly = request.at("exactly");
-    match (exactly.exists(), request.len_of("firstAvailable") > 0) {
-        (true, true) => faults.invalid(
+    match (exactly.exists(), request.length("firstAvailable") > 0) {
+        (true, true) => errors.invalid(
             request,
             Value::Null,
             "exactly one of `exactly` or `firstAvailable` is required, but multiple fields are set",
         ),
         (false, false) => {
-            faults.required(request, "exactly one of `exactly` or `firstAvailable` is required");
+            errors.required(request, "exactly one of `exactly` or `firstAvailable` is required");
         }
-        (true, false) => what_is_asked(&exactly, faults),
+        (true, false) => what_is_asked(&exactly, errors),
         (false, true) => {
             set(
                 request,
                 "firstAvailable",
                 CHOICES_MAX,
-                |choice| choice.text_of("name"),
-                faults,
-                |choice, faults| {
-                    label(&choice.at("name"), faults);
-                    what_is_asked(choice, faults);
+                |choice| choice.text("name"),
+                errors,
+                |choice, errors| {
+                    label(&choice.at("name"), errors);
+                    what_is_asked(choice, errors);
                 },
             );
         }
     }
 }
 
-fn what_is_asked(request: &Node, faults: &mut Faults) {
-    faults.named(&request.at("deviceClassName"), names::subdomain);
-    device_selectors(request, faults);
-    let (mode, count) = (request.at("allocationMode"), request.number_of("count"));
-    match mode.text() {
+fn what_is_asked(request: &Node, errors: &mut FieldErrors) {
+    errors.valid_name(&request.at("deviceClassName"), names::subdomain);
+    device_selectors(request, errors);
+    let (mode, count) = (request.at("allocationMode"), request.number("count"));
+    match mode.as_text() {
         "All" if count != 0 => {
             let detail = "must not be specified when allocationMode is 'All'";
-            faults.invalid(&request.at("count"), count, detail);
+            errors.invalid(&request.at("count"), count, detail);
         }
         "ExactCount" if count <= 0 => {
-            faults.invalid(&request.at("count"), count, "must be greater than zero");
+            errors.invalid(&request.at("count"), count, "must be greater than zero");
         }
         "All" | "ExactCount" => {}
-        text => faults.not_supported(&mode, text, &["All", "ExactCount"]),
+        text => errors.not_supported(&mode, text, &["All", "ExactCount"]),
     }
     for toleration in request.items("tolerations") {
-        tolerates(&toleration, faults);
+        tolerates(&toleration, errors);
     }
 }
 
-fn tolerates(toleration: &Node, faults: &mut Faults) {
-    faults.if_given(&toleration.at("key"), names::qualified);
+fn tolerates(toleration: &Node, errors: &mut FieldErrors) {
+    errors.valid_if_set(&toleration.at("key"), names::qualified);
     let value = toleration.at("value");
-    match toleration.text_of("operator") {
-        "Exists" if !value.text().is_empty() => {
-            faults.invalid(&value, value.text(), "must be empty for operator `Exists`");
+    match toleration.text("operator") {
+        "Exists" if !value.as_text().is_empty() => {
+            errors.invalid(&value, value.as_text(), "must be empty for operator `Exists`");
         }
-        "Equal" => faults.texts(&value, names::label_value(value.text())),
-        _ => faults.one_of(&toleration.at("operator"), &["Equal", "Exists"]),
+        "Equal" => errors.invalid_each(&value, names::label_value(value.as_text())),
+        _ => errors.one_of(&toleration.at("operator"), &["Equal", "Exists"]),
     }
-    if !toleration.text_of("effect").is_empty() {
-        faults.one_of(&toleration.at("effect"), &EFFECTS);
+    if !toleration.text("effect").is_empty() {
+        errors.one_of(&toleration.at("effect"), &EFFECTS);
     }
 }
 
 /// Which requests of a claim are meant.
-fn references(owner: &Node, requests: &Requests, faults: &mut Faults) {
+fn references(owner: &Node, requests: &Requests, errors: &mut FieldErrors) {
     set(
         owner,
         "requests",
         REQUESTS_MAX,
-        |name| name.text(),
-        faults,
-        |name, faults| {
-            reference(name, requests, faults);
+        |name| name.as_text(),
+        errors,
+        |name, errors| {
+            reference(name, requests, errors);
         },
     );
 }
 
-fn reference(at: &Node, requests: &Requests, faults: &mut Faults) {
-    let parts: Vec<&str> = at.text().split('/').collect();
+fn reference(at: &Node, requests: &Requests, errors: &mut FieldErrors) {
+    let parts: Vec<&str> = at.as_text().split('/').collect();
     if parts.len() <= 2 {
         for part in &parts {
-            for fault in names::label(part) {
-                faults.invalid(at, *part, &fault);
+            for error in names::label(part) {
+                errors.invalid(at, *part, &error);
             }
         }
     }
@@ -264,26 +257,26 @@ fn reference(at: &Node, requests: &Requests, faults: &mut Faults) {
         _ => false,
     };
     if !known {
-        faults.invalid(at, at.text(), REQUEST_RULE);
+        errors.invalid(at, at.as_text(), REQUEST_RULE);
     }
 }
 
-fn full_name(at: &Node, faults: &mut Faults) {
-    qualified_name(at.text(), at, faults);
-    if !at.text().contains('/') {
+fn full_name(at: &Node, errors: &mut FieldErrors) {
+    qualified_name(at.as_text(), at, errors);
+    if !at.as_text().contains('/') {
         let detail = "a fully qualified name must be a domain and a name separated by a slash";
-        faults.invalid(at, at.text(), detail);
+        errors.invalid(at, at.as_text(), detail);
     }
 }
 
-fn uid(at: &Node, faults: &mut Faults) {
-    let text = at.text();
+fn uid(at: &Node, errors: &mut FieldErrors) {
+    let text = at.as_text();
     let hex = |text: &str| text.bytes().all(|b| b.is_ascii_hexdigit());
     let dashed = |text: &str| {
         let parts: Vec<&str> = text.split('-').collect();
         parts.iter().map(|part| part.len()).eq([8, 4, 4, 4, 12]) && parts.iter().all(|part| hex(part))
     };
-    let fault = match text.len() {
+    let error = match text.len() {
         36 => (!dashed(text)).then(|| "invalid UUID format".to_owned()),
         45 if !text.to_ascii_lowercase().starts_with("urn:uuid:") => {
             Some(format!("invalid urn prefix: {:?}", text.get(..9).unwrap_or_default()))
@@ -296,36 +289,36 @@ fn uid(at: &Node, faults: &mut Faults) {
         32 => (!hex(text)).then(|| "invalid UUID format".to_owned()),
         bytes => Some(format!("invalid UUID length: {bytes}")),
     };
-    if let Some(fault) = fault {
-        faults.invalid(at, text, &format!("error validating uid: {fault}"));
+    if let Some(error) = error {
+        errors.invalid(at, text, &format!("error validating uid: {error}"));
     } else if text.len() != 36 || text.bytes().any(|b| b.is_ascii_uppercase()) {
         let detail = "uid must be in RFC 4122 normalized form, `xxxxxxxx-xxxx-xxxx-xxxx-xxxxxxxxxxxx` with lowercase \
              hexadecimal characters";
-        faults.invalid(at, text, detail);
+        errors.invalid(at, text, detail);
     }
 }
 
 /// Which device it is, as the original shows it.
 fn device_id(of: &Node) -> Value {
-    let text = |name| of.text_of(name);
+    let text = |name| of.text(name);
     json!({"Driver": text("driver"), "Pool": text("pool"), "Device": text("device"), "ShareID": text("shareID")})
 }
 
-fn allocated_devices(devices: &Node, requests: &Requests, faults: &mut Faults) {
-    slice(devices, "results", RESULTS_MAX, faults, |result, faults| {
-        reference(&result.at("request"), requests, faults);
-        volumes::driver_name(&result.at("driver"), faults);
-        pool_name(&result.at("pool"), faults);
-        label(&result.at("device"), faults);
-        binding_conditions(result, faults);
+fn allocated_devices(devices: &Node, requests: &Requests, errors: &mut FieldErrors) {
+    slice(devices, "results", RESULTS_MAX, errors, |result, errors| {
+        reference(&result.at("request"), requests, errors);
+        volumes::driver_name(&result.at("driver"), errors);
+        pool_name(&result.at("pool"), errors);
+        label(&result.at("device"), errors);
+        binding_conditions(result, errors);
         if result.has("shareID") {
-            uid(&result.at("shareID"), faults);
+            uid(&result.at("shareID"), errors);
         }
     });
-    slice(devices, "config", 2 * CONFIGS_MAX, faults, |config, faults| {
-        faults.one_of(&config.at("source"), &["FromClaim", "FromClass"]);
-        references(config, requests, faults);
-        configuration(config, faults);
+    slice(devices, "config", 2 * CONFIGS_MAX, errors, |config, errors| {
+        errors.one_of(&config.at("source"), &["FromClaim", "FromClass"]);
+        references(config, requests, errors);
+        configuration(config, errors);
     });
 }
 
@@ -335,77 +328,77 @@ fn shown_id(id: &Value) -> String {
     format!("{{{}}}", fields.join(","))
 }
 
-fn device_status(device: &Node, allocated: &[Value], faults: &mut Faults) {
-    volumes::driver_name(&device.at("driver"), faults);
-    pool_name(&device.at("pool"), faults);
-    label(&device.at("device"), faults);
+fn device_status(device: &Node, allocated: &[Value], errors: &mut FieldErrors) {
+    volumes::driver_name(&device.at("driver"), errors);
+    pool_name(&device.at("pool"), errors);
+    label(&device.at("device"), errors);
     if device.has("shareID") {
-        uid(&device.at("shareID"), faults);
+        uid(&device.at("shareID"), errors);
     }
     let id = device_id(device);
     if !allocated.contains(&id) {
         let detail = format!("{}: must be an allocated device in the claim", shown_id(&id));
-        faults.invalid_unshown(device, &detail);
+        errors.invalid_omit_value(device, &detail);
     }
-    let count = device.len_of("conditions");
+    let count = device.length("conditions");
     if count > DEVICE_CONDITIONS_MAX {
-        faults.too_many(&device.at("conditions"), count, DEVICE_CONDITIONS_MAX);
+        errors.too_many(&device.at("conditions"), count, DEVICE_CONDITIONS_MAX);
     }
-    validation::metadata::conditions(device, faults);
+    validation::metadata::conditions(device, errors);
     if device.has("data") {
-        raw_object(&device.at("data"), faults);
+        raw_object(&device.at("data"), errors);
     }
     let network = device.at("networkData");
     for (name, bytes_max) in
         [("interfaceName", INTERFACE_NAME_BYTES_MAX), ("hardwareAddress", HARDWARE_ADDRESS_BYTES_MAX)]
     {
-        if network.text_of(name).len() > bytes_max {
-            faults.too_long(&network.at(name), bytes_max);
+        if network.text(name).len() > bytes_max {
+            errors.too_long(&network.at(name), bytes_max);
         }
     }
     set(
         &network,
         "ips",
         INTERFACE_ADDRESSES_MAX,
-        |address| address.text(),
-        faults,
-        |address, faults| {
-            if names::parse_cidr(address.text()).is_none() {
+        |address| address.as_text(),
+        errors,
+        |address, errors| {
+            if names::parse_cidr(address.as_text()).is_none() {
                 let detail = "must be a valid address in CIDR form, (e.g. 10.9.8.7/24 or 2001:db8::1/64)";
-                faults.invalid(address, address.text(), detail);
+                errors.invalid(address, address.as_text(), detail);
             }
         },
     );
 }
 
 pub(crate) fn claim_spec(owner: &mut Object) {
-    let Some(devices) = child(owner, "spec").and_then(|spec| child(spec, "devices")) else { return };
-    for request in children(devices, "requests") {
-        if let Some(exactly) = child(request, "exactly") {
+    let Some(devices) = owner.object_mut("spec").and_then(|spec| spec.object_mut("devices")) else { return };
+    for request in devices.objects_mut("requests") {
+        if let Some(exactly) = request.object_mut("exactly") {
             fill_request(exactly);
         }
-        children(request, "firstAvailable").for_each(fill_request);
+        request.objects_mut("firstAvailable").for_each(fill_request);
     }
 }
 
 fn fill_request(request: &mut Object) {
-    set_if_zero(request, "allocationMode", "ExactCount");
-    if fields::text(request, "allocationMode") == "ExactCount" {
-        set_if_zero(request, "count", 1);
+    request.set_if_zero("allocationMode", "ExactCount");
+    if request.text("allocationMode") == "ExactCount" {
+        request.set_if_zero("count", 1);
     }
     fill_tolerations(request);
 }
 
 fn fill_tolerations(owner: &mut Object) {
-    for toleration in children(owner, "tolerations") {
-        set_if_zero(toleration, "operator", "Equal");
+    for toleration in owner.objects_mut("tolerations") {
+        toleration.set_if_zero("operator", "Equal");
     }
 }
 
 pub(crate) fn claim_state(claim: &Value) -> &'static str {
-    let allocated = claim.set("status.allocation").is_some();
+    let allocated = claim.field("status.allocation").is_some();
     let reserved = claim.length("status.reservedFor") > 0;
-    match (claim.deleting(), allocated, reserved) {
+    match (claim.is_deleting(), allocated, reserved) {
         (false, false, _) => "pending",
         (false, true, false) => "allocated",
         (false, true, true) => "allocated,reserved",

@@ -1,18 +1,13 @@
 //! ResourceClaimTemplate.
 
 use crate::{
-    defaults::fields::{Object, child},
+    document::{Edit, FieldErrors, Node, Object},
     kind::Kind,
     kinds::resource::resource_claim::{claim_spec, device_claim},
     schema::Timestamp,
     strategy::Strategy,
     table::{AGE, Column, NAME, cluster::name_and_age},
-    validation::{
-        LATE, Step,
-        document::{Faults, Node},
-        storage::spec_is_fixed,
-        workloads,
-    },
+    validation::{LATE, Step, storage::spec_is_fixed, workloads},
 };
 use serde_json::Value;
 
@@ -28,7 +23,7 @@ struct ResourceClaimTemplateStrategy;
 
 impl Strategy for ResourceClaimTemplateStrategy {
     fn set_defaults(&self, object: &mut Object) {
-        if let Some(template) = child(object, "spec") {
+        if let Some(template) = object.object_mut("spec") {
             claim_spec(template);
         }
     }
@@ -37,16 +32,16 @@ impl Strategy for ResourceClaimTemplateStrategy {
         LATE
     }
 
-    fn validate(&self, template: &Node, _: Option<&Node>, faults: &mut Faults) {
-        workloads::template_metadata(&template.at("spec.metadata"), faults);
-        device_claim(&template.at("spec.spec.devices"), faults);
+    fn validate(&self, template: &Node, _: Option<&Node>, errors: &mut FieldErrors) {
+        workloads::template_metadata(&template.at("spec.metadata"), errors);
+        device_claim(&template.at("spec.spec.devices"), errors);
     }
 
-    fn validate_change(&self, new: &Node, old: &Node, faults: &mut Faults) {
-        spec_is_fixed(new, old, faults)
+    fn validate_change(&self, new: &Node, old: &Node, errors: &mut FieldErrors) {
+        spec_is_fixed(new, old, errors)
     }
 
-    fn columns(&self) -> &'static [Column] {
+    fn columns(&self) -> &[Column] {
         COLUMNS
     }
 

@@ -1,18 +1,13 @@
 //! ResourceSlice.
 
 use crate::{
-    defaults::fields::{Object, child, children, is_set},
+    document::{Edit, FieldErrors, Fields, Node, Object},
     kind::{Generation, Kind, SelectableField, UnknownField},
     kinds::resource::devices::{EFFECTS, binding_conditions, label, pool_name, qualified_name, set, slice},
     schema::{self, Quantity, Timestamp},
     strategy::Strategy,
-    table::{AGE, Column, NAME, read::Read, row, text, words::age_of},
-    validation::{
-        SPEC, Step,
-        document::{Faults, Node},
-        names, resources, selectors, volumes,
-    },
-    value::{fields, list_mut},
+    table::{AGE, Column, NAME, row, text, words::age_of},
+    validation::{SPEC, Step, names, resources, selectors, volumes},
 };
 use serde_json::{Value, json};
 use std::collections::BTreeSet;
@@ -40,11 +35,11 @@ const COLUMNS: &[Column] = &[
 struct ResourceSliceStrategy;
 
 impl Strategy for ResourceSliceStrategy {
-    /// The devices of a driver. A taint tells since when it is there; that is now if it is new.
+    /// The devices of a driver. A new taint gets the current time.
     fn set_defaults(&self, object: &mut Object) {
-        for device in child(object, "spec").into_iter().flat_map(|spec| children(spec, "devices")) {
-            for taint in children(device, "taints") {
-                if !is_set(taint, "timeAdded") {
+        for device in object.object_mut("spec").into_iter().flat_map(|spec| spec.objects_mut("devices")) {
+            for taint in device.objects_mut("taints") {
+                if !taint.has("timeAdded") {
                     taint.insert("timeAdded".to_owned(), schema::time(Timestamp::now()).into());
                 }
             }
@@ -52,8 +47,8 @@ impl Strategy for ResourceSliceStrategy {
     }
 
     fn drop_disabled_fields(&self, document: &mut Value) {
-        for device in list_mut(document, "/spec/devices") {
-            fields(device, &[]).remove("nodeAllocatableResourceMappings");
+        for device in document.list_mut("spec.devices") {
+            device.make_object().remove("nodeAllocatableResourceMappings");
             let attributes = device.get_mut("attributes").and_then(Value::as_object_mut);
             for (_, attribute) in attributes.into_iter().flatten() {
                 if let Some(attribute) = attribute.as_object_mut() {
@@ -68,49 +63,50 @@ impl Strategy for ResourceSliceStrategy {
         SPEC
     }
 
-    fn validate(&self, object: &Node, old: Option<&Node>, faults: &mut Faults) {
+    fn validate(&self, object: &Node, old: Option<&Node>, errors: &mut FieldErrors) {
         let spec = object.at("spec");
-        volumes::driver_name(&spec.at("driver"), faults);
+        volumes::driver_name(&spec.at("driver"), errors);
         let pool = spec.at("pool");
-        pool_name(&pool.at("name"), faults);
-        let count = pool.number_of("resourceSliceCount");
+        pool_name(&pool.at("name"), errors);
+        let count = pool.number("resourceSliceCount");
         if count <= 0 {
-            faults.invalid(&pool.at("resourceSliceCount"), count, "must be greater than zero");
+            errors.invalid(&pool.at("resourceSliceCount"), count, "must be greater than zero");
         }
-        let generation = pool.number_of("generation");
+        let generation = pool.number("generation");
         if generation < 0 {
-            faults.invalid(&pool.at("generation"), generation, "must be greater than or equal to zero");
+            errors.invalid(&pool.at("generation"), generation, "must be greater than or equal to zero");
         }
         if let Some(old) = old {
             for name in ["pool.name", "driver"] {
-                faults.text_unchanged(&spec.at(name), &old.at("spec").at(name));
+                errors.immutable_text(&spec.at(name), &old.at("spec").at(name));
             }
-            faults.unchanged(&spec.at("nodeName"), &old.at("spec").at("nodeName"));
+            errors.immutable(&spec.at("nodeName"), &old.at("spec").at("nodeName"));
         }
-        let mut chosen = places(&spec, "must be either unset or set to a non-empty string", true, faults);
+        let mut chosen =
+            node_fields(&spec, "must be either unset or set to a non-empty string", true, errors);
         let per_device = spec.at("perDeviceNodeSelection");
         match per_device.value.as_bool() {
             Some(true) => chosen.push("`perDeviceNodeSelection`"),
-            Some(false) => faults.invalid(&per_device, false, "must be either unset or set to true"),
+            Some(false) => errors.invalid(&per_device, false, "must be either unset or set to true"),
             None => {}
         }
         let detail =
             "exactly one of `nodeName`, `nodeSelector`, `allNodes`, `perDeviceNodeSelection` is required";
         match chosen.len() {
-            0 => faults.required(&spec, detail),
+            0 => errors.required(&spec, detail),
             1 => {}
             _ => {
                 let detail = format!("{detail}, but multiple fields are set");
-                faults.invalid(&spec, format!("{{{}}}", chosen.join(", ")), &detail);
+                errors.invalid(&spec, format!("{{{}}}", chosen.join(", ")), &detail);
             }
         }
         if spec.has("sharedCounters") && spec.has("devices") {
-            faults.invalid(&spec, "", "only one of `sharedCounters` or `devices` is allowed");
+            errors.invalid(&spec, "", "only one of `sharedCounters` or `devices` is allowed");
         }
         let is_advanced = |device: Node| {
             let is_list = |name: &&str| matches!(*name, "bools" | "ints" | "strings" | "versions");
-            device.len_of("taints") > 0
-                || device.len_of("consumesCounters") > 0
+            device.length("taints") > 0
+                || device.length("consumesCounters") > 0
                 || device.entries("attributes").any(|(_, attribute)| {
                     attribute.own_entries().any(|(name, value)| is_list(&name) && value.exists())
                 })
@@ -123,29 +119,29 @@ impl Strategy for ResourceSliceStrategy {
             &spec,
             "devices",
             devices_max,
-            |device| device.text_of("name"),
-            faults,
-            |found, faults| {
-                let name = found.text_of("name");
+            |device| device.text("name"),
+            errors,
+            |found, errors| {
+                let name = found.text("name");
                 let before = before
                     .as_ref()
-                    .and_then(|spec| spec.items("devices").find(|old| old.text_of("name") == name));
-                device(found, before.map(|old| old.at("taints").value), per_device, faults);
+                    .and_then(|spec| spec.items("devices").find(|old| old.text("name") == name));
+                device(found, before.map(|old| old.at("taints").value), per_device, errors);
             },
         );
         set(
             &spec,
             "sharedCounters",
             COUNTER_SETS_MAX,
-            |set| set.text_of("name"),
-            faults,
-            |set, faults| {
-                counters(set, "name", faults);
+            |set| set.text("name"),
+            errors,
+            |set, errors| {
+                counters(set, "name", errors);
             },
         );
     }
 
-    fn columns(&self) -> &'static [Column] {
+    fn columns(&self) -> &[Column] {
         COLUMNS
     }
 
@@ -182,72 +178,72 @@ const CONSUMPTIONS_MAX: usize = 2;
 const VALID_VALUES_MAX: usize = 10;
 
 /// Where a slice or a device is, and what of it was chosen.
-fn places(of: &Node, empty: &str, one_term: bool, faults: &mut Faults) -> Vec<&'static str> {
+fn node_fields(of: &Node, empty: &str, one_term: bool, errors: &mut FieldErrors) -> Vec<&'static str> {
     let mut chosen = Vec::new();
     let node = of.at("nodeName");
-    if node.exists() && node.text().is_empty() {
-        faults.invalid(&node, "", empty);
+    if node.exists() && node.as_text().is_empty() {
+        errors.invalid(&node, "", empty);
     } else if node.exists() {
         chosen.push("`nodeName`");
-        faults.texts(&node, names::subdomain(node.text()));
+        errors.invalid_each(&node, names::subdomain(node.as_text()));
     }
     let selector = of.at("nodeSelector");
     if selector.exists() {
         chosen.push("`nodeSelector`");
-        selectors::node_selector(&selector, faults);
-        if one_term && selector.len_of("nodeSelectorTerms") != 1 {
+        selectors::node_selector(&selector, errors);
+        if one_term && selector.length("nodeSelectorTerms") != 1 {
             let terms = selector.at("nodeSelectorTerms");
-            faults.invalid(&terms, terms.value.clone(), "must have exactly one node selector term");
+            errors.invalid(&terms, terms.value.clone(), "must have exactly one node selector term");
         }
     }
     match of.at("allNodes").value.as_bool() {
         Some(true) => chosen.push("`allNodes`"),
-        Some(false) => faults.invalid(&of.at("allNodes"), false, "must be either unset or set to true"),
+        Some(false) => errors.invalid(&of.at("allNodes"), false, "must be either unset or set to true"),
         None => {}
     }
     chosen
 }
 
-fn counters(owner: &Node, name: &str, faults: &mut Faults) {
-    faults.named(&owner.at(name), names::label);
+fn counters(owner: &Node, name: &str, errors: &mut FieldErrors) {
+    errors.valid_name(&owner.at(name), names::label);
     let counters = owner.at("counters");
-    match owner.len_of("counters") {
-        0 => faults.required(&counters, ""),
-        count if count > COUNTERS_MAX => faults.too_many(&counters, count, COUNTERS_MAX),
+    match owner.length("counters") {
+        0 => errors.required(&counters, ""),
+        count if count > COUNTERS_MAX => errors.too_many(&counters, count, COUNTERS_MAX),
         _ => {
             for (name, _) in owner.entries("counters") {
-                for fault in names::label(name) {
-                    faults.invalid(&counters, name, &fault);
+                for error in names::label(name) {
+                    errors.invalid(&counters, name, &error);
                 }
             }
         }
     }
 }
 
-fn device(device: &Node, old_taints: Option<&Value>, per_device: bool, faults: &mut Faults) {
-    label(&device.at("name"), faults);
-    let count = device.len_of("attributes") + device.len_of("capacity");
+fn device(device: &Node, old_taints: Option<&Value>, per_device: bool, errors: &mut FieldErrors) {
+    label(&device.at("name"), errors);
+    let count = device.length("attributes") + device.length("capacity");
     if count > ATTRIBUTES_AND_CAPACITIES_MAX {
         let detail = format!(
             "the total number of attributes and capacities must not exceed {ATTRIBUTES_AND_CAPACITIES_MAX}"
         );
-        faults.invalid(device, count, &detail);
+        errors.invalid(device, count, &detail);
     }
     let values = |(_, attribute): (&str, Node)| {
-        let listed = ["bools", "ints", "strings", "versions"].map(|name| attribute.len_of(name));
+        let listed = ["bools", "ints", "strings", "versions"].map(|name| attribute.length(name));
         listed.iter().sum::<usize>().max(1)
     };
     let count: usize = device.entries("attributes").map(values).sum();
     if count > ATTRIBUTE_VALUES_MAX {
         let detail = format!("the total number of attribute values must not exceed {ATTRIBUTE_VALUES_MAX}");
-        faults.invalid(device, count, &detail);
+        errors.invalid(device, count, &detail);
     }
     for (name, value) in device.entries("attributes") {
-        qualified_name(name, &device.at("attributes"), faults);
-        attribute(&value, faults);
+        qualified_name(name, &device.at("attributes"), errors);
+        attribute(&value, errors);
     }
     for (name, capacity) in device.entries("capacity") {
-        qualified_name(name, &device.at("capacity"), faults);
+        qualified_name(name, &device.at("capacity"), errors);
         let policy = capacity.at("requestPolicy");
         if !policy.exists() {
             continue;
@@ -256,80 +252,80 @@ fn device(device: &Node, old_taints: Option<&Value>, per_device: bool, faults: &
             request_policy(
                 &policy,
                 resources::quantity(&capacity.at("value")).unwrap_or(Quantity::ZERO),
-                faults,
+                errors,
             );
         } else {
-            faults.forbidden(&policy, "allowMultipleAllocations must be true");
+            errors.forbidden(&policy, "allowMultipleAllocations must be true");
         }
     }
     if old_taints != Some(device.at("taints").value) {
-        slice(device, "taints", TAINTS_MAX, faults, |taint, faults| {
-            faults.texts(&taint.at("key"), names::qualified(taint.text_of("key")));
-            faults.if_given(&taint.at("value"), names::label_value);
-            faults.one_of(&taint.at("effect"), &EFFECTS);
+        slice(device, "taints", TAINTS_MAX, errors, |taint, errors| {
+            errors.invalid_each(&taint.at("key"), names::qualified(taint.text("key")));
+            errors.valid_if_set(&taint.at("value"), names::label_value);
+            errors.one_of(&taint.at("effect"), &EFFECTS);
         });
     }
     set(
         device,
         "consumesCounters",
         CONSUMPTIONS_MAX,
-        |set| set.text_of("counterSet"),
-        faults,
-        |set, faults| {
-            counters(set, "counterSet", faults);
+        |set| set.text("counterSet"),
+        errors,
+        |set, errors| {
+            counters(set, "counterSet", errors);
         },
     );
     let rule = "exactly one of `nodeName`, `nodeSelector`, or `allNodes` is required when `perDeviceNodeSelection` is set \
          to true in the ResourceSlice spec";
     if per_device {
-        let chosen = places(device, "must not be empty", false, faults);
+        let chosen = node_fields(device, "must not be empty", false, errors);
         match chosen.len() {
-            0 => faults.required(device, rule),
+            0 => errors.required(device, rule),
             1 => {}
-            _ => faults.invalid(device, format!("{{{}}}", chosen.join(", ")), rule),
+            _ => errors.invalid(device, format!("{{{}}}", chosen.join(", ")), rule),
         }
     } else if ["nodeName", "nodeSelector", "allNodes"].iter().any(|name| device.has(name)) {
         let detail = "`nodeName`, `nodeSelector` and `allNodes` can only be set if `perDeviceNodeSelection` is set to true \
              in the ResourceSlice spec";
-        faults.invalid(device, Value::Null, detail);
+        errors.invalid(device, Value::Null, detail);
     }
-    binding_conditions(device, faults);
+    binding_conditions(device, errors);
 }
 
-fn attribute(attribute: &Node, faults: &mut Faults) {
-    let text = |at: &Node, faults: &mut Faults| {
-        if at.text().len() > ATTRIBUTE_BYTES_MAX {
-            faults.too_long(at, ATTRIBUTE_BYTES_MAX);
+fn attribute(attribute: &Node, errors: &mut FieldErrors) {
+    let text = |at: &Node, errors: &mut FieldErrors| {
+        if at.as_text().len() > ATTRIBUTE_BYTES_MAX {
+            errors.too_long(at, ATTRIBUTE_BYTES_MAX);
         }
     };
-    let version = |at: &Node, faults: &mut Faults| {
-        if !is_version(at.text()) {
-            faults.invalid(at, at.text(), "must be a string compatible with semver.org spec 2.0.0");
+    let version = |at: &Node, errors: &mut FieldErrors| {
+        if !is_version(at.as_text()) {
+            errors.invalid(at, at.as_text(), "must be a string compatible with semver.org spec 2.0.0");
         }
-        text(at, faults);
+        text(at, errors);
     };
     if attribute.has("string") {
-        text(&attribute.at("string"), faults);
+        text(&attribute.at("string"), errors);
     }
     if attribute.has("version") {
-        version(&attribute.at("version"), faults);
+        version(&attribute.at("version"), errors);
     }
     for name in ["bools", "ints", "strings", "versions"] {
-        if attribute.has(name) && attribute.len_of(name) == 0 {
-            faults.invalid(&attribute.at(name), json!([]), "must not be empty if specified");
+        if attribute.has(name) && attribute.length(name) == 0 {
+            errors.invalid(&attribute.at(name), json!([]), "must not be empty if specified");
         }
         for item in attribute.items(name) {
             match name {
-                "strings" => text(&item, faults),
-                "versions" => version(&item, faults),
+                "strings" => text(&item, errors),
+                "versions" => version(&item, errors),
                 _ => {}
             }
         }
     }
     match attribute.own_entries().filter(|(_, value)| value.exists()).count() {
-        0 => faults.invalid(attribute, "", "exactly one value must be specified"),
+        0 => errors.invalid(attribute, "", "exactly one value must be specified"),
         1 => {}
-        _ => faults.invalid(attribute, attribute.value.clone(), "exactly one value must be specified"),
+        _ => errors.invalid(attribute, attribute.value.clone(), "exactly one value must be specified"),
     }
 }
 
@@ -351,81 +347,81 @@ fn is_version(text: &str) -> bool {
 }
 
 /// How much of a capacity may be asked for.
-fn request_policy(policy: &Node, capacity: Quantity, faults: &mut Faults) {
+fn request_policy(policy: &Node, capacity: Quantity, errors: &mut FieldErrors) {
     let range = policy.at("validRange");
-    let (has_values, default) = (policy.len_of("validValues") > 0, policy.at("default"));
+    let (has_values, default) = (policy.length("validValues") > 0, policy.at("default"));
     let amount = resources::quantity(&default);
     match (has_values, range.exists(), amount) {
         (true, true, _) => {
             let detail = "exactly one policy can be specified, cannot specify \"validValues\" and \"validRange\" at the \
                  same time";
-            faults.forbidden(policy, detail);
+            errors.forbidden(policy, detail);
         }
-        (true, false, None) => faults.required(&default, "required when validValues is defined"),
-        (false, true, None) => faults.required(&default, "required when validRange is defined"),
-        (true, false, Some(amount)) => valid_values(policy, amount, capacity, faults),
-        (false, true, Some(amount)) => valid_range(&range, amount, capacity, faults),
+        (true, false, None) => errors.required(&default, "required when validValues is defined"),
+        (false, true, None) => errors.required(&default, "required when validRange is defined"),
+        (true, false, Some(amount)) => valid_values(policy, amount, capacity, errors),
+        (false, true, Some(amount)) => valid_range(&range, amount, capacity, errors),
         (false, false, _) => {}
     }
 }
 
-fn valid_values(policy: &Node, default: Quantity, capacity: Quantity, faults: &mut Faults) {
+fn valid_values(policy: &Node, default: Quantity, capacity: Quantity, errors: &mut FieldErrors) {
     let values = policy.at("validValues");
     let amounts: Vec<_> = policy
         .items("validValues")
         .map(|value| (value, resources::quantity(&value).unwrap_or(Quantity::ZERO)))
         .collect();
     for pair in amounts.windows(2).filter(|pair| pair[0].1 > pair[1].1) {
-        faults.invalid(&pair[1].0, pair[1].0.text(), "values must be sorted in ascending order");
+        errors.invalid(&pair[1].0, pair[1].0.as_text(), "values must be sorted in ascending order");
     }
     if amounts.len() > VALID_VALUES_MAX {
-        faults.too_many(&values, amounts.len(), VALID_VALUES_MAX);
+        errors.too_many(&values, amounts.len(), VALID_VALUES_MAX);
     } else {
         for (value, _) in amounts.iter().filter(|(_, amount)| *amount > capacity) {
             let detail = format!("option is larger than capacity value: {capacity}");
-            faults.invalid(value, value.text(), &detail);
+            errors.invalid(value, value.as_text(), &detail);
         }
         let mut seen = BTreeSet::new();
         for (value, amount) in &amounts {
             if !seen.insert(amount.units()) {
-                faults.duplicate(value, &amount.units().to_string());
+                errors.duplicate(value, &amount.units().to_string());
             }
         }
     }
     if amounts.len() > VALID_VALUES_MAX || !amounts.iter().any(|(_, amount)| *amount == default) {
         let detail = "default value is not valid according to the requestPolicy";
-        faults.invalid(&values, default.to_string(), detail);
+        errors.invalid(&values, default.to_string(), detail);
     }
 }
 
-fn valid_range(range: &Node, default: Quantity, capacity: Quantity, faults: &mut Faults) {
+fn valid_range(range: &Node, default: Quantity, capacity: Quantity, errors: &mut FieldErrors) {
     let amount = |name| resources::quantity(&range.at(name));
     let Some(min) = amount("min") else {
-        faults.required(&range.at("min"), "required when validRange is defined");
+        errors.required(&range.at("min"), "required when validRange is defined");
         return;
     };
-    let mut tell = |wrong: bool, name: &str, shown: Quantity, detail: String| {
+    let mut check = |wrong: bool, name: &str, shown: Quantity, detail: String| {
         if wrong {
-            faults.invalid(&range.at(name), shown.to_string(), &detail);
+            errors.invalid(&range.at(name), shown.to_string(), &detail);
         }
     };
-    tell(min > capacity, "min", min, format!("min is larger than capacity value: {capacity}"));
-    tell(default < min, "min", default, format!("default is less than min: {min}"));
+    check(min > capacity, "min", min, format!("min is larger than capacity value: {capacity}"));
+    check(default < min, "min", default, format!("default is less than min: {min}"));
     let max = amount("max");
     if let Some(max) = max {
-        tell(min > max, "max", min, format!("min is larger than max: {max}"));
-        tell(max > capacity, "max", max, format!("max is larger than capacity value: {capacity}"));
-        tell(default > max, "max", default, format!("default is more than max: {max}"));
+        check(min > max, "max", min, format!("min is larger than max: {max}"));
+        check(max > capacity, "max", max, format!("max is larger than capacity value: {capacity}"));
+        check(default > max, "max", default, format!("default is more than max: {max}"));
     }
     if let Some(step) = amount("step") {
         let first = min + step;
         let detail = format!("one step {first} is larger than capacity value: {capacity}");
-        tell(first > capacity, "step", step, detail);
+        check(first > capacity, "step", step, detail);
         for value in [Some(default), max].into_iter().flatten() {
             // The original divides by zero here.
             let rest = (value.units() - min.units()).checked_rem(step.units());
             let detail = format!("value is not a multiple of a given step ({step}) from ({min})");
-            tell(rest != Some(0), "step", value, detail);
+            check(rest != Some(0), "step", value, detail);
         }
     }
 }

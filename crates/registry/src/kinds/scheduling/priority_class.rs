@@ -1,16 +1,12 @@
 //! PriorityClass.
 
 use crate::{
-    defaults::fields::{Object, set_default},
+    document::{Edit, FieldErrors, Fields, Node, Object},
     kind::{Generation, Kind},
     schema::Timestamp,
     strategy::Strategy,
-    table::{AGE, Column, NAME, boolean, integer, read::Read, row, text, words::age_of},
-    validation::{
-        CHANGE, Step,
-        document::{Faults, Node},
-        pod::preemption_policy,
-    },
+    table::{AGE, Column, NAME, boolean, integer, row, text, words::age_of},
+    validation::{CHANGE, Step, pod::preemption_policy},
 };
 use serde_json::Value;
 
@@ -34,38 +30,38 @@ struct PriorityClassStrategy;
 
 impl Strategy for PriorityClassStrategy {
     fn set_defaults(&self, object: &mut Object) {
-        set_default(object, "preemptionPolicy", "PreemptLowerPriority");
+        object.set_default("preemptionPolicy", "PreemptLowerPriority");
     }
 
     fn update_order(&self) -> &'static [Step] {
         CHANGE
     }
 
-    fn validate(&self, class: &Node, _: Option<&Node>, faults: &mut Faults) {
-        let (name, value) = (class.at("metadata.name"), class.number_of("value"));
-        if name.text().starts_with("system-") {
-            if let Some(wrong) = not_of_the_system(name.text(), value, class.flag("globalDefault")) {
+    fn validate(&self, class: &Node, _: Option<&Node>, errors: &mut FieldErrors) {
+        let (name, value) = (class.at("metadata.name"), class.number("value"));
+        if name.as_text().starts_with("system-") {
+            if let Some(wrong) = not_of_the_system(name.as_text(), value, class.flag("globalDefault")) {
                 let detail = format!(
                     "priority class names with 'system-' prefix are reserved for system use only. error: {wrong}"
                 );
-                faults.forbidden(&name, &detail);
+                errors.forbidden(&name, &detail);
             }
         } else if value > USER_PRIORITY_MAX {
             let detail = format!("maximum allowed value of a user defined priority is {USER_PRIORITY_MAX}");
-            faults.forbidden(&class.at("value"), &detail);
+            errors.forbidden(&class.at("value"), &detail);
         }
-        preemption_policy(&class.at("preemptionPolicy"), faults);
+        preemption_policy(&class.at("preemptionPolicy"), errors);
     }
 
     /// What may change in a PriorityClass.
-    fn validate_change(&self, new: &Node, old: &Node, faults: &mut Faults) {
-        if new.number_of("value") != old.number_of("value") {
-            faults.forbidden(&new.at("value"), "may not be changed in an update.");
+    fn validate_change(&self, new: &Node, old: &Node, errors: &mut FieldErrors) {
+        if new.number("value") != old.number("value") {
+            errors.forbidden(&new.at("value"), "may not be changed in an update.");
         }
-        faults.unchanged(&new.at("preemptionPolicy"), &old.at("preemptionPolicy"));
+        errors.immutable(&new.at("preemptionPolicy"), &old.at("preemptionPolicy"));
     }
 
-    fn columns(&self) -> &'static [Column] {
+    fn columns(&self) -> &[Column] {
         COLUMNS
     }
 

@@ -1,22 +1,15 @@
 //! CSIDriver.
 
 use crate::{
-    defaults::fields::{Object, child_or_new, set_default, set_if_zero},
+    document::{Edit, FieldErrors, Fields, Node, Object},
     kind::{Generation, Kind},
     schema::Timestamp,
     strategy::Strategy,
     table::{
-        AGE, Column, NAME, boolean,
-        read::Read,
-        row, text,
+        AGE, Column, NAME, boolean, row, text,
         words::{NONE, UNSET, age_of, joined, or},
     },
-    validation::{
-        SPEC, Step,
-        document::{Faults, Node},
-        warnings::Warnings,
-    },
-    value::fields,
+    validation::{SPEC, Step, warnings::Warnings},
 };
 use serde_json::{Value, json};
 use std::collections::BTreeSet;
@@ -45,24 +38,24 @@ struct CSIDriverStrategy;
 
 impl Strategy for CSIDriverStrategy {
     fn set_defaults(&self, object: &mut Object) {
-        let spec = child_or_new(object, "spec");
-        set_default(spec, "attachRequired", true);
+        let spec = object.object_or_new("spec");
+        spec.set_default("attachRequired", true);
         for name in ["podInfoOnMount", "storageCapacity", "requiresRepublish", "seLinuxMount"] {
-            set_default(spec, name, false);
+            spec.set_default(name, false);
         }
-        set_default(spec, "fsGroupPolicy", "ReadWriteOnceWithFSType");
-        set_if_zero(spec, "volumeLifecycleModes", json!(["Persistent"]));
+        spec.set_default("fsGroupPolicy", "ReadWriteOnceWithFSType");
+        spec.set_if_zero("volumeLifecycleModes", json!(["Persistent"]));
     }
 
     fn drop_disabled_fields(&self, document: &mut Value) {
-        fields(document, &["spec"]).remove("preventPodSchedulingIfMissing");
+        document.object_or_new("spec").remove("preventPodSchedulingIfMissing");
     }
 
     fn update_order(&self) -> &'static [Step] {
         SPEC
     }
 
-    fn validate(&self, driver: &Node, _: Option<&Node>, faults: &mut Faults) {
+    fn validate(&self, driver: &Node, _: Option<&Node>, errors: &mut FieldErrors) {
         let spec = driver.at("spec");
         for (name, shown) in [
             ("attachRequired", ATTACH),
@@ -70,52 +63,52 @@ impl Strategy for CSIDriverStrategy {
             ("storageCapacity", "storageCapacity"),
         ] {
             if !spec.has(name) {
-                faults.required(&spec.at(shown), "");
+                errors.required(&spec.at(shown), "");
             }
         }
-        faults.if_given_one_of(&spec.at("fsGroupPolicy"), &["File", "None", "ReadWriteOnceWithFSType"]);
+        errors.one_of_if_set(&spec.at("fsGroupPolicy"), &["File", "None", "ReadWriteOnceWithFSType"]);
         let mut audiences = BTreeSet::new();
         for request in spec.items("tokenRequests") {
-            if !audiences.insert(request.text_of("audience")) {
-                faults.duplicate(&request.at("audience"), request.text_of("audience"));
+            if !audiences.insert(request.text("audience")) {
+                errors.duplicate(&request.at("audience"), request.text("audience"));
                 continue;
             }
             let seconds = request.at("expirationSeconds");
-            match seconds.number() {
+            match seconds.as_number() {
                 Some(number) if number < 600 => {
-                    faults.invalid(&seconds, number, "may not specify a duration less than 10 minutes");
+                    errors.invalid(&seconds, number, "may not specify a duration less than 10 minutes");
                 }
                 Some(number) if number > 1 << 32 => {
-                    faults.invalid(&seconds, number, "may not specify a duration larger than 2^32 seconds");
+                    errors.invalid(&seconds, number, "may not specify a duration larger than 2^32 seconds");
                 }
                 _ => {}
             }
         }
         for mode in spec.items("volumeLifecycleModes") {
-            if !matches!(mode.text(), "Persistent" | "Ephemeral") {
-                faults.not_supported(
+            if !matches!(mode.as_text(), "Persistent" | "Ephemeral") {
+                errors.not_supported(
                     &spec.at("volumeLifecycleModes"),
-                    mode.text(),
+                    mode.as_text(),
                     &["Persistent", "Ephemeral"],
                 );
             }
         }
         let period = spec.at("nodeAllocatableUpdatePeriodSeconds");
-        if let Some(seconds) = period.number().filter(|seconds| *seconds < 10) {
-            faults.invalid(&period, seconds, "must be greater than or equal to 10 seconds");
+        if let Some(seconds) = period.as_number().filter(|seconds| *seconds < 10) {
+            errors.invalid(&period, seconds, "must be greater than or equal to 10 seconds");
         }
         let in_secrets = spec.at("serviceAccountTokenInSecrets");
-        if in_secrets.exists() && spec.len_of("tokenRequests") == 0 {
+        if in_secrets.exists() && spec.length("tokenRequests") == 0 {
             let detail = "serviceAccountTokenInSecrets is set but no tokenRequests are specified";
-            faults.invalid(&in_secrets, in_secrets.value.clone(), detail);
+            errors.invalid(&in_secrets, in_secrets.value.clone(), detail);
         }
     }
 
     /// What may change in a driver for storage.
-    fn validate_change(&self, new: &Node, old: &Node, faults: &mut Faults) {
+    fn validate_change(&self, new: &Node, old: &Node, errors: &mut FieldErrors) {
         let spec = new.at("spec");
-        faults.unchanged(&spec.at_as("attachRequired", ATTACH), &old.at("spec.attachRequired"));
-        faults.unchanged(&spec.at("volumeLifecycleModes"), &old.at("spec.volumeLifecycleModes"));
+        errors.immutable(&spec.at_as("attachRequired", ATTACH), &old.at("spec.attachRequired"));
+        errors.immutable(&spec.at("volumeLifecycleModes"), &old.at("spec.volumeLifecycleModes"));
     }
 
     fn warn(&self, object: &Node, old: Option<&Node>, warnings: &mut Warnings) {
@@ -126,7 +119,7 @@ impl Strategy for CSIDriverStrategy {
         }
     }
 
-    fn columns(&self) -> &'static [Column] {
+    fn columns(&self) -> &[Column] {
         COLUMNS
     }
 
@@ -137,7 +130,7 @@ impl Strategy for CSIDriverStrategy {
         };
         row![
             driver.name(),
-            driver.set("spec.attachRequired").and_then(Value::as_bool).unwrap_or(true),
+            driver.field("spec.attachRequired").and_then(Value::as_bool).unwrap_or(true),
             driver.flag("spec.podInfoOnMount"),
             driver.flag("spec.storageCapacity"),
             tokens,
@@ -148,13 +141,13 @@ impl Strategy for CSIDriverStrategy {
     }
 }
 
-/// What `attachRequired` is called when it is blamed.
+/// The name of `attachRequired` in errors.
 const ATTACH: &str = "attachedRequired";
 
 /// A driver that asks for tokens had better get them where they are not logged.
 fn driver_warnings(driver: &Node, warnings: &mut Warnings) {
     let spec = driver.at("spec");
-    if spec.len_of("tokenRequests") > 0 && !spec.has("serviceAccountTokenInSecrets") {
+    if spec.length("tokenRequests") > 0 && !spec.has("serviceAccountTokenInSecrets") {
         let text = "spec.serviceAccountTokenInSecrets is unset; if supported by this CSI driver, set to true to \
              prevent possible logging of tokens in volume attributes";
         warnings.0.push(text.to_owned());

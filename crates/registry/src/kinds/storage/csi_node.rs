@@ -1,15 +1,12 @@
 //! CSINode.
 
 use crate::{
+    document::{FieldErrors, Fields, Node, same_except},
     kind::Kind,
     schema::Timestamp,
     strategy::Strategy,
-    table::{AGE, Column, NAME, integer, read::Read, row, words::age_of},
-    validation::{
-        ITSELF, Step,
-        document::{Faults, Node, same_but},
-        names, volumes,
-    },
+    table::{AGE, Column, NAME, integer, row, words::age_of},
+    validation::{ITSELF, Step, names, volumes},
 };
 use serde_json::Value;
 use std::collections::BTreeSet;
@@ -31,52 +28,52 @@ impl Strategy for CSINodeStrategy {
         ITSELF
     }
 
-    fn validate(&self, node: &Node, _: Option<&Node>, faults: &mut Faults) {
+    fn validate(&self, node: &Node, _: Option<&Node>, errors: &mut FieldErrors) {
         let spec = node.at("spec");
         let mut taken = BTreeSet::new();
         for driver in spec.items("drivers") {
-            volumes::driver_name(&driver.at("name"), faults);
+            volumes::driver_name(&driver.at("name"), errors);
             let id = driver.at("nodeID");
-            faults.given(&id);
-            if id.text().len() > NODE_ID_BYTES_MAX {
+            errors.not_empty(&id);
+            if id.as_text().len() > NODE_ID_BYTES_MAX {
                 let detail = format!("must be {NODE_ID_BYTES_MAX} characters or less");
-                faults.invalid(&id, id.text(), &detail);
+                errors.invalid(&id, id.as_text(), &detail);
             }
             if driver.has("allocatable") {
-                faults.not_negative(&driver.at("allocatable.count"));
+                errors.not_negative(&driver.at("allocatable.count"));
             }
-            if !taken.insert(driver.text_of("name")) {
-                faults.duplicate(&driver.at("name"), driver.text_of("name"));
+            if !taken.insert(driver.text("name")) {
+                errors.duplicate(&driver.at("name"), driver.text("name"));
             }
-            // Keys are blamed as their driver.
+            // The path of an error in a key is that of the driver.
             let mut keys = BTreeSet::new();
             for key in driver.items("topologyKeys") {
-                if key.text().is_empty() {
-                    faults.required(&driver, "");
+                if key.as_text().is_empty() {
+                    errors.required(&driver, "");
                 }
-                if !keys.insert(key.text()) {
-                    faults.duplicate(&driver, key.text());
+                if !keys.insert(key.as_text()) {
+                    errors.duplicate(&driver, key.as_text());
                 }
-                for fault in names::qualified(key.text()) {
-                    faults.invalid(&driver, key.text(), &fault);
+                for error in names::qualified(key.as_text()) {
+                    errors.invalid(&driver, key.as_text(), &error);
                 }
             }
         }
     }
 
     /// A driver that stays may only change how many volumes it can have.
-    fn validate_change(&self, new: &Node, old: &Node, faults: &mut Faults) {
+    fn validate_change(&self, new: &Node, old: &Node, errors: &mut FieldErrors) {
         let (spec, before) = (new.at("spec"), old.at("spec"));
         for was in before.items("drivers") {
-            for is in spec.items("drivers").filter(|is| is.text_of("name") == was.text_of("name")) {
-                if !same_but(is.value, was.value, &["allocatable"]) {
-                    faults.invalid(&spec.at("drivers"), is.value.clone(), "field is immutable");
+            for is in spec.items("drivers").filter(|is| is.text("name") == was.text("name")) {
+                if !same_except(is.value, was.value, &["allocatable"]) {
+                    errors.invalid(&spec.at("drivers"), is.value.clone(), "field is immutable");
                 }
             }
         }
     }
 
-    fn columns(&self) -> &'static [Column] {
+    fn columns(&self) -> &[Column] {
         COLUMNS
     }
 

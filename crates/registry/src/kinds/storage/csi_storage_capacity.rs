@@ -1,13 +1,10 @@
 //! CSIStorageCapacity.
 
 use crate::{
+    document::{FieldErrors, Node},
     kind::Kind,
     strategy::Strategy,
-    validation::{
-        LATE, Step,
-        document::{Faults, Node},
-        names, resources, selectors,
-    },
+    validation::{LATE, Step, names, resources, selectors},
 };
 
 pub(super) fn kind() -> Kind {
@@ -24,20 +21,20 @@ impl Strategy for CSIStorageCapacityStrategy {
     }
 
     /// How much storage there is in a part of the cluster.
-    fn validate(&self, capacity: &Node, _: Option<&Node>, faults: &mut Faults) {
+    fn validate(&self, capacity: &Node, _: Option<&Node>, errors: &mut FieldErrors) {
         let class = capacity.at("storageClassName");
-        faults.texts(&class, names::subdomain(class.text()));
-        selectors::label_selector(&capacity.at("nodeTopology"), faults);
+        errors.invalid_each(&class, names::subdomain(class.as_text()));
+        selectors::label_selector(&capacity.at("nodeTopology"), errors);
         let amount = capacity.at("capacity");
         if resources::quantity(&amount).is_some_and(|quantity| quantity.is_negative()) {
-            faults.invalid(&amount, amount.text(), "must be greater than or equal to 0");
+            errors.invalid(&amount, amount.as_text(), "must be greater than or equal to 0");
         }
     }
 
     /// What may change in a capacity.
-    fn validate_change(&self, new: &Node, old: &Node, faults: &mut Faults) {
+    fn validate_change(&self, new: &Node, old: &Node, errors: &mut FieldErrors) {
         for name in ["nodeTopology", "storageClassName"] {
-            faults.unchanged(&new.at(name), &old.at(name));
+            errors.immutable(&new.at(name), &old.at(name));
         }
     }
 }

@@ -1,21 +1,15 @@
 //! StorageClass.
 
 use crate::{
-    defaults::fields::{Object, set_default},
+    document::{Edit, FieldErrors, Fields, Node, Object},
     kind::Kind,
     schema::Timestamp,
     strategy::Strategy,
     table::{
-        AGE, Column, NAME,
-        read::Read,
-        row, text,
+        AGE, Column, NAME, row, text,
         words::{age_of, or},
     },
-    validation::{
-        LATE, Step,
-        document::{Faults, Node},
-        names, selectors,
-    },
+    validation::{LATE, Step, names, selectors},
 };
 use serde_json::Value;
 
@@ -40,37 +34,37 @@ struct StorageClassStrategy;
 
 impl Strategy for StorageClassStrategy {
     fn set_defaults(&self, object: &mut Object) {
-        set_default(object, "reclaimPolicy", "Delete");
-        set_default(object, "volumeBindingMode", "Immediate");
+        object.set_default("reclaimPolicy", "Delete");
+        object.set_default("volumeBindingMode", "Immediate");
     }
 
     fn update_order(&self) -> &'static [Step] {
         LATE
     }
 
-    fn validate(&self, class: &Node, _: Option<&Node>, faults: &mut Faults) {
-        provisioner(&class.at("provisioner"), faults);
-        parameters(class, faults);
-        faults.if_given_one_of(&class.at("reclaimPolicy"), &["Delete", "Retain"]);
+    fn validate(&self, class: &Node, _: Option<&Node>, errors: &mut FieldErrors) {
+        provisioner(&class.at("provisioner"), errors);
+        parameters(class, errors);
+        errors.one_of_if_set(&class.at("reclaimPolicy"), &["Delete", "Retain"]);
         let mode = class.at("volumeBindingMode");
         if mode.exists() {
-            faults.if_given_one_of(&mode, &["Immediate", "WaitForFirstConsumer"]);
+            errors.one_of_if_set(&mode, &["Immediate", "WaitForFirstConsumer"]);
         } else {
-            faults.required(&mode, "");
+            errors.required(&mode, "");
         }
-        selectors::topology_terms(class, "allowedTopologies", faults);
+        selectors::topology_terms(class, "allowedTopologies", errors);
     }
 
     /// What may change in a class of storage.
-    fn validate_change(&self, new: &Node, old: &Node, faults: &mut Faults) {
-        faults.unchanged(&new.at("parameters"), &old.at("parameters"));
-        faults.text_unchanged(&new.at("provisioner"), &old.at("provisioner"));
+    fn validate_change(&self, new: &Node, old: &Node, errors: &mut FieldErrors) {
+        errors.immutable(&new.at("parameters"), &old.at("parameters"));
+        errors.immutable_text(&new.at("provisioner"), &old.at("provisioner"));
         for name in ["reclaimPolicy", "volumeBindingMode"] {
-            faults.unchanged(&new.at(name), &old.at(name));
+            errors.immutable(&new.at(name), &old.at(name));
         }
     }
 
-    fn columns(&self) -> &'static [Column] {
+    fn columns(&self) -> &[Column] {
         COLUMNS
     }
 
@@ -97,31 +91,31 @@ const PARAMETERS_MAX: usize = 512;
 const PARAMETERS_BYTES_MAX: usize = 256 * 1024;
 
 /// The name of who makes volumes, shown in lower case.
-pub(crate) fn provisioner(provisioner: &Node, faults: &mut Faults) {
-    if provisioner.text().is_empty() {
-        faults.required(provisioner, "");
+pub(crate) fn provisioner(provisioner: &Node, errors: &mut FieldErrors) {
+    if provisioner.as_text().is_empty() {
+        errors.required(provisioner, "");
     } else {
-        let lower = provisioner.text().to_ascii_lowercase();
-        for fault in names::qualified(&lower) {
-            faults.invalid(provisioner, lower.as_str(), &fault);
+        let lower = provisioner.as_text().to_ascii_lowercase();
+        for error in names::qualified(&lower) {
+            errors.invalid(provisioner, lower.as_str(), &error);
         }
     }
 }
 
-pub(crate) fn parameters(class: &Node, faults: &mut Faults) {
+pub(crate) fn parameters(class: &Node, errors: &mut FieldErrors) {
     let parameters = class.at("parameters");
-    if class.len_of("parameters") > PARAMETERS_MAX {
-        faults.too_long(&parameters, PARAMETERS_MAX);
+    if class.length("parameters") > PARAMETERS_MAX {
+        errors.too_long(&parameters, PARAMETERS_MAX);
         return;
     }
     let mut bytes = 0;
     for (key, value) in class.entries("parameters") {
         if key.is_empty() {
-            faults.invalid(&parameters, key, "field can not be empty.");
+            errors.invalid(&parameters, key, "field can not be empty.");
         }
-        bytes += key.len() + value.text().len();
+        bytes += key.len() + value.as_text().len();
     }
     if bytes > PARAMETERS_BYTES_MAX {
-        faults.too_long(&parameters, PARAMETERS_BYTES_MAX);
+        errors.too_long(&parameters, PARAMETERS_BYTES_MAX);
     }
 }

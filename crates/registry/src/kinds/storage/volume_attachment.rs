@@ -1,18 +1,14 @@
 //! VolumeAttachment.
 
 use crate::{
-    defaults::{
-        fields::{Object, child},
-        volume,
-    },
+    defaults::volume,
+    document::{Edit, FieldErrors, Fields, Node, Object},
     kind::{Kind, Subresource},
     schema::Timestamp,
     strategy::Strategy,
-    table::{AGE, Column, NAME, boolean, read::Read, row, text, words::age_of},
+    table::{AGE, Column, NAME, boolean, row, text, words::age_of},
     validation::{
-        ITSELF, Step,
-        document::{Faults, Node},
-        names,
+        ITSELF, Step, names,
         storage::{spec_is_fixed, volume_spec},
         volumes,
     },
@@ -31,7 +27,7 @@ pub(super) fn kind() -> Kind {
 
 const COLUMNS: &[Column] = &[
     NAME,
-    Column { format: "name", ..text("Attacher", "The driver that attaches the volume") },
+    text("Attacher", "The driver that attaches the volume").formatted("name"),
     text("PV", "The volume"),
     text("Node", "The node that it is attached to"),
     boolean("Attached", "Whether it is attached"),
@@ -43,8 +39,8 @@ struct VolumeAttachmentStrategy;
 impl Strategy for VolumeAttachmentStrategy {
     /// The attachment of a volume, which may be given inline.
     fn set_defaults(&self, object: &mut Object) {
-        let source = child(object, "spec").and_then(|spec| child(spec, "source"));
-        if let Some(spec) = source.and_then(|source| child(source, "inlineVolumeSpec")) {
+        let source = object.object_mut("spec").and_then(|spec| spec.object_mut("source"));
+        if let Some(spec) = source.and_then(|source| source.object_mut("inlineVolumeSpec")) {
             volume::sources(spec);
         }
     }
@@ -53,49 +49,49 @@ impl Strategy for VolumeAttachmentStrategy {
         ITSELF
     }
 
-    fn validate(&self, attachment: &Node, _: Option<&Node>, faults: &mut Faults) {
+    fn validate(&self, attachment: &Node, _: Option<&Node>, errors: &mut FieldErrors) {
         let spec = attachment.at("spec");
-        volumes::driver_name(&spec.at("attacher"), faults);
+        volumes::driver_name(&spec.at("attacher"), errors);
         let source = spec.at("source");
         match (source.has("inlineVolumeSpec"), source.has("persistentVolumeName")) {
-            (false, false) => faults
+            (false, false) => errors
                 .required(&source, "must specify exactly one of inlineVolumeSpec and persistentVolumeName"),
             (true, true) => {
-                faults.forbidden(
+                errors.forbidden(
                     &source,
                     "must specify exactly one of inlineVolumeSpec and persistentVolumeName",
                 );
             }
             (false, true) => {
                 let name = source.at("persistentVolumeName");
-                if name.text().is_empty() {
-                    faults.required(&name, "must specify non empty persistentVolumeName");
+                if name.as_text().is_empty() {
+                    errors.required(&name, "must specify non empty persistentVolumeName");
                 }
-                faults.texts(&name, names::subdomain(name.text()));
+                errors.invalid_each(&name, names::subdomain(name.as_text()));
             }
-            (true, false) => volume_spec(&source.at("inlineVolumeSpec"), true, faults),
+            (true, false) => volume_spec(&source.at("inlineVolumeSpec"), true, errors),
         }
         let node = spec.at("nodeName");
-        faults.texts(&node, names::subdomain(node.text()));
+        errors.invalid_each(&node, names::subdomain(node.as_text()));
     }
 
-    fn validate_change(&self, new: &Node, old: &Node, faults: &mut Faults) {
-        spec_is_fixed(new, old, faults)
+    fn validate_change(&self, new: &Node, old: &Node, errors: &mut FieldErrors) {
+        spec_is_fixed(new, old, errors)
     }
 
     /// What became of attaching a volume.
-    fn validate_status(&self, new: &Node, _: &Node, faults: &mut Faults) {
+    fn validate_status(&self, new: &Node, _: &Node, errors: &mut FieldErrors) {
         let status = new.at("status");
         for name in ["attachError", "detachError"] {
             let error = status.at(name);
             let code = error.at("errorCode");
-            if let Some(number) = code.number().filter(|number| *number < 0) {
-                faults.invalid(&code, number, "must be between 0 and 2147483647, inclusive");
+            if let Some(number) = code.as_number().filter(|number| *number < 0) {
+                errors.invalid(&code, number, "must be between 0 and 2147483647, inclusive");
             }
         }
     }
 
-    fn columns(&self) -> &'static [Column] {
+    fn columns(&self) -> &[Column] {
         COLUMNS
     }
 

@@ -2,15 +2,13 @@
 
 use crate::{
     admission::protect,
+    document::{FieldErrors, Fields, Node},
     kind::Kind,
     kinds::storage::storage_class::{parameters, provisioner},
     schema::Timestamp,
     strategy::{Creation, Strategy},
-    table::{AGE, Column, NAME, read::Read, row, text, words::age_of},
-    validation::{
-        CHANGE_FIRST, Step,
-        document::{Faults, Node},
-    },
+    table::{AGE, Column, NAME, row, text, words::age_of},
+    validation::{CHANGE_FIRST, Step},
 };
 use serde_json::Value;
 
@@ -35,23 +33,23 @@ impl Strategy for VolumeAttributesClassStrategy {
         CHANGE_FIRST
     }
 
-    fn validate(&self, class: &Node, _: Option<&Node>, faults: &mut Faults) {
-        provisioner(&class.at("driverName"), faults);
-        parameters(class, faults);
-        if class.len_of("parameters") == 0 {
-            faults.required(&class.at("parameters"), "must contain at least one key/value pair");
+    fn validate(&self, class: &Node, _: Option<&Node>, errors: &mut FieldErrors) {
+        provisioner(&class.at("driverName"), errors);
+        parameters(class, errors);
+        if class.length("parameters") == 0 {
+            errors.required(&class.at("parameters"), "must contain at least one key/value pair");
         }
     }
 
-    fn validate_change(&self, new: &Node, old: &Node, faults: &mut Faults) {
+    fn validate_change(&self, new: &Node, old: &Node, errors: &mut FieldErrors) {
         for name in ["driverName", "parameters"] {
             if new.at(name).value != old.at(name).value {
-                faults.forbidden(&new.at(name), &format!("updates to {name} are forbidden."));
+                errors.forbidden(&new.at(name), &format!("updates to {name} are forbidden."));
             }
         }
     }
 
-    fn columns(&self) -> &'static [Column] {
+    fn columns(&self) -> &[Column] {
         COLUMNS
     }
 

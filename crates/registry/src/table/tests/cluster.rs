@@ -3,7 +3,7 @@
 use super::*;
 
 #[test]
-fn nodes_and_namespaces() {
+fn nodes_and_namespaces_have_the_columns_of_kubernetes() {
     let addresses = json!([{"type": "Hostname", "address": "h"}, {"type": "InternalIP", "address": "10.0.0.1"},
         {"type": "InternalIP", "address": "fd00::1"}, {"type": "ExternalIP", "address": "1.2.3.4"}]);
     check(
@@ -51,7 +51,7 @@ fn nodes_and_namespaces() {
 }
 
 #[test]
-fn configuration_and_other_small_kinds() {
+fn small_kinds_have_the_columns_of_kubernetes() {
     check("core.v1.ConfigMap", json!({"data": {"k": "1"}}), json!(["x", 1, "5m"]));
     check(
         "core.v1.ConfigMap",
@@ -147,7 +147,7 @@ fn devices_are_claimed_and_offered() {
 }
 
 #[test]
-fn services_tell_where_they_are_reached() {
+fn the_table_of_services_shows_their_addresses() {
     check(
         "core.v1.Service",
         json!({"spec": {"type": "ClusterIP", "clusterIP": "None", "clusterIPs": ["None"]}}),
@@ -183,8 +183,8 @@ fn services_tell_where_they_are_reached() {
 
 #[test]
 fn endpoints_are_listed_up_to_three() {
-    let check_endpoints = |subsets: Value, told: &str| {
-        check("core.v1.Endpoints", json!({"subsets": subsets}), json!(["x", told, "5m"]));
+    let check_endpoints = |subsets: Value, expected_cell: &str| {
+        check("core.v1.Endpoints", json!({"subsets": subsets}), json!(["x", expected_cell, "5m"]));
     };
     let two = json!([{"ip": "10.0.0.1"}, {"ip": "fd00::1"}]);
     check_endpoints(json!([]), "<none>");
@@ -210,14 +210,14 @@ fn endpoints_are_listed_up_to_three() {
 }
 
 #[test]
-fn what_leads_to_services() {
+fn services_and_ingresses_have_the_columns_of_kubernetes() {
     let rules = |hosts: &[&str]| hosts.iter().map(|host| json!({"host": host})).collect::<Value>();
-    let check_ingress = |hosts: &[&str], told: &str| {
+    let check_ingress = |hosts: &[&str], expected_cell: &str| {
         check(
             "networking.v1.Ingress",
             json!({"spec": {"ingressClassName": "nginx", "rules": rules(hosts), "tls": [{}]},
                 "status": {"loadBalancer": {"ingress": [{"ip": "1.1.1.1"}]}}}),
-            json!(["x", "nginx", told, "1.1.1.1", "80, 443", "5m"]),
+            json!(["x", "nginx", expected_cell, "1.1.1.1", "80, 443", "5m"]),
         );
     };
     check_ingress(&["a", "b", "c"], "a,b,c");
@@ -262,7 +262,7 @@ fn what_leads_to_services() {
 }
 
 #[test]
-fn volumes_and_their_claims() {
+fn volumes_and_claims_have_the_columns_of_kubernetes() {
     let modes =
         json!(["ReadWriteOncePod", "ReadWriteMany", "ReadOnlyMany", "ReadWriteOnce", "ReadWriteOnce"]);
     check(
@@ -305,7 +305,7 @@ fn volumes_and_their_claims() {
 }
 
 #[test]
-fn what_provides_and_attaches_volumes() {
+fn storage_classes_and_drivers_have_the_columns_of_kubernetes() {
     check(
         "storage.v1.StorageClass",
         json!({"metadata": {"annotations": {"storageclass.kubernetes.io/is-default-class": "true"}},
@@ -346,7 +346,7 @@ fn what_provides_and_attaches_volumes() {
 }
 
 #[test]
-fn who_may_do_what() {
+fn roles_and_bindings_have_the_columns_of_kubernetes() {
     let subjects = json!([{"kind": "User", "name": "u"}, {"kind": "User", "name": "v"}, {"kind": "Group", "name": "g"},
         {"kind": "ServiceAccount", "namespace": "ns", "name": "s"}]);
     for (ty, kind) in [("rbac.v1.RoleBinding", "Role"), ("rbac.v1.ClusterRoleBinding", "ClusterRole")] {
@@ -374,7 +374,7 @@ fn who_may_do_what() {
 }
 
 #[test]
-fn what_is_admitted() {
+fn webhooks_and_policies_have_the_columns_of_kubernetes() {
     for ty in ["MutatingWebhookConfiguration", "ValidatingWebhookConfiguration"] {
         let ty = format!("admissionregistration.v1.{ty}");
         check(&ty, json!({"webhooks": [{"name": "a"}, {"name": "b"}]}), json!(["x", 2, "5m"]));
@@ -391,7 +391,7 @@ fn what_is_admitted() {
         json!(["x", 2, "<unset>", "5m"]),
     );
     for ty in ["MutatingAdmissionPolicyBinding", "ValidatingAdmissionPolicyBinding"] {
-        for (params, told) in [
+        for (params, expected_cell) in [
             (json!(null), "<unset>"),
             (json!({"name": "n"}), "*/n"),
             (json!({"name": "n", "namespace": "ns"}), "ns/n"),
@@ -399,13 +399,13 @@ fn what_is_admitted() {
         ] {
             let spec = json!({"policyName": "p", "paramRef": params});
             let ty = format!("admissionregistration.v1.{ty}");
-            check(&ty, json!({"spec": spec}), json!(["x", "p", told, "5m"]));
+            check(&ty, json!({"spec": spec}), json!(["x", "p", expected_cell, "5m"]));
         }
     }
 }
 
 #[test]
-fn which_requests_come_first_and_who_answers() {
+fn flow_control_and_api_services_have_the_columns_of_kubernetes() {
     check(
         "flowcontrol.v1.FlowSchema",
         json!({"spec": {"priorityLevelConfiguration": {"name": "low"}, "matchingPrecedence": 9000,

@@ -161,13 +161,13 @@ fn every_kind_has_its_columns() {
     for resource in kinds::built_in() {
         assert!(
             kinds.iter().any(|(ty, _)| *ty == resource.ty.name),
-            "{} is not told of here",
+            "{} has no columns in this test",
             resource.ty.name
         );
     }
     for (ty, expected) in kinds {
-        let told: Vec<String> = columns(kind_of(ty)).iter().map(in_short).collect();
-        assert_eq!(told.join(", "), expected, "{ty}");
+        let actual: Vec<String> = columns(kind_of(ty)).iter().map(in_short).collect();
+        assert_eq!(actual.join(", "), expected, "{ty}");
     }
 }
 

@@ -4,9 +4,9 @@ use super::*;
 
 /// Ready, status and restarts of a pod.
 fn check_pod(pod: Value, expected: [&str; 3]) {
-    let told = format!("{pod}");
+    let message = format!("{pod}");
     let row = row_of("core.v1.Pod", pod);
-    assert_eq!(row.cells[1..4], expected.map(Value::from), "{told}");
+    assert_eq!(row.cells[1..4], expected.map(Value::from), "{message}");
 }
 
 #[test]
@@ -76,7 +76,7 @@ fn the_state_of_the_containers_is_the_status_of_the_pod() {
 }
 
 #[test]
-fn init_containers_are_told_until_they_are_done() {
+fn init_containers_are_shown_until_they_are_done() {
     let pod = |conditions: Value, init: Value| {
         json!({
             "spec": {"containers": [{"name": "c"}], "initContainers": [{"name": "i"}, {"name": "j"}]},
@@ -117,7 +117,7 @@ fn init_containers_that_stay_count_like_the_others() {
 }
 
 #[test]
-fn restarts_tell_how_long_ago_the_last_was() {
+fn restarts_show_how_long_ago_the_last_was() {
     let restarted = |count: i32, at: &str| {
         json!({"name": "c", "ready": true, "restartCount": count, "state": {"running": {}},
             "lastState": {"terminated": {"exitCode": 1, "finishedAt": at}}})

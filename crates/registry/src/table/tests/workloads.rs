@@ -3,7 +3,7 @@
 use super::*;
 
 #[test]
-fn workloads_tell_how_many_pods_they_have() {
+fn the_table_of_workloads_shows_how_many_pods_they_have() {
     let template =
         json!({"spec": {"containers": [{"name": "a", "image": "one:1"}, {"name": "b", "image": "two"}]}});
     let selector = json!({"matchLabels": {"app": "d"}});
@@ -73,7 +73,7 @@ fn workloads_tell_how_many_pods_they_have() {
 }
 
 #[test]
-fn jobs_tell_how_far_they_are() {
+fn the_table_of_jobs_shows_their_progress() {
     let job =
         |spec: Value, status: Value| row_of("batch.v1.Job", json!({"spec": spec, "status": status})).cells;
     let row = |spec, status| job(spec, status)[1..4].to_vec();
@@ -116,7 +116,7 @@ fn jobs_tell_how_far_they_are() {
 }
 
 #[test]
-fn autoscalers_tell_what_they_measure() {
+fn the_table_of_autoscalers_shows_what_they_measure() {
     let check_v2 = |metrics: Value, current: Value, targets: &str| {
         check(
             "autoscaling.v2.HorizontalPodAutoscaler",

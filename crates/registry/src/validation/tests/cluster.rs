@@ -72,7 +72,7 @@ fn services_have_ports_and_keep_their_address() {
     put(&mut new, "spec/clusterIP", json!("10.0.0.250"));
     put(&mut new, "spec/clusterIPs", json!(["10.0.0.250"]));
     let kept = "spec.clusterIPs[0]: Invalid value: [\"10.0.0.250\"]: may not change once set";
-    told(update(resource("core.v1.Service"), &new, &old), &[kept], "address");
+    check_causes(update(resource("core.v1.Service"), &new, &old), &[kept], "address");
     check(
         "discovery.v1.EndpointSlice",
         &[
@@ -134,7 +134,7 @@ fn config_is_small_and_may_be_frozen() {
     let mut both = fine("core.v1.ConfigMap");
     put(&mut both, "data", json!({"k": ""}));
     put(&mut both, "binaryData", json!({"k": ""}));
-    told(
+    check_causes(
         create(resource("core.v1.ConfigMap"), &both),
         &["data[k]: Invalid value: \"k\": duplicate of key present in binaryData"],
         "both",
@@ -143,13 +143,13 @@ fn config_is_small_and_may_be_frozen() {
     put(&mut frozen, "immutable", json!(true));
     let mut changed = frozen.clone();
     put(&mut changed, "data", json!({"k": "v"}));
-    told(
+    check_causes(
         update(resource("core.v1.ConfigMap"), &changed, &frozen),
         &["data: Forbidden: field is immutable when `immutable` is set"],
         "data",
     );
     let thawed = fine("core.v1.ConfigMap");
-    told(
+    check_causes(
         update(resource("core.v1.ConfigMap"), &thawed, &frozen),
         &["immutable: Forbidden: field is immutable when `immutable` is set"],
         "immutable",
@@ -165,16 +165,16 @@ fn config_is_small_and_may_be_frozen() {
     let mut tls = fine("core.v1.Secret");
     put(&mut tls, "type", json!("kubernetes.io/tls"));
     put(&mut tls, "data", json!({"tls.crt": ""}));
-    told(create(resource("core.v1.Secret"), &tls), &["data[tls.key]: Required value"], "tls");
+    check_causes(create(resource("core.v1.Secret"), &tls), &["data[tls.key]: Required value"], "tls");
     put(&mut tls, "type", json!("kubernetes.io/service-account-token"));
-    told(
+    check_causes(
         create(resource("core.v1.Secret"), &tls),
         &["metadata.annotations[kubernetes.io/service-account.name]: Required value"],
         "token",
     );
     put(&mut tls, "type", json!("kubernetes.io/dockerconfigjson"));
     put(&mut tls, "data", json!({".dockerconfigjson": "eA=="}));
-    told(
+    check_causes(
         create(resource("core.v1.Secret"), &tls),
         &["data[.dockerconfigjson]: Invalid value: \"<secret contents redacted>\": …"],
         "docker",
@@ -274,7 +274,7 @@ fn what_a_cluster_is_made_of_is_checked() {
     let mut elsewhere = fine("core.v1.Event");
     put(&mut elsewhere, "eventTime", Value::Null);
     put(&mut elsewhere, "involvedObject/namespace", json!("other"));
-    told(
+    check_causes(
         create(resource("core.v1.Event"), &elsewhere),
         &["involvedObject.namespace: Invalid value: \"other\": does not match event.namespace"],
         "event",
@@ -496,7 +496,7 @@ fn networks_have_rules() {
 }
 
 #[test]
-fn endpoints_that_stay_are_not_blamed_for_another_type_of_addresses() {
+fn unchanged_endpoints_are_not_validated_against_a_new_address_type() {
     check_update(
         "discovery.v1.EndpointSlice",
         &[
@@ -523,7 +523,7 @@ fn every_fixed_field_of_a_node_that_changes_is_named() {
     let taint = "metadata.taints[0].effect: Unsupported value: \"Bogus\": supported values: \"NoSchedule\", \
                  \"PreferNoSchedule\", \"NoExecute\"";
     let range = "spec.podCIDRs: Forbidden: node updates may not change podCIDR except from \"\" to valid";
-    told(
+    check_causes(
         update(resource("core.v1.Node"), &new, &old),
         &[
             taint,

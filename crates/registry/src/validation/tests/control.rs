@@ -1,4 +1,4 @@
-//! Who may do what, and what the server itself is told.
+//! RBAC, certificates, policies and extensions of the API.
 
 use super::*;
 

@@ -100,32 +100,36 @@ fn claims_to_devices_name_what_they_ask_for() {
 }
 
 #[test]
-fn the_status_of_a_claim_tells_what_was_allocated() {
-    let tell = |status: Value, expected: &[&str]| {
+fn the_status_of_a_claim_has_what_was_allocated() {
+    let check_status = |status: Value, expected: &[&str]| {
         let (old, mut new) = (fine("resource.v1.ResourceClaim"), fine("resource.v1.ResourceClaim"));
         new["status"] = status.clone();
-        told(update_status(resource("resource.v1.ResourceClaim"), &new, &old), expected, &status.to_string());
+        check_causes(
+            update_part(resource("resource.v1.ResourceClaim"), Part::Status, &new, &old),
+            expected,
+            &status.to_string(),
+        );
     };
     let device = json!({"driver": "d.io", "pool": "p", "device": "d"});
     let mut result = device.clone();
     result["request"] = json!("r");
     let allocation = json!({"devices": {"results": [result]}});
-    tell(json!({"allocation": allocation, "devices": [device]}), &[]);
-    tell(
+    check_status(json!({"allocation": allocation, "devices": [device]}), &[]);
+    check_status(
         json!({"reservedFor": [{"resource": "pods", "name": "p"}]}),
         &[
             "status.reservedFor[0].uid: Required value",
             "status.reservedFor: Forbidden: may not be specified when `allocated` is not set",
         ],
     );
-    tell(
+    check_status(
         json!({"allocation": allocation, "devices": [{"driver": "d.io", "pool": "p", "device": "e", "shareID": "x"}]}),
         &[
             "status.devices[0].shareID: Invalid value: \"x\": error validating uid: invalid UUID length: 1",
             "status.devices[0]: Invalid value: {\"Driver\":\"d.io\",\"Pool\":\"p\",\"Device\":\"e\",\"ShareID\":\"x\"}: must be an allocated device in the claim",
         ],
     );
-    tell(
+    check_status(
         json!({"allocation": allocation, "devices": [
             {"driver": "d.io", "pool": "p", "device": "d", "conditions": [{"type": "T", "status": "X", "reason": "a b"}]},
         ]}),
@@ -138,18 +142,18 @@ fn the_status_of_a_claim_tells_what_was_allocated() {
 }
 
 #[test]
-fn slices_tell_where_devices_are_and_what_they_have() {
-    let places =
+fn resource_slices_have_a_location_and_devices() {
+    let exactly_one =
         "exactly one of `nodeName`, `nodeSelector`, `allNodes`, `perDeviceNodeSelection` is required";
     check(
         "resource.v1.ResourceSlice",
         &[
-            ("spec/nodeName", Value::Null, &[&format!("spec: Required value: {places}")]),
+            ("spec/nodeName", Value::Null, &[&format!("spec: Required value: {exactly_one}")]),
             (
                 "spec/allNodes",
                 json!(true),
                 &[&format!(
-                    "spec: Invalid value: \"{{`nodeName`, `allNodes`}}\": {places}, but multiple fields are set"
+                    "spec: Invalid value: \"{{`nodeName`, `allNodes`}}\": {exactly_one}, but multiple fields are set"
                 )],
             ),
             (
@@ -370,7 +374,7 @@ fn claims_of_a_stateful_set_are_volumes_of_its_pods() {
 }
 
 #[test]
-fn what_is_wrong_is_told_as_often_and_where_the_original_does() {
+fn problems_are_reported_as_often_and_where_kubernetes_does() {
     let file =
         json!([{"name": "A", "valueFrom": {"fileKeyRef": {"key": "K", "volumeName": "v", "path": "p"}}}]);
     let volume = "spec.containers[0].env[0].valueFrom.fileKeyRef.volumeName";
@@ -454,7 +458,7 @@ fn what_is_wrong_is_told_as_often_and_where_the_original_does() {
     put(&mut claim, "spec/dataSource", source("a"));
     put(&mut claim, "spec/dataSourceRef", source("b"));
     let expected = "spec: Invalid value: {}: must match dataSourceRef";
-    told(create(resource("core.v1.PersistentVolumeClaim"), &claim), &[expected], "dataSourceRef");
+    check_causes(create(resource("core.v1.PersistentVolumeClaim"), &claim), &[expected], "dataSourceRef");
     let only = "spec.loadBalancerClass: Forbidden: may only be used when `type` is 'LoadBalancer'";
     check_update("core.v1.Service", &[("spec/loadBalancerClass", json!("x"), &[only, only])]);
     let unknown = "spec.metrics[0].type: Unsupported value: \"x\": supported values: \"ContainerResource\", \"External\", \"Object\", \"Pods\", \"Resource\"";
@@ -473,7 +477,11 @@ fn what_is_wrong_is_told_as_often_and_where_the_original_does() {
     let kind = "policy.v1.PodDisruptionBudget";
     let (old, mut new) = (fine(kind), fine(kind));
     new["status"] = json!({"conditions": [{"type": "T", "status": "True", "lastTransitionTime": "2024-01-01T00:00:00Z"}]});
-    told(update_status(resource(kind), &new, &old), &["status.conditions[0].reason: Required value"], kind);
+    check_causes(
+        update_part(resource(kind), Part::Status, &new, &old),
+        &["status.conditions[0].reason: Required value"],
+        kind,
+    );
 }
 
 #[test]
@@ -481,7 +489,7 @@ fn a_list_without_items_is_as_good_as_none() {
     let (mut old, mut new) = (fine("storage.v1.CSINode"), fine("storage.v1.CSINode"));
     old["spec"]["drivers"][0]["topologyKeys"] = Value::Null;
     new["spec"]["drivers"][0]["topologyKeys"] = json!([]);
-    told(update(resource("storage.v1.CSINode"), &new, &old), &[], "topologyKeys");
+    check_causes(update(resource("storage.v1.CSINode"), &new, &old), &[], "topologyKeys");
 }
 
 #[test]
@@ -489,8 +497,8 @@ fn conditions_of_certificates_and_names_of_operators_and_drivers_are_checked() {
     let kind = "certificates.v1.CertificateSigningRequest";
     let (old, mut new) = (fine(kind), fine(kind));
     new["status"] = json!({"conditions": [{"type": "Approved", "status": "False"}, {"type": "Denied", "status": "True"}]});
-    told(
-        update_status(resource(kind), &new, &old),
+    check_causes(
+        update_part(resource(kind), Part::Status, &new, &old),
         &[
             "status.conditions[0].status: Unsupported value: \"False\": supported values: \"True\"",
             "status.conditions: Invalid value: \"Denied\": Approved and Denied conditions are mutually exclusive",

@@ -1,4 +1,4 @@
-//! Small documents, what is changed in them, and what is said about it.
+//! Small documents, changes in them, and the errors that follow.
 
 mod pods;
 mod workloads;
@@ -9,7 +9,7 @@ mod devices;
 use serde_json::{Value, json};
 
 use super::*;
-use crate::{kind::Kind, kinds};
+use crate::{kind::Kind, kinds, strategy::Part};
 use std::sync::Arc;
 
 fn resource(ty: &str) -> &'static Arc<Kind> {
@@ -188,7 +188,7 @@ fn put(document: &mut Value, path: &str, value: Value) {
     }
 }
 
-fn told(causes: Vec<Cause>, expected: &[&str], of: &str) {
+fn check_causes(causes: Vec<Cause>, expected: &[&str], of: &str) {
     let causes: Vec<_> = causes.iter().map(ToString::to_string).collect();
     let fits = |(cause, expected): (&String, &&str)| match expected.strip_suffix('…') {
         Some(start) => cause.starts_with(start),
@@ -200,26 +200,26 @@ fn told(causes: Vec<Cause>, expected: &[&str], of: &str) {
 
 type Case<'a> = (&'a str, Value, &'a [&'a str]);
 
-/// What is said when one thing is changed in a new object.
+/// Checks the errors of a new object with one change.
 fn check(ty: &str, cases: &[Case]) {
     for (path, value, expected) in cases {
         let mut document = fine(ty);
         put(&mut document, path, value.clone());
-        told(create(resource(ty), &document), expected, &format!("{ty} {path} {value}"));
+        check_causes(create(resource(ty), &document), expected, &format!("{ty} {path} {value}"));
     }
 }
 
-/// What is said when one thing is changed in an object that is there.
+/// Checks the errors of one change in an existing object.
 fn check_update(ty: &str, cases: &[Case]) {
     for (path, value, expected) in cases {
         let (old, mut new) = (fine(ty), fine(ty));
         put(&mut new, path, value.clone());
-        told(update(resource(ty), &new, &old), expected, &format!("{ty} {path} {value}"));
+        check_causes(update(resource(ty), &new, &old), expected, &format!("{ty} {path} {value}"));
     }
 }
 
 #[test]
-fn nothing_is_said_about_fine_documents() {
+fn valid_documents_have_no_errors() {
     for resource in kinds::built_in().iter().filter(|resource| resource.storage.is_some()) {
         let document = fine(resource.ty.name);
         // Kinds without a document of their own are looked at elsewhere; here none may make the rules panic.
@@ -378,7 +378,7 @@ fn metadata_is_checked_for_every_kind() {
 }
 
 #[test]
-fn changes_of_metadata_are_told_twice() {
+fn changes_of_metadata_are_reported_twice() {
     let uid = "metadata.uid: Invalid value: \"other\": field is immutable";
     let time = "metadata.deletionTimestamp: Invalid value: \"2001-01-01T00:00:00Z\": field is immutable";
     check_update(
@@ -396,12 +396,12 @@ fn changes_of_metadata_are_told_twice() {
     }
     put(&mut new, "metadata/finalizers", json!(["example.com/x", "example.com/z"]));
     let expected = "metadata.finalizers: Forbidden: no new finalizers can be added if the object is being deleted, found new finalizers []string{\"example.com/z\"}";
-    told(update(resource("core.v1.ConfigMap"), &new, &old), &[expected, expected], "finalizers");
+    check_causes(update(resource("core.v1.ConfigMap"), &new, &old), &[expected, expected], "finalizers");
 }
 
 #[test]
-fn warnings_tell_of_what_is_old_or_odd() {
-    let tell = |path: &str, value: Value| {
+fn deprecated_and_unusual_fields_have_warnings() {
+    let check_status = |path: &str, value: Value| {
         let mut document = fine("core.v1.Pod");
         put(&mut document, path, value);
         warnings(resource("core.v1.Pod"), &document, None)
@@ -438,7 +438,7 @@ fn warnings_tell_of_what_is_old_or_odd() {
             "metadata.annotations[seccomp.security.alpha.kubernetes.io/pod]: non-functional in v1.27+; use the \"seccompProfile\" field instead",
         ),
     ] {
-        assert_eq!(tell(path, value), [expected]);
+        assert_eq!(check_status(path, value), [expected]);
     }
     let pod = fine("core.v1.Pod");
     assert!(warnings(resource("core.v1.Pod"), &pod, Some(&pod)).is_empty());
@@ -456,7 +456,7 @@ fn no_document_makes_the_rules_panic() {
                 document[&name] = value.clone();
                 create(resource, &document);
                 update(resource, &document, &fine(resource.ty.name));
-                update_status(resource, &fine(resource.ty.name), &document);
+                update_part(resource, Part::Status, &fine(resource.ty.name), &document);
                 warnings(resource, &document, None);
                 document[&name] = before;
             }

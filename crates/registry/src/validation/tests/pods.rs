@@ -413,11 +413,11 @@ fn a_pod_changes_in_a_few_places() {
     let (mut old, mut new) = (fine("core.v1.Pod"), fine("core.v1.Pod"));
     put(&mut old, "spec/schedulingGates", json!([{"name": "a"}]));
     put(&mut new, "spec/nodeSelector", json!({"a": "b"}));
-    told(update(resource("core.v1.Pod"), &new, &old), &[], "a gated pod's nodes are narrowed");
+    check_causes(update(resource("core.v1.Pod"), &new, &old), &[], "a gated pod's nodes are narrowed");
     put(&mut old, "spec/activeDeadlineSeconds", json!(5));
     put(&mut new, "spec/activeDeadlineSeconds", json!(6));
     let longer = "spec.activeDeadlineSeconds: Invalid value: 6: must be less than or equal to previous value";
-    told(update(resource("core.v1.Pod"), &new, &old), &[longer], "the deadline moves away");
+    check_causes(update(resource("core.v1.Pod"), &new, &old), &[longer], "the deadline moves away");
 }
 
 #[test]
@@ -434,8 +434,8 @@ fn a_pods_status_does_not_raise_the_dead() {
         "status",
         json!({"qosClass": "BestEffort", "containerStatuses": [{"name": "c", "state": {"running": {}}}], "podIPs": [{"ip": "x"}]}),
     );
-    told(
-        update_status(resource("core.v1.Pod"), &new, &old),
+    check_causes(
+        update_part(resource("core.v1.Pod"), Part::Status, &new, &old),
         &[
             "status.qosClass: Invalid value: \"BestEffort\": field is immutable",
             "status.containerStatuses[0].state: Forbidden: may not be transitioned to non-terminated state",
@@ -446,7 +446,7 @@ fn a_pods_status_does_not_raise_the_dead() {
 }
 
 #[test]
-fn the_hostname_of_a_pod_is_said_by_one_field() {
+fn the_hostname_of_a_pod_is_set_by_one_field() {
     let with = |more: Value| {
         let mut pod = fine("core.v1.Pod");
         put(&mut pod, "spec/hostnameOverride", json!("a.b"));
@@ -456,10 +456,10 @@ fn the_hostname_of_a_pod_is_said_by_one_field() {
     };
     let refused =
         |field: &str| format!("spec.hostnameOverride: Forbidden: may not be specified when {field} is true");
-    told(with(json!({})), &[], "alone");
-    told(with(json!({"setHostnameAsFQDN": false})), &[], "not its domain");
-    told(with(json!({"setHostnameAsFQDN": true})), &[&refused("setHostnameAsFQDN")], "its domain");
-    told(with(json!({"hostNetwork": true})), &[&refused("hostNetwork")], "its node");
+    check_causes(with(json!({})), &[], "alone");
+    check_causes(with(json!({"setHostnameAsFQDN": false})), &[], "not its domain");
+    check_causes(with(json!({"setHostnameAsFQDN": true})), &[&refused("setHostnameAsFQDN")], "its domain");
+    check_causes(with(json!({"hostNetwork": true})), &[&refused("hostNetwork")], "its node");
     let both = [&*refused("setHostnameAsFQDN"), &*refused("hostNetwork")];
-    told(with(json!({"hostNetwork": true, "setHostnameAsFQDN": true})), &both, "both");
+    check_causes(with(json!({"hostNetwork": true, "setHostnameAsFQDN": true})), &both, "both");
 }

@@ -1,4 +1,4 @@
-//! What makes pods, and what tells how many there are to be.
+//! Workloads and autoscalers.
 
 use super::*;
 
@@ -102,7 +102,7 @@ fn controllers_pick_the_pods_that_they_make() {
         "spec/template/spec/containers/0/volumeMounts",
         json!([{"name": "v", "mountPath": "/a"}]),
     );
-    told(create(resource("apps.v1.StatefulSet"), &claims), &[], "claims are volumes");
+    check_causes(create(resource("apps.v1.StatefulSet"), &claims), &[], "claims are volumes");
 }
 
 #[test]

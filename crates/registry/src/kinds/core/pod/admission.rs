@@ -1,22 +1,22 @@
 //! What the cluster gives a new pod: its priority, what its runtime needs, and how long it stays on a node that is lost.
 
 use crate::{
+    document::{Edit, Fields},
     error::Error,
     kinds::known,
     rest::{Registry, Target, document_of},
-    value::{at, fields, integer, list, name, text},
 };
 use keepwatch_apimachinery::{list_options::Position, meta::Qualified};
 use serde_json::{Map, Value, json};
 
 impl Registry {
     pub(super) async fn set_priority(&self, pod: &mut Value) -> Result<(), Error> {
-        let wanted = text(pod, &["spec", "priorityClassName"]).to_owned();
+        let wanted = pod.text("spec.priorityClassName").to_owned();
         let classes = known("scheduling.k8s.io", "priorityclasses");
         let class = if wanted.is_empty() {
-            let is_default = |class: &Value| at(class, &["globalDefault"]) == Some(&Value::Bool(true));
+            let is_default = |class: &Value| class.field("globalDefault") == Some(&Value::Bool(true));
             let defaults = self.all_with(classes, "\"globalDefault\"").await?.into_iter().filter(is_default);
-            defaults.min_by_key(|class| integer(class, &["value"]).unwrap_or(0))
+            defaults.min_by_key(|class| class.number("value"))
         } else {
             let target = Target { kind: classes, namespace: "", name: &wanted };
             let found = match self.get(target, Position::Any).await {
@@ -27,35 +27,33 @@ impl Registry {
                 Ok(object) => Some(document_of(&object.value, None)),
                 Err(error) if error.is_not_found() => {
                     let why = format!("no PriorityClass with name {wanted} was found");
-                    return Err(Error::forbidden(Qualified::core("pods"), name(pod), &why));
+                    return Err(Error::forbidden(Qualified::core("pods"), pod.name(), &why));
                 }
                 Err(error) => return Err(error),
             }
         };
         let value =
-            class.as_ref().and_then(|class| at(class, &["value"])).and_then(Value::as_i64).unwrap_or(0);
-        let policy = class
-            .as_ref()
-            .map(|class| text(class, &["preemptionPolicy"]))
-            .filter(|policy| !policy.is_empty());
+            class.as_ref().and_then(|class| class.field("value")).and_then(Value::as_i64).unwrap_or(0);
+        let policy =
+            class.as_ref().map(|class| class.text("preemptionPolicy")).filter(|policy| !policy.is_empty());
         let policy = policy.unwrap_or("PreemptLowerPriority").to_owned();
         if let Some(given) =
-            at(pod, &["spec", "priority"]).and_then(Value::as_i64).filter(|given| *given != value)
+            pod.field("spec.priority").and_then(Value::as_i64).filter(|given| *given != value)
         {
             let why = format!(
                 "the integer value of priority ({given}) must not be provided in pod spec; priority admission controller computed {value} from the given PriorityClass name"
             );
-            return Err(Error::forbidden(Qualified::core("pods"), name(pod), &why));
+            return Err(Error::forbidden(Qualified::core("pods"), pod.name(), &why));
         }
-        let given = text(pod, &["spec", "preemptionPolicy"]);
+        let given = pod.text("spec.preemptionPolicy");
         if !given.is_empty() && given != policy {
             let why = format!(
                 "the string value of PreemptionPolicy ({given}) must not be provided in pod spec; priority admission controller computed {policy} from the given PriorityClass name"
             );
-            return Err(Error::forbidden(Qualified::core("pods"), name(pod), &why));
+            return Err(Error::forbidden(Qualified::core("pods"), pod.name(), &why));
         }
-        let own_name = class.as_ref().filter(|_| wanted.is_empty()).map(|class| name(class).to_owned());
-        let spec = fields(pod, &["spec"]);
+        let own_name = class.as_ref().filter(|_| wanted.is_empty()).map(|class| class.name().to_owned());
+        let spec = pod.object_or_new("spec");
         if let Some(own_name) = own_name {
             spec.insert("priorityClassName".to_owned(), own_name.into());
         }
@@ -66,15 +64,15 @@ impl Registry {
 
     /// Adds what the runtime of a pod needs to what the pod needs. Returns why the pod is refused once it is valid.
     pub(super) async fn apply_runtime_class(&self, pod: &mut Value) -> Result<Option<Error>, Error> {
-        let wanted = text(pod, &["spec", "runtimeClassName"]).to_owned();
-        let refusal = |pod: &Value, why: &str| {
-            Error::forbidden(Qualified::core("pods"), name(pod), format!("pod rejected: {why}"))
+        let wanted = pod.text("spec.runtimeClassName").to_owned();
+        let forbidden = |pod: &Value, why: &str| {
+            Error::forbidden(Qualified::core("pods"), pod.name(), format!("pod rejected: {why}"))
         };
-        let refused = |pod: &Value, why: &str| Err(refusal(pod, why));
+        let refused = |pod: &Value, why: &str| Err(forbidden(pod, why));
         let mut refused_if_valid = None;
         let is_empty = |amounts: &Value| amounts.as_object().is_none_or(Map::is_empty);
-        let given = at(pod, &["spec", "overhead"]).filter(|amounts| !is_empty(amounts)).cloned();
-        let class = match at(pod, &["spec", "runtimeClassName"]) {
+        let given = pod.field("spec.overhead").filter(|amounts| !is_empty(amounts)).cloned();
+        let class = match pod.field("spec.runtimeClassName") {
             None => Value::Null,
             Some(_) => {
                 let kind = known("node.k8s.io", "runtimeclasses");
@@ -92,20 +90,20 @@ impl Registry {
                 }
             }
         };
-        match (at(&class, &["overhead", "podFixed"]), given) {
+        match (class.field("overhead.podFixed"), given) {
             (None, Some(_)) => {
                 let why = "Pod Overhead set without corresponding RuntimeClass defined Overhead";
-                refused_if_valid = Some(refusal(pod, why));
+                refused_if_valid = Some(forbidden(pod, why));
             }
             (Some(own), Some(given)) if *own != given => {
                 return refused(pod, "Pod's Overhead doesn't match RuntimeClass's defined Overhead");
             }
-            (Some(own), _) => drop(fields(pod, &["spec"]).insert("overhead".to_owned(), own.clone())),
+            (Some(own), _) => drop(pod.object_or_new("spec").insert("overhead".to_owned(), own.clone())),
             (None, None) => {}
         }
-        let selector = at(&class, &["scheduling", "nodeSelector"]).and_then(Value::as_object);
+        let selector = class.field("scheduling.nodeSelector").and_then(Value::as_object);
         for (key, value) in selector.into_iter().flatten() {
-            let own = fields(pod, &["spec", "nodeSelector"]);
+            let own = pod.object_or_new("spec.nodeSelector");
             let there = own.entry(key.clone()).or_insert_with(|| value.clone()).clone();
             if there != *value {
                 let shown = |value: &Value| value.as_str().unwrap_or_default().to_owned();
@@ -116,9 +114,9 @@ impl Registry {
                 return refused(pod, &why);
             }
         }
-        let tolerations = crate::value::list(&class, &["scheduling", "tolerations"]).to_vec();
+        let tolerations = class.list("scheduling.tolerations").to_vec();
         if !tolerations.is_empty() {
-            let own = fields(pod, &["spec"]).entry("tolerations").or_insert_with(|| json!([]));
+            let own = pod.object_or_new("spec").entry("tolerations").or_insert_with(|| json!([]));
             if let Some(own) = own.as_array_mut() {
                 let new: Vec<Value> =
                     tolerations.into_iter().filter(|toleration| !own.contains(toleration)).collect();
@@ -135,13 +133,13 @@ const TOLERATED_SECONDS: i64 = 300;
 pub(crate) fn tolerate_for_a_while(pod: &mut Value) {
     for key in ["node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable"] {
         let covers = |toleration: &Value| {
-            let (own, effect) = (text(toleration, &["key"]), text(toleration, &["effect"]));
+            let (own, effect) = (toleration.text("key"), toleration.text("effect"));
             (own == key || own.is_empty()) && (effect == "NoExecute" || effect.is_empty())
         };
-        if list(pod, &["spec", "tolerations"]).iter().any(covers) {
+        if pod.list("spec.tolerations").iter().any(covers) {
             continue;
         }
-        let tolerations = fields(pod, &["spec"]).entry("tolerations").or_insert_with(|| json!([]));
+        let tolerations = pod.object_or_new("spec").entry("tolerations").or_insert_with(|| json!([]));
         if let Some(tolerations) = tolerations.as_array_mut() {
             tolerations.push(json!({
                 "key": key, "operator": "Exists", "effect": "NoExecute", "tolerationSeconds": TOLERATED_SECONDS,

@@ -1,14 +1,14 @@
 //! Asking that a pod leaves its node, within the disruption budgets.
 
 use crate::{
-    deletion::must_meet,
+    deletion::check_preconditions,
+    document::{Edit, Fields},
     error::Error,
     kinds::known,
     options::DeleteOptions,
     rest::{Registry, Target, document_of},
     schema::{self, Timestamp},
     selector,
-    value::{at, fields, integer, list, name, set_condition, text},
 };
 use keepwatch_apimachinery::list_options::{ListAt, Position};
 use keepwatch_storage::ListRequest;
@@ -26,27 +26,26 @@ impl Registry {
         let mut options = DeleteOptions { dry_run: dry_run || options.dry_run, ..options.clone() };
         let object = self.get(target, Position::MostRecent).await?;
         let pod = document_of(&object.value, Some(object.revision));
-        must_meet(target, &options, &pod)?;
-        let phase = text(&pod, &["status", "phase"]);
-        let counted =
-            !matches!(phase, "Succeeded" | "Failed" | "Pending") && !crate::value::is_deleting(&pod);
+        check_preconditions(target, &options, &pod)?;
+        let phase = pod.text("status.phase");
+        let counted = !matches!(phase, "Succeeded" | "Failed" | "Pending") && !pod.is_deleting();
         if counted {
             self.spend_budget(target, &pod, options.dry_run).await?;
         }
         if !options.dry_run {
-            let told = self.change_stored(target, false, |pod| {
-                must_meet(target, &options, pod)?;
+            let updated = self.change_stored(target, false, |pod| {
+                check_preconditions(target, &options, pod)?;
                 let condition = json!({
                     "type": "DisruptionTarget", "status": "True", "lastProbeTime": null,
                     "lastTransitionTime": schema::time(Timestamp::now()), "reason": "EvictionByEvictionAPI",
                     "message": "Eviction API: evicting",
                 });
-                set_condition(pod, condition);
+                pod.set_condition(condition);
                 Ok(())
             });
-            let told = told.await?.revision.to_string();
+            let updated = updated.await?.revision.to_string();
             // The version that the client meant has just been changed by the server itself.
-            options.resource_version = options.resource_version.map(|_| told);
+            options.resource_version = options.resource_version.map(|_| updated);
         }
         self.delete(target, &options).await?;
         Ok(())
@@ -59,12 +58,12 @@ impl Registry {
         let request = ListRequest { at: ListAt::MostRecent, ..ListRequest::all() };
         let budgets =
             storage.get_list(&all.key(), request).await.map_err(|error| all.failed("list", error))?;
-        let labels = at(pod, &["metadata", "labels"]).cloned().unwrap_or_default();
+        let labels = pod.field("metadata.labels").cloned().unwrap_or_default();
         let covering: Vec<Value> = budgets
             .items
             .iter()
             .map(|object| document_of(&object.value, None))
-            .filter(|budget| selector::selects(at(budget, &["spec", "selector"]), &labels))
+            .filter(|budget| selector::selects(budget.field("spec.selector"), &labels))
             .collect();
         let budget = match covering.as_slice() {
             [] => return Ok(()),
@@ -77,25 +76,24 @@ impl Registry {
         if !is_ready(pod) && unhealthy_may_go(budget) {
             return Ok(());
         }
-        let own = Target { kind, namespace: target.namespace, name: name(budget) };
+        let own = Target { kind, namespace: target.namespace, name: budget.name() };
         let spent = self.change_stored(own, dry_run, |budget| spend(budget, target.name)).await;
         spent.map(drop)
     }
 }
 
 fn is_ready(pod: &Value) -> bool {
-    let ready =
-        |condition: &Value| text(condition, &["type"]) == "Ready" && text(condition, &["status"]) == "True";
-    list(pod, &["status", "conditions"]).iter().any(ready)
+    let ready = |condition: &Value| condition.text("type") == "Ready" && condition.text("status") == "True";
+    pod.list("status.conditions").iter().any(ready)
 }
 
 /// Whether pods that do not work may leave although the budget is spent.
 fn unhealthy_may_go(budget: &Value) -> bool {
-    if text(budget, &["spec", "unhealthyPodEvictionPolicy"]) == "AlwaysAllow" {
+    if budget.text("spec.unhealthyPodEvictionPolicy") == "AlwaysAllow" {
         return true;
     }
     let (healthy, desired) =
-        (integer(budget, &["status", "currentHealthy"]), integer(budget, &["status", "desiredHealthy"]));
+        (budget.number_if_set("status.currentHealthy"), budget.number_if_set("status.desiredHealthy"));
     healthy.unwrap_or(0) >= desired.unwrap_or(0) && desired.unwrap_or(0) > 0
 }
 
@@ -105,17 +103,17 @@ const BUDGET_RETRY_SECONDS: u32 = 10;
 const DISRUPTED_PODS_MAX: usize = 2000;
 
 fn spend(budget: &mut Value, pod: &str) -> Result<(), Error> {
-    let own = name(budget).to_owned();
+    let own = budget.name().to_owned();
     let refused =
         |message: String, retry: u32| Err(Error::OverBudget { why: message, retry_after_seconds: retry });
-    let generation = integer(budget, &["metadata", "generation"]).unwrap_or(0);
-    if integer(budget, &["status", "observedGeneration"]).unwrap_or(0) < generation {
+    let generation = budget.number("metadata.generation");
+    if budget.number("status.observedGeneration") < generation {
         let message = format!("The disruption budget {own} is still being processed by the server.");
         return refused(message, BUDGET_RETRY_SECONDS);
     }
-    let allowed = integer(budget, &["status", "disruptionsAllowed"]).unwrap_or(0);
+    let allowed = budget.number("status.disruptionsAllowed");
     if allowed <= 0 {
-        let count = |field| integer(budget, &["status", field]).unwrap_or(0);
+        let count = |field| budget.field("status").number(field);
         let message = format!(
             "The disruption budget {own} needs {} healthy pods and has {} currently",
             count("desiredHealthy"),
@@ -123,9 +121,9 @@ fn spend(budget: &mut Value, pod: &str) -> Result<(), Error> {
         );
         return refused(message, 0);
     }
-    let status = fields(budget, &["status"]);
+    let status = budget.object_or_new("status");
     status.insert("disruptionsAllowed".to_owned(), (allowed - 1).into());
-    let disrupted = fields(budget, &["status", "disruptedPods"]);
+    let disrupted = budget.object_or_new("status.disruptedPods");
     if disrupted.len() >= DISRUPTED_PODS_MAX {
         return refused(format!("The disruption budget {own} has too many evictions under way."), 0);
     }

@@ -1,22 +1,21 @@
 //! Pod.
 
 use crate::{
-    defaults::{self, fields::Object, qos},
+    defaults::{self, qos},
     deletion::Deletion,
+    document::{Edit, FieldErrors, Fields, Node, Object},
     error::Error,
     kind::{At, Generation, Kind, SelectableField, Subresource, UnknownField, path},
     kinds::core::pod_template::drop_disabled_pod_fields,
     options::DeleteOptions,
     rest::{Registry, Target},
     schema::{self, Timestamp},
-    strategy::{Creation, Strategy},
+    strategy::{Creation, Part, Strategy, next_generation},
     table::Column,
     validation::{
         self,
-        document::{Faults, Node},
         warnings::{self, Warnings},
     },
-    value::{at, fields, list, list_mut, name, set, text},
 };
 use async_trait::async_trait;
 use serde_json::{Value, json};
@@ -94,13 +93,13 @@ impl Strategy for PodStrategy {
     }
 
     fn drop_disabled_fields(&self, document: &mut Value) {
-        drop_disabled_pod_fields(fields(document, &["spec"]));
+        drop_disabled_pod_fields(document.object_or_new("spec"));
         if let Some(status) = document.get_mut("status").and_then(Value::as_object_mut) {
             status.remove("nodeAllocatableResourceClaimStatuses");
             for list in ["containerStatuses", "initContainerStatuses", "ephemeralContainerStatuses"] {
                 for container in status.get_mut(list).and_then(Value::as_array_mut).into_iter().flatten() {
-                    for mount in list_mut(container, "/volumeMounts") {
-                        fields(mount, &[]).remove("volumeStatus");
+                    for mount in container.list_mut("volumeMounts") {
+                        mount.make_object().remove("volumeStatus");
                     }
                 }
             }
@@ -116,24 +115,58 @@ impl Strategy for PodStrategy {
     }
 
     fn prepare_status_update(&self, new: &mut Value, old: &Value, _: Timestamp) {
-        let owners = at(old, &["metadata", "ownerReferences"]).cloned();
-        set(fields(new, &["metadata"]), "ownerReferences", owners);
-        let status = fields(new, &["status"]);
+        let owners = old.field("metadata.ownerReferences").cloned();
+        new.object_or_new("metadata").set("ownerReferences", owners);
+        let status = new.object_or_new("status");
         if status.get("qosClass").is_none_or(Value::is_null) {
-            set(status, "qosClass", at(old, &["status", "qosClass"]).cloned());
+            status.set("qosClass", old.field("status.qosClass").cloned());
         }
     }
 
-    fn validate(&self, new: &Node, old: Option<&Node>, faults: &mut Faults) {
-        validation::pod::pod(new, old, faults)
+    /// Adds ephemeral containers, or changes the resources of containers.
+    fn prepare_part_update(&self, part: Part, new: &mut Value, old: &Value, _: Timestamp) {
+        let wanted = std::mem::replace(new, old.clone());
+        match part {
+            Part::EphemeralContainers => {
+                let containers = wanted.field("spec.ephemeralContainers").cloned();
+                new.object_or_new("spec").set("ephemeralContainers", containers);
+            }
+            _ => ["containers", "initContainers"].into_iter().for_each(|list| resize(new, &wanted, list)),
+        }
+        if new["spec"] != old["spec"] {
+            next_generation(new, old);
+        }
     }
 
-    fn validate_change(&self, new: &Node, old: &Node, faults: &mut Faults) {
-        change::pod_change(new, old, faults)
+    /// The limits of a plain update do not apply.
+    fn validate_part(&self, kind: &Kind, part: Part, new: &Node, old: &Node, errors: &mut FieldErrors) {
+        let adds_containers = part == Part::EphemeralContainers;
+        if adds_containers && change::is_mirror(old) {
+            errors.forbidden(&Node::root(new.value), "static pods do not support ephemeral containers");
+            return;
+        }
+        validation::common_change(kind, new, old, errors);
+        self.validate(new, Some(old), errors);
+        let class = |pod: &Node| qos::qos_class(pod.at("spec").value);
+        if class(new) != class(old) {
+            let detail = "Pod QOS Class may not change as a result of resizing";
+            errors.invalid(&new.at("spec"), class(new), detail);
+        }
+        if adds_containers {
+            change::ephemeral_change(new, old, errors);
+        }
     }
 
-    fn validate_status(&self, new: &Node, old: &Node, faults: &mut Faults) {
-        change::pod_status(new, old, faults)
+    fn validate(&self, new: &Node, old: Option<&Node>, errors: &mut FieldErrors) {
+        validation::pod::pod(new, old, errors)
+    }
+
+    fn validate_change(&self, new: &Node, old: &Node, errors: &mut FieldErrors) {
+        change::pod_change(new, old, errors)
+    }
+
+    fn validate_status(&self, new: &Node, old: &Node, errors: &mut FieldErrors) {
+        change::pod_status(new, old, errors)
     }
 
     fn warn(&self, object: &Node, old: Option<&Node>, warnings: &mut Warnings) {
@@ -149,13 +182,13 @@ impl Strategy for PodStrategy {
     }
 
     fn must_be_reachable(&self, pod: &Value) -> Result<(), Error> {
-        if text(pod, &["spec", "nodeName"]).is_empty() {
-            return Err(Error::bad_request(format!("pod {} does not have a host assigned", name(pod))));
+        if pod.text("spec.nodeName").is_empty() {
+            return Err(Error::bad_request(format!("pod {} does not have a host assigned", pod.name())));
         }
         Ok(())
     }
 
-    fn columns(&self) -> &'static [Column] {
+    fn columns(&self) -> &[Column] {
         table::COLUMNS
     }
 
@@ -170,7 +203,7 @@ impl Strategy for PodStrategy {
 
 fn new_pod(document: &mut Value, now: Timestamp) {
     let mut status = json!({"phase": "Pending", "qosClass": qos::qos_class(&document["spec"])});
-    if !list(document, &["spec", "schedulingGates"]).is_empty() {
+    if !document.list("spec.schedulingGates").is_empty() {
         status["conditions"] = json!([{
             "type": "PodScheduled", "status": "False", "lastProbeTime": null,
             "lastTransitionTime": schema::time(now), "reason": "SchedulingGated",
@@ -183,9 +216,22 @@ fn new_pod(document: &mut Value, now: Timestamp) {
 /// What the cluster added to a pod stays, though its client need not know of it.
 fn keep_admitted(new: &mut Value, old: &Value) {
     for kept in ["priority", "preemptionPolicy"] {
-        if at(new, &["spec", kept]).is_none() {
-            set(fields(new, &["spec"]), kept, at(old, &["spec", kept]).cloned());
+        if !new.field("spec").has(kept) {
+            new.object_or_new("spec").set(kept, old.field("spec").field(kept).cloned());
         }
     }
     tolerate_for_a_while(new);
+}
+
+/// Gives the containers of one list the resources that are wanted for them.
+fn resize(new: &mut Value, wanted: &Value, list: &str) {
+    let wanted = wanted.field("spec").list(list);
+    for container in new["spec"].get_mut(list).and_then(Value::as_array_mut).into_iter().flatten() {
+        let same = wanted.iter().find(|other| other.text("name") == container.text("name"));
+        if let Some(same) = same {
+            for field in ["resources", "resizePolicy"] {
+                container.set(field, same.get(field).cloned());
+            }
+        }
+    }
 }

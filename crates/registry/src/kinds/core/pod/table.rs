@@ -4,13 +4,11 @@
 //! others run side by side, and the first of them that does not run says it. Init containers that stay are counted as
 //! ready and restarted like the others.
 
-use crate::schema::Timestamp;
 use crate::table::{
-    AGE, Column, NAME,
-    read::Read,
-    row, text,
+    AGE, Column, NAME, row, text,
     words::{NONE, age, age_of, or},
 };
+use crate::{document::Fields, schema::Timestamp};
 use serde_json::{Value, json};
 
 pub(super) const COLUMNS: &[Column] = &[
@@ -49,7 +47,7 @@ pub(super) fn cells(pod: &Value, now: Timestamp) -> Vec<Value> {
         pod.name(),
         format!("{}/{total}", state.ready),
         state.word,
-        state.restarts.told(now),
+        state.restarts.text(now),
         age_of(pod, now),
         or(ip, NONE),
         or(pod.text("spec.nodeName"), NONE),
@@ -63,7 +61,7 @@ fn readiness_gates(pod: &Value) -> String {
     if gates.is_empty() {
         return NONE.to_owned();
     }
-    let met = gates.iter().filter(|gate| pod.is(gate.text("conditionType"))).count();
+    let met = gates.iter().filter(|gate| pod.is_condition_true(gate.text("conditionType"))).count();
     format!("{met}/{}", gates.len())
 }
 
@@ -72,7 +70,7 @@ fn stays(container: &Value) -> bool {
     container.text("restartPolicy") == "Always"
 }
 
-/// What is told of all the containers of a pod together.
+/// The state of all containers of a pod together.
 struct State {
     word: String,
     ready: usize,
@@ -83,7 +81,7 @@ impl State {
     fn of(pod: &Value) -> State {
         let init = Initialization::of(pod);
         let mut state = match init.pending {
-            Some(word) if !pod.is("Initialized") => {
+            Some(word) if !pod.is_condition_true("Initialized") => {
                 State { word, ready: init.ready, restarts: init.restarts }
             }
             word => {
@@ -111,7 +109,7 @@ fn phase(pod: &Value) -> String {
 
 fn deletion(pod: &Value) -> Option<&'static str> {
     let terminal = matches!(pod.text("status.phase"), "Succeeded" | "Failed");
-    match pod.deleting() {
+    match pod.is_deleting() {
         true if pod.text("status.reason") == "NodeLost" => Some("Unknown"),
         true if !terminal => Some("Terminating"),
         _ => None,
@@ -141,7 +139,7 @@ impl Initialization {
             if stays {
                 init.staying.add(status);
             }
-            let terminated = status.set("state.terminated");
+            let terminated = status.field("state.terminated");
             if terminated.is_some_and(|terminated| terminated.number("exitCode") == 0) {
                 continue;
             }
@@ -168,15 +166,15 @@ fn running(pod: &Value, mut state: State) -> State {
         let waiting = status.text("state.waiting.reason");
         if !waiting.is_empty() {
             state.word = waiting.to_owned();
-        } else if let Some(terminated) = status.set("state.terminated") {
+        } else if let Some(terminated) = status.field("state.terminated") {
             state.word = ending(terminated);
-        } else if status.flag("ready") && status.set("state.running").is_some() {
+        } else if status.flag("ready") && status.field("state.running").is_some() {
             any_runs = true;
             state.ready += 1;
         }
     }
     if state.word == "Completed" && any_runs {
-        state.word = if pod.is("Ready") { "Running" } else { "NotReady" }.to_owned();
+        state.word = if pod.is_condition_true("Ready") { "Running" } else { "NotReady" }.to_owned();
     }
     state
 }
@@ -203,7 +201,7 @@ impl Restarts {
         self.last = self.last.max(status.time("lastState.terminated.finishedAt"));
     }
 
-    fn told(&self, now: Timestamp) -> String {
+    fn text(&self, now: Timestamp) -> String {
         match self.last {
             Some(_) if self.count != 0 => format!("{} ({} ago)", self.count, age(self.last, now)),
             _ => self.count.to_string(),

@@ -3,8 +3,10 @@
 //! Within one service a port of the nodes serves each protocol at most once, and the one for health checks nothing else.
 
 use super::claims::Claim;
-use crate::error::Error;
-use crate::value::{at, fields, integer, list, list_mut, name, text};
+use crate::{
+    document::{Edit, Fields},
+    error::Error,
+};
 use keepwatch_apimachinery::{meta::Qualified, status::Cause};
 use serde_json::{Value, json};
 use std::{net::Ipv4Addr, ops::RangeInclusive};
@@ -18,7 +20,7 @@ pub(crate) struct Addresses {
 }
 
 /// The port that a service is shown that is not stored.
-const PRETENDED_NODE_PORT: u16 = 32769;
+const DRY_RUN_NODE_PORT: u16 = 32769;
 
 /// How often a random address or port is tried before all are.
 const RANDOM_TRIES: usize = 16;
@@ -70,10 +72,10 @@ impl Addresses {
     }
 
     /// Fills in what a service would get, without giving anything out. Only what lies in no range is refused.
-    pub(super) fn pretend(&self, document: &mut Value, old: &Value) -> Result<(), Error> {
+    pub(super) fn reserve_dry_run(&self, document: &mut Value, old: &Value) -> Result<(), Error> {
         let needed = needs(document);
         complete_families(document)?;
-        let given = text(document, &["spec", "clusterIP"]).to_owned();
+        let given = document.text("spec.clusterIP").to_owned();
         if needed.address && given.is_empty() {
             set_address(document, &Ipv4Addr::from(self.network).to_string());
         } else if needed.address && given != "None" {
@@ -83,10 +85,10 @@ impl Addresses {
         let mut given = GivenPorts::after(old);
         for need in ports_to_find(document, &needed) {
             let source =
-                self.source(&need, &given).map_err(|fault| self.port_refused(document, &need, fault))?;
+                self.source(&need, &given).map_err(|error| self.port_refused(document, &need, error))?;
             let port = match source {
                 Source::Own(port) | Source::Wanted(port) => port,
-                Source::Any => (PRETENDED_NODE_PORT..).find(|port| !given.has(*port)).unwrap_or(u16::MAX),
+                Source::Any => (DRY_RUN_NODE_PORT..).find(|port| !given.has(*port)).unwrap_or(u16::MAX),
             };
             need.fill_in(document, port);
             given.ports.push((port, need));
@@ -105,37 +107,37 @@ impl Addresses {
     }
 
     /// Where a port comes from, after those that the service was given before it.
-    pub(super) fn source(&self, need: &PortNeed, given: &GivenPorts) -> Result<Source, PortFault> {
+    pub(super) fn source(&self, need: &PortNeed, given: &GivenPorts) -> Result<Source, PortError> {
         if need.wanted == 0 {
             return Ok(given.of_same_port(need).map_or(Source::Any, Source::Own));
         }
-        let port = u16::try_from(need.wanted).map_err(|_| PortFault::OutOfRange)?;
+        let port = u16::try_from(need.wanted).map_err(|_| PortError::OutOfRange)?;
         let had = given.had.contains(&port);
         if !had && !self.node_ports.contains(&port) {
-            return Err(PortFault::OutOfRange);
+            return Err(PortError::OutOfRange);
         }
         if !given.may_share(port, need) {
-            return Err(PortFault::Taken);
+            return Err(PortError::Taken);
         }
         Ok(if had || given.has(port) { Source::Own(port) } else { Source::Wanted(port) })
     }
 
-    pub(super) fn port_refused(&self, document: &Value, need: &PortNeed, fault: PortFault) -> Error {
+    pub(super) fn port_refused(&self, document: &Value, need: &PortNeed, error: PortError) -> Error {
         let range = &self.node_ports;
-        let detail = match fault {
-            PortFault::OutOfRange => format!(
+        let detail = match error {
+            PortError::OutOfRange => format!(
                 "provided port is not in the valid range. The range of valid ports is {}-{}",
                 range.start(),
                 range.end()
             ),
-            PortFault::Taken => "provided port is already allocated".to_owned(),
+            PortError::Taken => "provided port is already allocated".to_owned(),
         };
         invalid(document, Cause::invalid(need.field(), &need.wanted.into(), &detail))
     }
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum PortFault {
+pub(super) enum PortError {
     OutOfRange,
     Taken,
 }
@@ -226,19 +228,19 @@ pub(super) struct Needs {
 }
 
 pub(super) fn needs(service: &Value) -> Needs {
-    let kind = text(service, &["spec", "type"]);
+    let kind = service.text("spec.type");
     let balanced = kind == "LoadBalancer";
-    let allocates = at(service, &["spec", "allocateLoadBalancerNodePorts"]) != Some(&Value::Bool(false));
+    let allocates = service.field("spec.allocateLoadBalancerNodePorts") != Some(&Value::Bool(false));
     Needs {
         address: kind != "ExternalName",
         ports: kind == "NodePort" || balanced,
         all_ports: kind == "NodePort" || (balanced && allocates),
-        health: balanced && text(service, &["spec", "externalTrafficPolicy"]) == "Local",
+        health: balanced && service.text("spec.externalTrafficPolicy") == "Local",
     }
 }
 
 pub(super) fn set_address(service: &mut Value, address: &str) {
-    let spec = fields(service, &["spec"]);
+    let spec = service.object_or_new("spec");
     spec.insert("clusterIP".to_owned(), address.into());
     spec.insert("clusterIPs".to_owned(), json!([address]));
 }
@@ -246,15 +248,15 @@ pub(super) fn set_address(service: &mut Value, address: &str) {
 /// Which kinds of addresses a service has, if it does not say. Only IPv4 is given out, so nothing else can be asked for.
 pub(super) fn complete_families(service: &mut Value) -> Result<(), Error> {
     if !needs(service).address {
-        let spec = fields(service, &["spec"]);
+        let spec = service.object_or_new("spec");
         for gone in ["clusterIP", "clusterIPs", "ipFamilies", "ipFamilyPolicy"] {
             spec.remove(gone);
         }
         return Ok(());
     }
-    let headless = text(service, &["spec", "clusterIP"]) == "None";
-    let anywhere = headless && at(service, &["spec", "selector"]).is_none();
-    let spec = fields(service, &["spec"]);
+    let headless = service.text("spec.clusterIP") == "None";
+    let anywhere = headless && service.field("spec.selector").is_none();
+    let spec = service.object_or_new("spec");
     if headless {
         spec.insert("clusterIPs".to_owned(), json!(["None"]));
     }
@@ -274,11 +276,11 @@ pub(super) fn complete_families(service: &mut Value) -> Result<(), Error> {
 
 fn refuse_other_families(service: &Value) -> Result<(), Error> {
     let mut causes = Vec::new();
-    if text(service, &["spec", "ipFamilyPolicy"]) == "RequireDualStack" {
+    if service.text("spec.ipFamilyPolicy") == "RequireDualStack" {
         let why = "this cluster is not configured for dual-stack services";
         causes.push(Cause::invalid("spec.ipFamilyPolicy", &"RequireDualStack".into(), why));
     }
-    for (at, family) in list(service, &["spec", "ipFamilies"]).iter().enumerate() {
+    for (at, family) in service.list("spec.ipFamilies").iter().enumerate() {
         if family != "IPv4" {
             let path = format!("spec.ipFamilies[{at}]");
             causes.push(Cause::invalid(&path, family, "not configured on this cluster"));
@@ -287,41 +289,42 @@ fn refuse_other_families(service: &Value) -> Result<(), Error> {
     if causes.is_empty() {
         return Ok(());
     }
-    Err(Error::invalid(Qualified::core("Service"), name(service), causes))
+    Err(Error::invalid(Qualified::core("Service"), service.name(), causes))
 }
 
 /// The ports that a service needs, those that are asked for first, so that none of them is given to another. Those that
 /// it may not have are removed from it.
 pub(super) fn ports_to_find(service: &mut Value, needed: &Needs) -> Vec<PortNeed> {
     let mut needs = Vec::new();
-    for (index, port) in list_mut(service, "/spec/ports").enumerate() {
-        let wanted = integer(port, &["nodePort"]).unwrap_or(0);
+    for (index, port) in service.list_mut("spec.ports").enumerate() {
+        let wanted = port.number("nodePort");
         if needed.all_ports || (needed.ports && wanted != 0) {
-            let number = integer(port, &["port"]).unwrap_or(0);
-            let entry = Entry { index, port: number, protocol: text(port, &["protocol"]).to_owned() };
+            let number = port.number("port");
+            let entry = Entry { index, port: number, protocol: port.text("protocol").to_owned() };
             needs.push(PortNeed { entry: Some(entry), wanted });
         } else {
-            fields(port, &[]).remove("nodePort");
+            port.make_object().remove("nodePort");
         }
     }
     if needed.health {
-        let wanted = integer(service, &["spec", "healthCheckNodePort"]).unwrap_or(0);
+        let wanted = service.number("spec.healthCheckNodePort");
         needs.push(PortNeed { entry: None, wanted });
     } else {
-        fields(service, &["spec"]).remove("healthCheckNodePort");
+        service.object_or_new("spec").remove("healthCheckNodePort");
     }
     needs.sort_by_key(|need| need.wanted == 0);
     needs
 }
 
 pub(super) fn node_ports(service: &Value) -> Vec<u16> {
-    let own = list(service, &["spec", "ports"]).iter().filter_map(|port| integer(port, &["nodePort"]));
-    let all = own.chain(integer(service, &["spec", "healthCheckNodePort"]));
+    let own = service.list("spec.ports").iter().filter_map(|port| port.number_if_set("nodePort"));
+    let all = own.chain(service.number_if_set("spec.healthCheckNodePort"));
     all.filter_map(|port| u16::try_from(port).ok()).filter(|port| *port > 0).collect()
 }
 
 pub(super) fn addresses_of(service: &Value) -> Vec<Ipv4Addr> {
-    list(service, &["spec", "clusterIPs"])
+    service
+        .list("spec.clusterIPs")
         .iter()
         .filter_map(Value::as_str)
         .filter_map(|ip| ip.parse().ok())
@@ -329,11 +332,11 @@ pub(super) fn addresses_of(service: &Value) -> Vec<Ipv4Addr> {
 }
 
 pub(super) fn address_refused(document: &Value, given: &str, why: &str) -> Error {
-    let value = at(document, &["spec", "clusterIPs"]).cloned().unwrap_or_else(|| json!([given]));
+    let value = document.field("spec.clusterIPs").cloned().unwrap_or_else(|| json!([given]));
     let detail = format!("failed to allocate IP {given}: {why}");
     invalid(document, Cause::invalid("spec.clusterIPs", &value, &detail))
 }
 
 fn invalid(document: &Value, cause: Cause) -> Error {
-    Error::invalid(Qualified::core("Service"), name(document), vec![cause])
+    Error::invalid(Qualified::core("Service"), document.name(), vec![cause])
 }

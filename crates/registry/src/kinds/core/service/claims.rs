@@ -11,17 +11,17 @@
 //! over at once what was taken for it.
 
 use super::allocation::{
-    GivenPorts, PortFault, PortNeed, Source, address_refused, addresses_of, complete_families, needs,
+    GivenPorts, PortError, PortNeed, Source, address_refused, addresses_of, complete_families, needs,
     node_ports, ports_to_find, set_address,
 };
 use crate::{
+    document::Fields,
     error::Error,
     kind::Kind,
     kinds::{NODE_PORTS, known},
-    rest::{Registry, Target, document_of, encode, place},
+    rest::{Registry, Target, document_of, encode, namespace_and_name},
     schema::{self, Timestamp},
     strategy,
-    value::{at, text},
 };
 use jiff::SignedDuration;
 use keepwatch_apimachinery::{
@@ -44,14 +44,14 @@ pub(super) enum Claim {
 /// What was taken for a service that is not stored yet, and what it no longer needs once it is.
 #[derive(Debug, Default)]
 pub(crate) struct Reserved {
-    taken: Vec<Taken>,
+    taken: Vec<NewClaim>,
     left: Vec<Claim>,
     /// The version of the service that is replaced.
     before: Option<ResourceVersion>,
 }
 
 #[derive(Clone, Copy, Debug)]
-struct Taken {
+struct NewClaim {
     claim: Claim,
     at: ResourceVersion,
 }
@@ -65,9 +65,9 @@ const RECLAIMS_MAX: usize = 2;
 
 /// How often it is looked whether a service is stored of which nobody knows: a write may arrive after its answer is
 /// given up.
-const LOOKS: usize = 3;
+const LOOKUPS_MAX: usize = 3;
 
-const LOOK_PAUSE: Duration = Duration::from_millis(100);
+const LOOKUP_PAUSE: Duration = Duration::from_millis(100);
 
 /// The service that stands for the server itself: namespace and name.
 const OWN_SERVICE: (&str, &str) = ("default", "kubernetes");
@@ -142,7 +142,7 @@ impl Registry {
         match self.fill_in(target, document, &old, &mut reserved).await {
             Ok(()) => Ok(reserved),
             Err(error) => {
-                self.return_addresses(reserved).await;
+                self.release_reserved(reserved).await;
                 Err(error)
             }
         }
@@ -178,7 +178,7 @@ impl Registry {
         had: &[Ipv4Addr],
         reserved: &mut Reserved,
     ) -> Result<(), Error> {
-        let given = text(document, &["spec", "clusterIP"]).to_owned();
+        let given = document.text("spec.clusterIP").to_owned();
         if given == "None" {
             return Ok(());
         }
@@ -227,11 +227,11 @@ impl Registry {
         given: &GivenPorts,
         reserved: &mut Reserved,
     ) -> Result<u16, Error> {
-        let refused = |fault| self.addresses.port_refused(document, need, fault);
+        let refused = |error| self.addresses.port_refused(document, need, error);
         let (taken, full) = match self.addresses.source(need, given).map_err(refused)? {
             Source::Own(port) => return Ok(port),
             Source::Wanted(port) => {
-                (self.take_wanted(target, Claim::Port(port)).await, refused(PortFault::Taken))
+                (self.take_wanted(target, Claim::Port(port)).await, refused(PortError::Taken))
             }
             Source::Any => {
                 let (some, all) = (self.addresses.some_ports(), self.addresses.all_ports());
@@ -240,7 +240,7 @@ impl Registry {
             }
         };
         let taken = taken.map_err(|error| reserved.failure(target, error))?;
-        let Some(taken @ Taken { claim: Claim::Port(port), .. }) = taken else { return Err(full) };
+        let Some(taken @ NewClaim { claim: Claim::Port(port), .. }) = taken else { return Err(full) };
         reserved.taken.push(taken);
         Ok(port)
     }
@@ -251,7 +251,7 @@ impl Registry {
         service: Target<'_>,
         some: impl Iterator<Item = Claim> + Send,
         all: impl Iterator<Item = Claim> + Clone + Send,
-    ) -> Result<Option<Taken>, StorageError> {
+    ) -> Result<Option<NewClaim>, StorageError> {
         let now = Timestamp::now();
         for claim in some {
             if let Some(taken) = self.take(service, claim, now).await? {
@@ -277,7 +277,7 @@ impl Registry {
     }
 
     /// Takes this one, unless another service has it.
-    async fn take_wanted(&self, service: Target<'_>, claim: Claim) -> Result<Option<Taken>, StorageError> {
+    async fn take_wanted(&self, service: Target<'_>, claim: Claim) -> Result<Option<NewClaim>, StorageError> {
         for _ in 0..RECLAIMS_MAX {
             if let Some(taken) = self.take(service, claim, Timestamp::now()).await? {
                 return Ok(Some(taken));
@@ -289,17 +289,17 @@ impl Registry {
         Ok(None)
     }
 
-    /// Takes something, unless it is taken. Whoever makes the object has it.
+    /// Takes a claim, unless it is taken. The server that creates the object has it.
     async fn take(
         &self,
         service: Target<'_>,
         claim: Claim,
         made: Timestamp,
-    ) -> Result<Option<Taken>, StorageError> {
+    ) -> Result<Option<NewClaim>, StorageError> {
         let document = claim.document(service.namespace, service.name, made);
         let value = encode(claim.kind(), &document);
         match self.claims(claim.kind()).create(&claim.key(), value, None).await {
-            Ok(object) => Ok(Some(Taken { claim, at: object.revision })),
+            Ok(object) => Ok(Some(NewClaim { claim, at: object.revision })),
             Err(StorageError::KeyExists { .. }) => Ok(None),
             Err(error) => Err(error),
         }
@@ -307,14 +307,14 @@ impl Registry {
 
     /// Takes over what was taken for this very service. Returns whether it was.
     ///
-    /// The object is written anew, so that whoever made it does not remove it; and it is not given back if the service
+    /// The object is written again, so that the server that created it does not remove it; and it is not released if the service
     /// is not stored, as then somebody else stored it.
     async fn adopt(&self, service: Target<'_>, claim: Claim) -> Result<bool, StorageError> {
         let document = claim.document(service.namespace, service.name, Timestamp::now());
         let update = Update { value: encode(claim.kind(), &document), ttl: None };
         let mut take_over = |object: Option<&Object>| {
             let found = object.map(|object| document_of(&object.value, None)).unwrap_or_default();
-            let is_for_it = at(&found, &["spec"]) == at(&document, &["spec"]);
+            let is_for_it = found.field("spec") == document.field("spec");
             if is_ours(&found) && is_for_it { Ok(update.clone()) } else { Err("it is another's".into()) }
         };
         let options =
@@ -376,22 +376,22 @@ impl Registry {
     }
 
     /// The service is stored: what it no longer needs is free.
-    pub(crate) async fn keep_addresses(&self, reserved: Reserved) {
+    pub(crate) async fn commit_reserved(&self, reserved: Reserved) {
         if let Some(before) = reserved.before {
             self.free(reserved.left, before).await;
         }
     }
 
     /// The service is not stored: what was taken for it is free.
-    pub(crate) async fn return_addresses(&self, reserved: Reserved) {
-        for Taken { claim, at } in reserved.taken {
+    pub(crate) async fn release_reserved(&self, reserved: Reserved) {
+        for NewClaim { claim, at } in reserved.taken {
             let preconditions = Preconditions { uid: None, revision: Some(at) };
             warn_if_kept(claim, self.remove(claim, preconditions, None).await);
         }
     }
 
     /// The service was not stored for this reason. If it is or may be stored all the same, it keeps what was taken for it.
-    pub(crate) async fn return_addresses_after(
+    pub(crate) async fn release_reserved_after(
         &self,
         service: Target<'_>,
         reserved: Reserved,
@@ -404,14 +404,14 @@ impl Registry {
         if reserved.taken.is_empty() || (is_unknown && self.may_be_stored(service).await) {
             return;
         }
-        self.return_addresses(reserved).await;
+        self.release_reserved(reserved).await;
     }
 
     /// Whether a service is there, or will be for all that is known.
     async fn may_be_stored(&self, service: Target<'_>) -> bool {
         let mut is_absent = false;
-        for _ in 0..LOOKS {
-            tokio::time::sleep(LOOK_PAUSE).await;
+        for _ in 0..LOOKUPS_MAX {
+            tokio::time::sleep(LOOKUP_PAUSE).await;
             match self.claims(service.kind).get(&service.key(), Position::MostRecent).await {
                 Ok(Some(_)) => return true,
                 found => is_absent = found.is_ok(),
@@ -420,7 +420,7 @@ impl Registry {
         !is_absent
     }
 
-    /// Frees what a service had that was at this version: it was taken before, and whoever took it since keeps it.
+    /// Releases what a service had at this version; what was taken by another service since then stays taken.
     async fn free(&self, claims: Vec<Claim>, service_at: ResourceVersion) {
         for claim in claims {
             let mut freed = self.remove(claim, Preconditions::default(), Some(service_at)).await;
@@ -455,7 +455,7 @@ impl Registry {
         }
     }
 
-    /// An address that a service has stays taken for it, whoever removes the object that says so.
+    /// An address of a service stays taken even if a client deletes its IPAddress.
     pub(crate) async fn restore_address(&self, address: &str, last: &Value) {
         let Ok(address) = address.parse() else { return };
         let claim = Claim::Address(address);
@@ -487,7 +487,7 @@ impl Registry {
         }
         let services = known("", "services");
         for service in self.listed(services).await? {
-            let (namespace, own) = place(services, &service);
+            let (namespace, own) = namespace_and_name(services, &service);
             let target = Target { kind: services, namespace, name: own };
             let document = document_of(&service.value, None);
             for claim in Claim::of(&document) {
@@ -510,7 +510,7 @@ impl Registry {
     /// All that is taken.
     async fn claimed(&self, kind: &Kind) -> Result<HashSet<Claim>, StorageError> {
         let objects = self.listed(kind).await?;
-        let names = objects.iter().map(|object| place(kind, object).1);
+        let names = objects.iter().map(|object| namespace_and_name(kind, object).1);
         Ok(names.filter_map(Claim::named).collect())
     }
 
@@ -533,15 +533,15 @@ impl Registry {
 }
 
 fn is_ours(claim: &Value) -> bool {
-    text(claim, &["metadata", "labels", MANAGED_BY.0]) == MANAGED_BY.1
+    claim.entry_text("metadata.labels", MANAGED_BY.0) == MANAGED_BY.1
 }
 
 fn made(document: &Value) -> Option<Timestamp> {
-    schema::parse_time(text(document, &["metadata", "creationTimestamp"]))
+    schema::parse_time(document.text("metadata.creationTimestamp"))
 }
 
-/// When something is said to be taken that is taken again for a service that is stored: with the document, and so long
-/// ago that it counts as left behind once that service is gone.
+/// The creation time of a claim that is created again for a stored service: long ago, so that it counts as left behind once
+/// the service is gone.
 fn long_ago(document: &Value) -> Timestamp {
     let before_grace = Timestamp::now() - CLAIM_GRACE - SignedDuration::from_secs(1);
     made(document).unwrap_or(Timestamp::UNIX_EPOCH).min(before_grace)
@@ -549,7 +549,7 @@ fn long_ago(document: &Value) -> Timestamp {
 
 /// The service that something was taken for.
 fn parent(claim: &Value) -> Target<'_> {
-    let of = |field| text(claim, &["spec", "parentRef", field]);
+    let of = |field| claim.field("spec.parentRef").text(field);
     Target { kind: known("", "services"), namespace: of("namespace"), name: of("name") }
 }
 

@@ -5,11 +5,11 @@ mod token;
 pub use token::TokenIssuer;
 
 use crate::{
+    document::Edit,
     kind::{Kind, Subresource},
     schema::Timestamp,
     strategy::{Creation, Strategy},
     table::{AGE, Column, NAME, cluster::name_and_age},
-    value::list_mut,
 };
 use serde_json::Value;
 
@@ -38,7 +38,7 @@ impl Strategy for ServiceAccountStrategy {
         keep_names_of_secrets(new);
     }
 
-    fn columns(&self) -> &'static [Column] {
+    fn columns(&self) -> &[Column] {
         COLUMNS
     }
 
@@ -49,7 +49,7 @@ impl Strategy for ServiceAccountStrategy {
 
 /// Of the secrets of a service account only the names count.
 fn keep_names_of_secrets(account: &mut Value) {
-    for secret in list_mut(account, "/secrets") {
+    for secret in account.list_mut("secrets") {
         if let Some(secret) = secret.as_object_mut() {
             secret.retain(|field, _| field == "name");
         }

@@ -1,11 +1,11 @@
 //! Tokens for service accounts.
 
 use crate::{
+    document::{Edit, Fields},
     error::Error,
     kinds::known,
     rest::{Registry, Target, document_of},
     schema::{self, Timestamp},
-    value::{at, fields, integer, list, text},
 };
 use keepwatch_apimachinery::{list_options::Position, meta::Qualified, status::Cause};
 use serde_json::{Map, Value, json};
@@ -26,7 +26,7 @@ impl Registry {
         request: &Value,
         issuer: &dyn TokenIssuer,
     ) -> Result<Value, Error> {
-        let seconds = integer(request, &["spec", "expirationSeconds"]).unwrap_or(TOKEN_SECONDS_USUAL);
+        let seconds = request.number_if_set("spec.expirationSeconds").unwrap_or(TOKEN_SECONDS_USUAL);
         let what = Qualified::new("authentication.k8s.io", "TokenRequest");
         let too = |detail: &str| {
             let cause = Cause::invalid("spec.expirationSeconds", &seconds.into(), detail);
@@ -41,21 +41,21 @@ impl Registry {
         self.must_take_new_content(target, target.name, Position::Any).await?;
         let account = self.get(target, Position::MostRecent).await?;
         let account = document_of(&account.value, None);
-        let uid = text(&account, &["metadata", "uid"]);
+        let uid = account.text("metadata.uid");
         let now = Timestamp::now();
         let expires = now + jiff::SignedDuration::from_secs(seconds);
-        let given = list(request, &["spec", "audiences"]);
+        let given = request.list("spec.audiences");
         let audiences = if given.is_empty() { vec![issuer.issuer().into()] } else { given.to_vec() };
         let mut own =
             json!({"namespace": target.namespace, "serviceaccount": {"name": target.name, "uid": uid}});
-        self.bind_token(target, at(request, &["spec", "boundObjectRef"]), fields(&mut own, &[])).await?;
+        self.bind_token(target, request.field("spec.boundObjectRef"), own.make_object()).await?;
         let claims = json!({
             "iss": issuer.issuer(), "aud": audiences, "iat": now.as_second(), "nbf": now.as_second(),
             "exp": expires.as_second(), "jti": crate::strategy::new_uid(), "kubernetes.io": own,
             "sub": format!("system:serviceaccount:{}:{}", target.namespace, target.name),
         });
         let token = issuer.issue(&claims)?;
-        let bound = at(request, &["spec", "boundObjectRef"]).cloned().unwrap_or_default();
+        let bound = request.field("spec.boundObjectRef").cloned().unwrap_or_default();
         Ok(json!({
             "kind": "TokenRequest", "apiVersion": "authentication.k8s.io/v1",
             "metadata": {
@@ -75,24 +75,24 @@ impl Registry {
         claims: &mut Map<String, Value>,
     ) -> Result<(), Error> {
         let Some(bound) = bound else { return Ok(()) };
-        let (kind, version) = (text(bound, &["kind"]), text(bound, &["apiVersion"]));
+        let (kind, version) = (bound.text("kind"), bound.text("apiVersion"));
         let (claim, plural) = match (version, kind) {
             ("v1", "Pod") => ("pod", "pods"),
             ("v1", "Secret") => ("secret", "secrets"),
             ("v1", "Node") => ("node", "nodes"),
             _ => {
                 let (group, version) = version.split_once('/').unwrap_or(("", version));
-                let place = account.name;
+                let account_name = account.name;
                 return Err(Error::bad_request(format!(
-                    "cannot bind token for serviceaccount \"{place}\" to type {group}/{version}, Kind={kind}"
+                    "cannot bind token for serviceaccount \"{account_name}\" to type {group}/{version}, Kind={kind}"
                 )));
             }
         };
         let kind = known("", plural);
         let namespace = if kind.namespaced { account.namespace } else { "" };
-        let target = Target { kind, namespace, name: text(bound, &["name"]) };
+        let target = Target { kind, namespace, name: bound.text("name") };
         let object = document_of(&self.get(target, Position::MostRecent).await?.value, None);
-        let (wanted, uid) = (text(bound, &["uid"]), text(&object, &["metadata", "uid"]));
+        let (wanted, uid) = (bound.text("uid"), object.text("metadata.uid"));
         if !wanted.is_empty() && wanted != uid {
             let why = format!(
                 "the UID in the bound object reference ({wanted}) does not match the UID in record. The object might have been deleted and then recreated"
@@ -100,13 +100,13 @@ impl Registry {
             return Err(Error::conflict(Qualified::core(&kind.name), target.name, &why));
         }
         if claim == "pod" {
-            if text(&object, &["spec", "serviceAccountName"]) != account.name {
-                let place = account.name;
+            if object.text("spec.serviceAccountName") != account.name {
+                let account_name = account.name;
                 return Err(Error::bad_request(format!(
-                    "cannot bind token for serviceaccount \"{place}\" to pod running with different serviceaccount name."
+                    "cannot bind token for serviceaccount \"{account_name}\" to pod running with different serviceaccount name."
                 )));
             }
-            self.tell_node(text(&object, &["spec", "nodeName"]), claims).await?;
+            self.tell_node(object.text("spec.nodeName"), claims).await?;
         }
         claims.insert(claim.to_owned(), json!({"name": target.name, "uid": uid}));
         Ok(())
@@ -118,13 +118,13 @@ impl Registry {
             return Ok(());
         }
         let target = Target { kind: known("", "nodes"), namespace: "", name: node };
-        let mut told = json!({"name": node});
+        let mut node_claim = json!({"name": node});
         match self.get(target, Position::MostRecent).await {
-            Ok(found) => told["uid"] = document_of(&found.value, None)["metadata"]["uid"].take(),
+            Ok(found) => node_claim["uid"] = document_of(&found.value, None)["metadata"]["uid"].take(),
             Err(error) if error.is_not_found() => {}
             Err(error) => return Err(error),
         }
-        claims.insert("node".to_owned(), told);
+        claims.insert("node".to_owned(), node_claim);
         Ok(())
     }
 }

@@ -1,18 +1,18 @@
-//! Empties deleted namespaces, so that no controller is needed for it.
+//! Deletes the contents of terminating namespaces, so that no controller manager is needed for it.
 //!
-//! A namespace that is marked for deletion loses its pods first, then its other objects, resource by resource; what has
-//! finalizers stays until they are gone; when nothing is left the namespace's own finalizer is removed, and with it the
-//! namespace. How far it is stands in the namespace's conditions, as the controller manager writes them.
+//! The pods are deleted first, then the other objects, resource by resource. Objects with finalizers stay until these are
+//! removed. When nothing is left, the namespace's own finalizer is removed, and with it the namespace. Its conditions show
+//! the progress, as the controller manager writes them.
 
 use crate::{
+    document::{Edit, Fields},
     error::Error,
     kind::Kind,
-    kinds::known,
+    kinds::{NAMESPACES, known},
     options::{DeleteOptions, Propagation, WriteOptions},
     rest::{Change, Deleted, Registry, Target, document_of},
     schema::{self, Timestamp},
     strategy::{Part, Requester},
-    value::{at, fields, finalizers, integer, is_deleting, list, name, set_condition, text},
 };
 use futures::StreamExt;
 use keepwatch_apimachinery::list_options::{ListAt, Position, WatchStart};
@@ -35,7 +35,7 @@ const CONTENTS: &str = "kubernetes";
 
 /// Follows the namespaces and empties the deleted ones, for as long as the server runs.
 pub async fn empty_deleted_namespaces(registry: Arc<Registry>) {
-    let kind = known("", "namespaces");
+    let kind = &*NAMESPACES;
     let Some(storage) = registry.storage(kind) else { return };
     let target = Target { kind, namespace: "", name: "" };
     let busy: Arc<Mutex<HashSet<String>>> = Arc::default();
@@ -47,8 +47,8 @@ pub async fn empty_deleted_namespaces(registry: Arc<Registry>) {
                 while jobs.try_join_next().is_some() {}
                 let (WatchEvent::Added(object) | WatchEvent::Modified(object)) = event else { continue };
                 let namespace = document_of(&object.value, None);
-                let own = name(&namespace).to_owned();
-                if is_deleting(&namespace) && holds_contents(&namespace) && busy.lock().insert(own.clone()) {
+                let own = namespace.name().to_owned();
+                if namespace.is_deleting() && holds_contents(&namespace) && busy.lock().insert(own.clone()) {
                     let (registry, busy) = (Arc::clone(&registry), Arc::clone(&busy));
                     jobs.spawn(async move {
                         // One of that name may be made and deleted again before this task is known to be through.
@@ -67,7 +67,7 @@ pub async fn empty_deleted_namespaces(registry: Arc<Registry>) {
 }
 
 fn holds_contents(namespace: &Value) -> bool {
-    list(namespace, &["spec", "finalizers"]).iter().any(|own| own == CONTENTS)
+    namespace.list("spec.finalizers").iter().any(|own| own == CONTENTS)
 }
 
 async fn is_due(registry: &Registry, namespace: &str) -> bool {
@@ -76,12 +76,12 @@ async fn is_due(registry: &Registry, namespace: &str) -> bool {
 
 /// The uid of a namespace that is to be emptied; none if it is not, or is gone.
 async fn due(registry: &Registry, namespace: &str) -> Result<Option<String>, Error> {
-    let target = Target { kind: known("", "namespaces"), namespace: "", name: namespace };
+    let target = Target { kind: &NAMESPACES, namespace: "", name: namespace };
     match registry.get(target, Position::MostRecent).await {
         Ok(object) => {
             let own = document_of(&object.value, None);
-            let uid = text(&own, &["metadata", "uid"]).to_owned();
-            Ok((is_deleting(&own) && holds_contents(&own)).then_some(uid))
+            let uid = own.text("metadata.uid").to_owned();
+            Ok((own.is_deleting() && holds_contents(&own)).then_some(uid))
         }
         Err(error) if error.is_not_found() => Ok(None),
         Err(error) => Err(error),
@@ -108,17 +108,17 @@ async fn empty(registry: &Registry, namespace: &str) {
 
 /// Deletes what can be deleted and writes down what is left. Returns whether nothing is left to do.
 async fn try_to_empty(registry: &Registry, namespace: &str, uid: &str) -> bool {
-    let left = delete_contents(registry, namespace).await;
-    for error in &left.failures {
+    let remaining = delete_contents(registry, namespace).await;
+    for error in &remaining.failures {
         tracing::warn!(namespace, %error, "a namespace could not be emptied");
     }
     // They are written even if all is gone: others may have finalizers of their own on the namespace.
-    match write_conditions(registry, namespace, uid, &left).await {
+    match write_conditions(registry, namespace, uid, &remaining).await {
         Err(error) if error.is_not_found() => return true,
         Err(error) => tracing::warn!(namespace, %error, "the conditions of a namespace could not be written"),
         Ok(()) => {}
     }
-    if !left.is_empty() {
+    if !remaining.is_empty() {
         return false;
     }
     match finalize(registry, namespace, uid).await {
@@ -133,7 +133,7 @@ async fn try_to_empty(registry: &Registry, namespace: &str, uid: &str) -> bool {
 
 /// What still holds a namespace: how many objects of a resource, which finalizers they have, and what could not be deleted.
 #[derive(Default)]
-struct Left {
+struct Remaining {
     resources: BTreeMap<String, usize>,
     finalizers: BTreeMap<String, usize>,
     failures: BTreeSet<String>,
@@ -141,96 +141,101 @@ struct Left {
     pods: bool,
 }
 
-impl Left {
+impl Remaining {
     fn is_empty(&self) -> bool {
         self.resources.is_empty() && self.failures.is_empty()
     }
 }
 
 /// Deletes the pods of a namespace and, once they are gone, everything else: what pods use stays while they run.
-async fn delete_contents(registry: &Registry, namespace: &str) -> Left {
-    let mut left = Left::default();
+async fn delete_contents(registry: &Registry, namespace: &str) -> Remaining {
+    let mut remaining = Remaining::default();
     let pods = known("", "pods");
-    delete_all(registry, pods, namespace, &mut left).await;
-    left.pods = !left.resources.is_empty();
-    if left.pods {
-        return left;
+    delete_all(registry, pods, namespace, &mut remaining).await;
+    remaining.pods = !remaining.resources.is_empty();
+    if remaining.pods {
+        return remaining;
     }
     // Events are counted in both groups that have them, as the controller manager does; versions of one group are not.
     let is_counted = |kind: &Kind| kind.stored_as.as_ref().is_none_or(|stored| stored.group != kind.group);
     let is_other = |kind: &Kind| kind.namespaced && kind.storage.is_some() && kind.id() != pods.id();
     for kind in registry.catalog().snapshot().kinds() {
         if is_other(kind) && is_counted(kind) {
-            delete_all(registry, kind, namespace, &mut left).await;
+            delete_all(registry, kind, namespace, &mut remaining).await;
         }
     }
-    left
+    remaining
 }
 
-async fn delete_all(registry: &Registry, kind: &Kind, namespace: &str, left: &mut Left) {
+async fn delete_all(registry: &Registry, kind: &Kind, namespace: &str, remaining: &mut Remaining) {
     let all = Target { kind, namespace, name: "" };
     let Some(storage) = registry.storage(kind) else { return };
     let request = ListRequest { at: ListAt::MostRecent, ..ListRequest::all() };
     let found = match storage.get_list(&all.key(), request).await {
         Ok(found) => found,
         Err(error) => {
-            left.failures.insert(all.failed("list", error).to_string());
+            remaining.failures.insert(all.failed("list", error).to_string());
             return;
         }
     };
     for object in &found.items {
         let document = document_of(&object.value, None);
-        let one = Target { name: name(&document), ..all };
+        let one = Target { name: document.name(), ..all };
         let options = DeleteOptions {
             grace_period_seconds: overdue(&document).then_some(0),
             // Everything in the namespace goes, so nothing is kept for want of an owner.
             propagation: Some(Propagation::Background),
             ..Default::default()
         };
-        if !is_deleting(&document) || options.grace_period_seconds.is_some() {
+        if !document.is_deleting() || options.grace_period_seconds.is_some() {
             match registry.delete(one, &options).await {
                 Ok(Deleted::Gone(_)) => continue,
                 Err(error) if error.is_not_found() => continue,
                 Ok(Deleted::Held(_)) => {}
-                Err(error) => drop(left.failures.insert(error.to_string())),
+                Err(error) => drop(remaining.failures.insert(error.to_string())),
             }
         }
-        *left.resources.entry(format!("{}.{}", kind.plural, kind.group)).or_default() += 1;
-        for finalizer in finalizers(&document).iter().filter_map(Value::as_str) {
-            *left.finalizers.entry(finalizer.to_owned()).or_default() += 1;
+        *remaining.resources.entry(format!("{}.{}", kind.plural, kind.group)).or_default() += 1;
+        for finalizer in document.finalizers().iter().filter_map(Value::as_str) {
+            *remaining.finalizers.entry(finalizer.to_owned()).or_default() += 1;
         }
     }
 }
 
 /// Whether an object had the time that it was given to end: nobody ended it, so the server does.
 fn overdue(document: &Value) -> bool {
-    let until = at(document, &["metadata", "deletionTimestamp"]).and_then(Value::as_str);
+    let until = document.field("metadata.deletionTimestamp").and_then(Value::as_str);
     until.and_then(schema::parse_time).is_some_and(|until| until <= Timestamp::now())
-        && integer(document, &["metadata", "deletionGracePeriodSeconds"]).is_some_and(|seconds| seconds > 0)
+        && document.number_if_set("metadata.deletionGracePeriodSeconds").is_some_and(|seconds| seconds > 0)
 }
 
 async fn finalize(registry: &Registry, namespace: &str, uid: &str) -> Result<(), Error> {
-    let target = Target { kind: known("", "namespaces"), namespace: "", name: namespace };
+    let target = Target { kind: &NAMESPACES, namespace: "", name: namespace };
     let object = registry.get(target, Position::MostRecent).await?;
     let mut document = document_of(&object.value, Some(object.revision));
     must_be_the_same(target, &document, uid)?;
     let others: Vec<Value> =
-        list(&document, &["spec", "finalizers"]).iter().filter(|own| **own != CONTENTS).cloned().collect();
-    fields(&mut document, &["spec"]).insert("finalizers".to_owned(), Value::Array(others));
+        document.list("spec.finalizers").iter().filter(|own| **own != CONTENTS).cloned().collect();
+    document.object_or_new("spec").insert("finalizers".to_owned(), Value::Array(others));
     let change = Change::Replace(document);
     let options = WriteOptions::default();
     let updated = registry.update(target, Part::Finalize, change, &options, &Requester::default()).await;
-    updated.map(drop).map_err(|refusal| refusal.error)
+    updated.map(drop).map_err(|failed| failed.error)
 }
 
 /// A namespace of that name that was made later is another one.
 fn must_be_the_same(target: Target<'_>, document: &Value, uid: &str) -> Result<(), Error> {
-    if text(document, &["metadata", "uid"]) == uid { Ok(()) } else { Err(target.not_found()) }
+    if document.text("metadata.uid") == uid { Ok(()) } else { Err(target.not_found()) }
 }
 
-async fn write_conditions(registry: &Registry, namespace: &str, uid: &str, left: &Left) -> Result<(), Error> {
-    let target = Target { kind: known("", "namespaces"), namespace: "", name: namespace };
-    let conditions = conditions(left);
+async fn write_conditions(
+    registry: &Registry,
+    namespace: &str,
+    uid: &str,
+    remaining: &Remaining,
+) -> Result<(), Error> {
+    let target = Target { kind: &NAMESPACES, namespace: "", name: namespace };
+    let conditions = conditions(remaining);
     registry
         .change_stored(target, false, |document| {
             must_be_the_same(target, document, uid)?;
@@ -247,20 +252,21 @@ async fn write_conditions(registry: &Registry, namespace: &str, uid: &str, left:
 type Problem = (&'static str, String);
 
 /// What is written about each condition of a namespace; nothing where all is well.
-fn conditions(left: &Left) -> [(&'static str, Option<Problem>); 5] {
+fn conditions(remaining: &Remaining) -> [(&'static str, Option<Problem>); 5] {
     let joined = |counts: &BTreeMap<String, usize>, word: &str| {
         let each: Vec<String> =
             counts.iter().map(|(name, count)| format!("{name} {word} {count} resource instances")).collect();
         // While pods are left nobody has counted the rest, and the controller manager then says nothing of either.
-        (!each.is_empty() && !left.pods).then(|| each.join(", "))
+        (!each.is_empty() && !remaining.pods).then(|| each.join(", "))
     };
-    let failures: Vec<&str> = left.failures.iter().map(String::as_str).collect();
+    let failures: Vec<&str> = remaining.failures.iter().map(String::as_str).collect();
     let failed = (!failures.is_empty()).then(|| {
         let all = failures.join(", ");
         format!("Failed to delete all resource types, {} remaining: {all}", failures.len())
     });
-    let resources = joined(&left.resources, "has").map(|all| format!("Some resources are remaining: {all}"));
-    let finalizers = joined(&left.finalizers, "in")
+    let resources =
+        joined(&remaining.resources, "has").map(|all| format!("Some resources are remaining: {all}"));
+    let finalizers = joined(&remaining.finalizers, "in")
         .map(|all| format!("Some content in the namespace has finalizers remaining: {all}"));
     [
         ("NamespaceDeletionDiscoveryFailure", None),
@@ -293,13 +299,13 @@ fn set_namespace_condition(document: &mut Value, kind: &str, problem: Option<&Pr
     let status = if problem.is_some() { "True" } else { "False" };
     let (reason, message) =
         problem.map_or(without_problem(kind), |(reason, message)| (*reason, message.as_str()));
-    let known = list(document, &["status", "conditions"]).iter().find(|own| text(own, &["type"]) == kind);
+    let known = document.list("status.conditions").iter().find(|own| own.text("type") == kind);
     let since = known
-        .filter(|own| text(own, &["status"]) == status)
-        .and_then(|own| at(own, &["lastTransitionTime"]).cloned())
+        .filter(|own| own.text("status") == status)
+        .and_then(|own| own.field("lastTransitionTime").cloned())
         .unwrap_or_else(|| schema::time(Timestamp::now()).into());
     let condition = json!({
         "type": kind, "status": status, "lastTransitionTime": since, "reason": reason, "message": message,
     });
-    set_condition(document, condition);
+    document.set_condition(condition);
 }

@@ -1,22 +1,20 @@
 //! Namespace.
 
+mod contents;
+
+pub use contents::empty_deleted_namespaces;
+
 use crate::{
-    defaults::fields::{Object, child_or_new, set_if_zero, text},
     deletion::{Deletion, set_dependents_finalizer},
+    document::{Edit, FieldErrors, Fields, Node, Object, is_zero},
     error::Error,
     kind::{Kind, NameRule, SelectableField, Subresource, UnknownField},
     options::DeleteOptions,
     rest::Target,
     schema::{self, Timestamp},
-    strategy::{Creation, Strategy},
-    table::{self, AGE, Column, NAME, read::Read, row, words::age_of},
-    validation::{
-        LATE, Step,
-        document::{Faults, Node},
-        metadata, names,
-        warnings::Warnings,
-    },
-    value::{at, fields, finalizers, is_deleting, list, name, set},
+    strategy::{Creation, Part, Strategy},
+    table::{self, AGE, Column, NAME, row, words::age_of},
+    validation::{LATE, Step, metadata, names, warnings::Warnings},
 };
 use serde_json::{Value, json};
 
@@ -40,21 +38,21 @@ struct NamespaceStrategy;
 impl Strategy for NamespaceStrategy {
     /// A namespace, which carries its name as a label.
     fn set_defaults(&self, object: &mut Object) {
-        let metadata = child_or_new(object, "metadata");
-        let name = text(metadata, "name").to_owned();
+        let metadata = object.object_or_new("metadata");
+        let name = metadata.text("name").to_owned();
         if !name.is_empty() {
-            child_or_new(metadata, "labels").insert(NAME_LABEL.to_owned(), name.into());
+            metadata.object_or_new("labels").insert(NAME_LABEL.to_owned(), name.into());
         }
-        set_if_zero(child_or_new(object, "status"), "phase", "Active");
+        object.object_or_new("status").set_if_zero("phase", "Active");
     }
 
     fn prepare_create(&self, document: &mut Value, _: &Creation<'_>) {
         label_with_name(document);
-        let mut finalizers = list(document, &["spec", "finalizers"]).to_vec();
+        let mut finalizers = document.list("spec.finalizers").to_vec();
         if !finalizers.contains(&json!("kubernetes")) {
             finalizers.push(json!("kubernetes"));
         }
-        fields(document, &["spec"]).insert("finalizers".to_owned(), finalizers.into());
+        document.object_or_new("spec").insert("finalizers".to_owned(), finalizers.into());
         document["status"] = json!({"phase": "Active"});
     }
 
@@ -64,36 +62,45 @@ impl Strategy for NamespaceStrategy {
 
     fn prepare_update(&self, new: &mut Value, old: &Value) {
         label_with_name(new);
-        set(fields(new, &["spec"]), "finalizers", at(old, &["spec", "finalizers"]).cloned());
+        new.object_or_new("spec").set("finalizers", old.field("spec.finalizers").cloned());
     }
 
     fn prepare_status_update(&self, new: &mut Value, _: &Value, _: Timestamp) {
         label_with_name(new);
     }
 
+    /// `finalize` changes the finalizers in the spec and nothing else.
+    fn prepare_part_update(&self, part: Part, new: &mut Value, old: &Value, _: Timestamp) {
+        if part == Part::Finalize {
+            let finalizers = new.field("spec.finalizers").filter(|list| !is_zero(list)).cloned();
+            *new = old.clone();
+            new.object_or_new("spec").set("finalizers", finalizers);
+        }
+    }
+
     fn update_order(&self) -> &'static [Step] {
         LATE
     }
 
-    fn validate(&self, namespace: &Node, _: Option<&Node>, faults: &mut Faults) {
+    fn validate(&self, namespace: &Node, _: Option<&Node>, errors: &mut FieldErrors) {
         let spec = namespace.at("spec");
         for finalizer in spec.items("finalizers") {
-            for fault in names::qualified(finalizer.text()) {
-                faults.invalid(&spec.at("finalizers"), finalizer.text(), &fault);
+            for error in names::qualified(finalizer.as_text()) {
+                errors.invalid(&spec.at("finalizers"), finalizer.as_text(), &error);
             }
-            metadata::known_finalizer(&spec.at("finalizers").with(finalizer.value), faults);
+            metadata::known_finalizer(&spec.at("finalizers").with(finalizer.value), errors);
         }
     }
 
-    fn validate_status(&self, new: &Node, _: &Node, faults: &mut Faults) {
+    fn validate_status(&self, new: &Node, _: &Node, errors: &mut FieldErrors) {
         let phase = new.at_as("status.phase", "status.Phase");
-        match (new.at("metadata").has("deletionTimestamp"), phase.text()) {
+        match (new.at("metadata").has("deletionTimestamp"), phase.as_text()) {
             (false, "Active") | (true, "Terminating") => {}
             (false, other) => {
-                faults.invalid(&phase, other, "may only be 'Active' if `deletionTimestamp` is empty");
+                errors.invalid(&phase, other, "may only be 'Active' if `deletionTimestamp` is empty");
             }
             (true, other) => {
-                faults.invalid(
+                errors.invalid(
                     &phase,
                     other,
                     "may only be 'Terminating' if `deletionTimestamp` is not empty",
@@ -120,10 +127,10 @@ impl Strategy for NamespaceStrategy {
     }
 
     fn is_held(&self, namespace: &Value) -> bool {
-        !finalizers(namespace).is_empty() || !list(namespace, &["spec", "finalizers"]).is_empty()
+        !namespace.finalizers().is_empty() || !namespace.list("spec.finalizers").is_empty()
     }
 
-    /// What is in it goes first.
+    /// The contents are deleted first.
     fn plan_deletion(
         &self,
         kind: &Kind,
@@ -131,7 +138,7 @@ impl Strategy for NamespaceStrategy {
         document: &Value,
         now: Timestamp,
     ) -> Deletion {
-        if is_deleting(document) {
+        if document.is_deleting() {
             return Deletion { marked: None, removes: !self.is_held(document) };
         }
         let mut marked = document.clone();
@@ -139,12 +146,12 @@ impl Strategy for NamespaceStrategy {
         if !self.is_held(&marked) {
             return Deletion { marked: None, removes: true };
         }
-        fields(&mut marked, &["metadata"]).insert("deletionTimestamp".to_owned(), schema::time(now).into());
-        fields(&mut marked, &["status"]).insert("phase".to_owned(), "Terminating".into());
+        marked.object_or_new("metadata").insert("deletionTimestamp".to_owned(), schema::time(now).into());
+        marked.object_or_new("status").insert("phase".to_owned(), "Terminating".into());
         Deletion { marked: Some(marked), removes: false }
     }
 
-    fn columns(&self) -> &'static [Column] {
+    fn columns(&self) -> &[Column] {
         COLUMNS
     }
 
@@ -160,9 +167,9 @@ const NAME_LABEL: &str = "kubernetes.io/metadata.name";
 
 /// Every namespace can be selected by its name.
 fn label_with_name(document: &mut Value) {
-    let own = name(document).to_owned();
+    let own = document.name().to_owned();
     if own.is_empty() {
         return;
     }
-    fields(document, &["metadata", "labels"]).insert(NAME_LABEL.to_owned(), own.into());
+    document.object_or_new("metadata.labels").insert(NAME_LABEL.to_owned(), own.into());
 }

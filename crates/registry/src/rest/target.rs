@@ -1,18 +1,18 @@
-//! What a request is about.
+//! The object or collection that a request is about.
 
 use crate::{
+    document::{Edit, Fields},
     error::Error,
     kind::Kind,
-    value::{fields, is_deleting, name, text},
 };
 use keepwatch_apimachinery::meta::Qualified;
 use keepwatch_storage::{Object, StorageError};
 use serde_json::Value;
 
-/// What a request is about.
+/// The object or collection that a request is about.
 #[derive(Clone, Copy, Debug)]
 pub struct Target<'a> {
-    /// The resource, in the version that the client speaks.
+    /// The resource, in the version of the request.
     pub kind: &'a Kind,
     /// The namespace; empty for resources outside namespaces and for all namespaces at once.
     pub namespace: &'a str,
@@ -20,7 +20,7 @@ pub struct Target<'a> {
     pub name: &'a str,
 }
 
-/// Whether a name can stand in a path.
+/// Whether a name can be a path segment.
 pub fn is_path_segment(name: &str) -> bool {
     !name.is_empty() && name != "." && name != ".." && !name.contains(['/', '%'])
 }
@@ -43,19 +43,19 @@ impl<'a> Target<'a> {
         Qualified::new(&self.kind.group, &self.kind.plural)
     }
 
-    /// That there is no such object.
+    /// The error that the object does not exist.
     pub fn not_found(&self) -> Error {
         Error::not_found(self.qualified(), self.name)
     }
 
     pub(crate) fn exists(&self, object: &Object) -> Error {
         let document: Value = serde_json::from_slice(&object.value).unwrap_or_default();
-        Error::already_exists(self.qualified(), self.name, is_deleting(&document))
+        Error::already_exists(self.qualified(), self.name, document.is_deleting())
     }
 
-    /// Refuses an object that does not say its name.
+    /// Refuses an object without a name.
     pub(crate) fn must_be_named(&self, document: &Value) -> Result<(), Error> {
-        if name(document).is_empty() {
+        if document.name().is_empty() {
             let own = self.name;
             return Err(Error::bad_request(format!(
                 "the name of the object ({own} based on URL) was undeterminable: name must be provided"
@@ -64,15 +64,15 @@ impl<'a> Target<'a> {
         Ok(())
     }
 
-    /// Refuses another name or namespace than the path has.
+    /// Refuses an object with another name or namespace than the path.
     pub(crate) fn must_be_of(&self, document: &Value) -> Result<(), Error> {
-        let given = text(document, &["metadata", "namespace"]);
+        let given = document.text("metadata.namespace");
         if self.kind.namespaced && !given.is_empty() && given != self.namespace {
             let message =
                 "the namespace of the provided object does not match the namespace sent on the request";
             return Err(Error::bad_request(message));
         }
-        let given = name(document);
+        let given = document.name();
         if !given.is_empty() && !self.name.is_empty() && given != self.name {
             let message = format!(
                 "the name of the object ({given}) does not match the name on the URL ({})",
@@ -83,10 +83,10 @@ impl<'a> Target<'a> {
         Ok(())
     }
 
-    /// Fills in the name and namespace of the path, and refuses others.
+    /// Sets the name and namespace of the path, and refuses others.
     pub(crate) fn must_match(&self, document: &mut Value) -> Result<(), Error> {
         self.must_be_of(document)?;
-        let metadata = fields(document, &["metadata"]);
+        let metadata = document.object_or_new("metadata");
         if !self.kind.namespaced {
             metadata.remove("namespace");
         } else if !self.namespace.is_empty() {
@@ -98,40 +98,8 @@ impl<'a> Target<'a> {
         Ok(())
     }
 
-    pub(crate) fn lost(&self, operation: &'static str, error: StorageError) -> Lost {
-        match error {
-            StorageError::InvalidObject { .. } => Lost::Race,
-            StorageError::NotFound { .. } => self.not_found().into(),
-            other => Lost::Failed(self.failed(operation, other)),
-        }
-    }
-
-    /// That storage failed.
+    /// The error that storage failed.
     pub(crate) fn failed(&self, operation: &'static str, error: StorageError) -> Error {
         Error::storage(self.qualified(), self.name, operation, error)
     }
-}
-
-/// Why a write did not go through.
-pub(crate) enum Lost {
-    /// Somebody else came first.
-    Race,
-    /// It cannot be made of the object that it began with, or there is none.
-    Refused(Error),
-    /// Storage failed. Whether the write went through may be unknown, so it is not made again.
-    Failed(Error),
-}
-
-impl From<Error> for Lost {
-    fn from(error: Error) -> Lost {
-        Lost::Refused(error)
-    }
-}
-
-/// Why a new object was not written.
-pub(crate) enum Unwritten {
-    /// It will never be.
-    Refused(Error),
-    /// Storage failed.
-    Failed(StorageError),
 }

@@ -5,21 +5,21 @@ use std::fmt::{self, Display, Formatter};
 
 /// A value as Go's `%v` prints it: `map[a:1 b:[x y] c:<nil>]`.
 #[derive(Clone, Copy, Debug)]
-pub struct Shown<'a>(pub &'a Value);
+pub struct GoFormat<'a>(pub &'a Value);
 
-impl Display for Shown<'_> {
+impl Display for GoFormat<'_> {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
         match self.0 {
             Value::Null => f.write_str("<nil>"),
             Value::Bool(value) => value.fmt(f),
-            Value::Number(number) => show_number(number, f),
+            Value::Number(number) => write_number(number, f),
             Value::String(text) => f.write_str(text),
-            Value::Array(items) => show_items(items, f),
+            Value::Array(items) => write_items(items, f),
             Value::Object(fields) => {
                 f.write_str("map[")?;
                 for (at, (name, value)) in fields.iter().enumerate() {
                     let blank = if at == 0 { "" } else { " " };
-                    write!(f, "{blank}{name}:{}", Shown(value))?;
+                    write!(f, "{blank}{name}:{}", GoFormat(value))?;
                 }
                 f.write_str("]")
             }
@@ -28,25 +28,25 @@ impl Display for Shown<'_> {
 }
 
 /// Lists as Go's `%v` prints them.
-pub(super) struct ShownItems<'a>(pub(super) &'a [Value]);
+pub(super) struct GoFormatItems<'a>(pub(super) &'a [Value]);
 
-impl Display for ShownItems<'_> {
+impl Display for GoFormatItems<'_> {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
-        show_items(self.0, f)
+        write_items(self.0, f)
     }
 }
 
-fn show_items(items: &[Value], f: &mut Formatter<'_>) -> fmt::Result {
+fn write_items(items: &[Value], f: &mut Formatter<'_>) -> fmt::Result {
     f.write_str("[")?;
     for (at, item) in items.iter().enumerate() {
         let blank = if at == 0 { "" } else { " " };
-        write!(f, "{blank}{}", Shown(item))?;
+        write!(f, "{blank}{}", GoFormat(item))?;
     }
     f.write_str("]")
 }
 
 /// Whole numbers of 64 bits are printed as they are; of the others, the large and the very small have an exponent.
-fn show_number(number: &Number, f: &mut Formatter<'_>) -> fmt::Result {
+fn write_number(number: &Number, f: &mut Formatter<'_>) -> fmt::Result {
     let Some(float) = number.as_f64().filter(|_| !number.is_i64()) else { return number.fmt(f) };
     let scientific = format!("{float:e}");
     match scientific.split_once('e').map(|(digits, exponent)| (digits, exponent.parse::<i32>())) {
@@ -93,7 +93,7 @@ mod tests {
             (json!({}), "map[]"),
             (json!({"z": {"k": [1]}, "a": "x"}), "map[a:x z:map[k:[1]]]"),
         ] {
-            assert_eq!(Shown(&value).to_string(), shown);
+            assert_eq!(GoFormat(&value).to_string(), shown);
         }
     }
 }

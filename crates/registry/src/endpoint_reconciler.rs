@@ -1,53 +1,52 @@
-//! Where the server's own service leads: the Endpoints and the EndpointSlice `kubernetes`.
+//! The Endpoints and the EndpointSlice of the service `kubernetes`, which leads to the servers themselves.
 //!
-//! Kept true, as the original does it: the Endpoints have the addresses of all servers that run on the store, and the
-//! slice says the same. Their ports are those of the server that started last. Labels that somebody adds to the Endpoints
-//! stay; the slice has its own only.
+//! Kept true, as in Kubernetes: the Endpoints and the slice have the addresses of all servers that run on the store, and
+//! the ports of the server that started last. Labels that a client adds to the Endpoints stay; the slice has only its own.
 //!
 //! Servers on one store know of each other by records that expire ([`SERVERS`]). A store that only one server can use has
-//! none: they would be written for nobody.
+//! none.
 
 use crate::{
     bootstrap::Own,
+    document::{Edit, Fields},
     error::Error,
     kinds::SERVERS,
     kinds::known,
     options::{DeleteOptions, WriteOptions},
     rest::{Change, Registry, Target, document_of, encode},
     strategy::{Part, Requester},
-    value::{at, fields, list, name, text},
 };
 use keepwatch_apimachinery::list_options::Position;
 use keepwatch_storage::{ListRequest, Object, Preconditions, StorageError, Update, UpdateOptions};
 use serde_json::{Value, json};
 use std::{collections::BTreeSet, net::IpAddr, time::Duration};
 
-/// How long a server counts that says nothing.
+/// How long the record of a server is valid.
 const RECORD_TTL: Duration = Duration::from_secs(15);
 
 /// Says that other controllers must not make a slice of the Endpoints.
 const SKIP_MIRROR: &str = "endpointslice.kubernetes.io/skip-mirror";
 
 impl Registry {
-    /// Makes the server's own service lead to all servers. Ports are only looked at when a server starts.
-    pub(crate) async fn lead_to_servers(
+    /// Updates the endpoints of the service `kubernetes` to all servers. Ports are updated only when a server starts.
+    pub(crate) async fn reconcile_endpoints(
         &self,
         (ip, port): (IpAddr, u16),
         with_ports: bool,
     ) -> Result<(), Error> {
-        // Nobody else can reach a server on a loopback address, so it is no endpoint.
+        // A loopback address cannot be reached from other machines, so it is no endpoint.
         if ip.is_loopback() {
             return Ok(());
         }
         if self.options.owns_storage {
-            return self.lead_to(&[ip.to_string()], port, with_ports).await;
+            return self.write_endpoints(&[ip.to_string()], port, with_ports).await;
         }
         self.record_server(ip).await?;
         let servers = self.servers().await?;
-        self.lead_to(&servers, port, with_ports).await
+        self.write_endpoints(&servers, port, with_ports).await
     }
 
-    /// Makes the server's own service no longer lead to a server that stops. It stays if there is no other.
+    /// Removes a server that stops from the endpoints, unless it is the only one.
     pub async fn leave(&self, (ip, port): (IpAddr, u16)) -> Result<(), Error> {
         if ip.is_loopback() || self.options.owns_storage {
             return Ok(());
@@ -64,7 +63,7 @@ impl Registry {
         }
         match self.servers().await? {
             others if others.is_empty() => Ok(()),
-            others => self.lead_to(&others, port, false).await,
+            others => self.write_endpoints(&others, port, false).await,
         }
     }
 
@@ -75,7 +74,7 @@ impl Registry {
         let options =
             UpdateOptions { ignore_not_found: true, preconditions: Preconditions::default(), hint: None };
         let mut renew = |current: Option<&Object>| {
-            // A number that grows: a write that changes nothing would not be one.
+            // The number grows, because a write without a change would not be written.
             let document = current.map(|current| document_of(&current.value, None)).unwrap_or_default();
             let written = document["metadata"]["generation"].as_i64().unwrap_or(0);
             let record = json!({
@@ -96,28 +95,28 @@ impl Registry {
         let request = ListRequest { recursive: true, ..ListRequest::default() };
         let records = storage.get_list(&target.key(), request).await;
         let records = records.map_err(|error| target.failed("list", error))?.items;
-        let named = |value: &[u8]| name(&document_of(value, None)).to_owned();
+        let named = |value: &[u8]| document_of(value, None).name().to_owned();
         let addresses: BTreeSet<String> = records.iter().map(|record| named(&record.value)).collect();
         Ok(addresses.into_iter().collect())
     }
 
-    async fn lead_to(&self, ips: &[String], port: u16, with_ports: bool) -> Result<(), Error> {
+    async fn write_endpoints(&self, ips: &[String], port: u16, with_ports: bool) -> Result<(), Error> {
         let ports = json!([{"name": "https", "port": port, "protocol": "TCP"}]);
         let target = own("", "endpoints");
         let endpoints = match self.own_document(target).await? {
             None => {
                 let mut endpoints = json!({"metadata": {"name": "kubernetes"}});
-                mend(&mut endpoints, ips, &ports, true);
+                reconcile(&mut endpoints, ips, &ports, true);
                 self.make(("", "endpoints", "default", endpoints)).await?;
                 self.own_document(target).await?.unwrap_or_default()
             }
             Some(endpoints) => {
-                let mut mended = endpoints.clone();
-                mend(&mut mended, ips, &ports, with_ports);
-                if mended != endpoints {
-                    self.replace(target, &mended).await?;
+                let mut wanted = endpoints.clone();
+                reconcile(&mut wanted, ips, &ports, with_ports);
+                if wanted != endpoints {
+                    self.replace(target, &wanted).await?;
                 }
-                mended
+                wanted
             }
         };
         let (group, plural, namespace, slice) = slice_of(&endpoints);
@@ -129,12 +128,12 @@ impl Registry {
             self.delete(target, &DeleteOptions::default()).await?;
             return self.make((group, plural, namespace, slice)).await;
         }
-        let mut mended = current.clone();
-        fields(&mut mended, &["metadata"]).insert("labels".to_owned(), slice["metadata"]["labels"].clone());
+        let mut wanted = current.clone();
+        wanted.object_or_new("metadata").insert("labels".to_owned(), slice["metadata"]["labels"].clone());
         for field in ["endpoints", "ports"] {
-            mended[field] = slice[field].clone();
+            wanted[field] = slice[field].clone();
         }
-        if mended != current { self.replace(target, &mended).await } else { Ok(()) }
+        if wanted != current { self.replace(target, &wanted).await } else { Ok(()) }
     }
 
     async fn own_document(&self, target: Target<'_>) -> Result<Option<Value>, Error> {
@@ -148,10 +147,7 @@ impl Registry {
     async fn replace(&self, target: Target<'_>, document: &Value) -> Result<(), Error> {
         let change = Change::Replace(document.clone());
         let (options, who) = (WriteOptions::default(), Requester::default());
-        self.update(target, Part::Main, change, &options, &who)
-            .await
-            .map(drop)
-            .map_err(|refusal| refusal.error)
+        self.update(target, Part::Main, change, &options, &who).await.map(drop).map_err(|failed| failed.error)
     }
 }
 
@@ -163,17 +159,16 @@ fn server(ip: &str) -> Target<'_> {
     Target { kind: &SERVERS, namespace: "", name: ip }
 }
 
-/// Makes Endpoints have these addresses, and these ports if those are looked at or there are none.
-fn mend(endpoints: &mut Value, ips: &[String], ports: &Value, with_ports: bool) {
-    fields(endpoints, &["metadata", "labels"]).insert(SKIP_MIRROR.to_owned(), "true".into());
+/// Gives Endpoints these addresses, and these ports if they are to be updated or there are none.
+fn reconcile(endpoints: &mut Value, ips: &[String], ports: &Value, with_ports: bool) {
+    endpoints.object_or_new("metadata.labels").insert(SKIP_MIRROR.to_owned(), "true".into());
     let addresses: Vec<Value> = ips.iter().map(|ip| json!({"ip": ip})).collect();
     let Some([subset]) = endpoints.get_mut("subsets").and_then(Value::as_array_mut).map(Vec::as_mut_slice)
     else {
         endpoints["subsets"] = json!([{"addresses": addresses, "ports": ports}]);
         return;
     };
-    let has: BTreeSet<&str> =
-        list(subset, &["addresses"]).iter().map(|address| text(address, &["ip"])).collect();
+    let has: BTreeSet<&str> = subset.list("addresses").iter().map(|address| address.text("ip")).collect();
     if !has.into_iter().eq(ips.iter().map(String::as_str)) {
         *subset = json!({"addresses": addresses, "ports": subset["ports"]});
     }
@@ -182,10 +177,10 @@ fn mend(endpoints: &mut Value, ips: &[String], ports: &Value, with_ports: bool) 
     }
 }
 
-/// The slice that says the same as Endpoints with one subset.
+/// The slice for Endpoints with one subset.
 fn slice_of(endpoints: &Value) -> Own {
-    let subset = list(endpoints, &["subsets"]).first().cloned().unwrap_or_default();
-    let ips = || list(&subset, &["addresses"]).iter().map(|address| text(address, &["ip"]));
+    let subset = endpoints.list("subsets").first().cloned().unwrap_or_default();
+    let ips = || subset.list("addresses").iter().map(|address| address.text("ip"));
     let is_ipv6 = ips().next().is_some_and(|ip| ip.contains(':'));
     let ends: Vec<Value> =
         ips().map(|ip| json!({"addresses": [ip], "conditions": {"ready": true}})).collect();
@@ -193,7 +188,7 @@ fn slice_of(endpoints: &Value) -> Own {
         "metadata": {"name": "kubernetes", "labels": {"kubernetes.io/service-name": "kubernetes"}},
         "addressType": if is_ipv6 { "IPv6" } else { "IPv4" },
         "endpoints": ends,
-        "ports": at(&subset, &["ports"]).cloned().unwrap_or_default(),
+        "ports": subset.field("ports").cloned().unwrap_or_default(),
     });
     ("discovery.k8s.io", "endpointslices", "default", slice)
 }
@@ -202,12 +197,12 @@ fn slice_of(endpoints: &Value) -> Own {
 mod tests {
     use super::*;
 
-    /// As a server mends Endpoints that it finds while it runs: their ports are left alone.
+    /// A running server leaves the ports of Endpoints as they are.
     #[test]
-    fn a_server_that_runs_mends_addresses_and_leaves_ports_alone() {
+    fn a_running_server_corrects_addresses_and_leaves_ports_alone() {
         let right = json!([{"name": "https", "port": 6443, "protocol": "TCP"}]);
         let other = json!([{"name": "https", "port": 1, "protocol": "TCP"}]);
-        for (subsets, mended) in [
+        for (subsets, wanted) in [
             (json!(null), json!([{"addresses": [{"ip": "a"}], "ports": right}])),
             (
                 json!([{"addresses": [{"ip": "b"}], "ports": other}]),
@@ -223,8 +218,8 @@ mod tests {
             ),
         ] {
             let mut endpoints = json!({"metadata": {"labels": {"x": "y"}}, "subsets": subsets});
-            mend(&mut endpoints, &["a".to_owned()], &right, false);
-            assert_eq!(endpoints["subsets"], mended);
+            reconcile(&mut endpoints, &["a".to_owned()], &right, false);
+            assert_eq!(endpoints["subsets"], wanted);
             assert_eq!(endpoints["metadata"]["labels"], json!({"x": "y", SKIP_MIRROR: "true"}));
         }
     }

@@ -1,0 +1,66 @@
+//! Retries of a write that is based on an object: which version of it each attempt begins with, and what ends them.
+//!
+//! The first version may be out of date. That is found out when it is written, as the write names the version that it is
+//! based on; what is refused without a write is tried again with the newest version.
+
+use super::Target;
+use crate::error::Error;
+use keepwatch_apimachinery::list_options::Position;
+use keepwatch_storage::{Existing, Storage, StorageError};
+
+/// How often a write is tried again because another one came first. Each time some other write succeeded.
+pub(super) const RACES_LOST_MAX: usize = 100;
+
+/// The versions of an object that the attempts of one write begin with: the first may be out of date, so that most writes
+/// read nothing; those after it are the newest. Their number is limited.
+pub(crate) struct Attempts {
+    left: usize,
+    must_be_current: bool,
+}
+
+impl Attempts {
+    /// A dry run writes nothing, so it would not find out that an object is out of date.
+    pub(crate) fn new(dry_run: bool) -> Attempts {
+        Attempts { left: RACES_LOST_MAX, must_be_current: dry_run }
+    }
+
+    pub(crate) async fn next(
+        &mut self,
+        storage: &dyn Storage,
+        key: &str,
+    ) -> Option<Result<Existing, StorageError>> {
+        self.left = self.left.checked_sub(1)?;
+        if !std::mem::replace(&mut self.must_be_current, true) {
+            return Some(storage.get_existing(key).await);
+        }
+        let object = storage.get(key, Position::MostRecent).await;
+        Some(object.map(|object| Existing { object, is_current: true }))
+    }
+}
+
+/// Why an attempt did not write.
+pub(super) enum AttemptError {
+    /// Another write came first.
+    Conflict,
+    /// The change cannot be made to the object that it began with, or there is none.
+    Refused(Error),
+    /// Storage failed. Whether it wrote may be unknown, so the attempt is the last one.
+    Storage(Error),
+}
+
+impl AttemptError {
+    /// What a failure of storage means for the write of an object that exists.
+    pub(super) fn of_write(target: Target<'_>, operation: &'static str, error: StorageError) -> AttemptError {
+        match error {
+            StorageError::InvalidObject { .. } => AttemptError::Conflict,
+            StorageError::NotFound { .. } => target.not_found().into(),
+            other => AttemptError::Storage(target.failed(operation, other)),
+        }
+    }
+}
+
+impl From<Error> for AttemptError {
+    fn from(error: Error) -> AttemptError {
+        AttemptError::Refused(error)
+    }
+}

@@ -1,0 +1,200 @@
+//! The operations on objects: what every request runs through from its document to storage.
+//!
+//! Kept true: nothing is stored that was not normalised, defaulted, prepared and validated; a refused request changes
+//! nothing; a write that lost a race is tried again with the object that won it, unless the client named a version.
+//!
+//! One file for each operation (`create`, `update`, `delete`, `read`); what they share: `target` (the object in question),
+//! `stored` (from documents to bytes and back), `attempts` (retries).
+
+mod target;
+mod stored;
+mod attempts;
+mod read;
+mod create;
+mod update;
+mod patch;
+mod delete;
+
+pub(crate) use self::{
+    attempts::Attempts,
+    patch::apply_patch,
+    read::namespace_and_name,
+    stored::{convert_from_stored, document_of, encode},
+    update::{must_be_based_on, must_have_uid},
+};
+pub use self::{
+    delete::Deleted,
+    patch::Patch,
+    read::known_fields,
+    stored::{OBJECT_BYTES_MAX, ObjectView},
+    target::{Target, is_path_segment},
+    update::Change,
+};
+
+use crate::{
+    catalog::Catalog,
+    document::Fields,
+    error::Error,
+    inspect::ResourceInspector,
+    kind::Kind,
+    kinds::{self, Addresses, built_in},
+};
+use keepwatch_apimachinery::{meta::Qualified, status::Cause};
+use keepwatch_storage::Storage;
+use parking_lot::RwLock;
+use serde_json::Value;
+use std::{collections::HashMap, fmt, net::Ipv4Addr, ops::RangeInclusive, sync::Arc, time::Duration};
+
+/// How a registry behaves.
+#[derive(Clone, Debug)]
+pub struct RegistryOptions {
+    /// After which time events expire.
+    pub event_ttl: Duration,
+    /// The range of cluster IPs of services: its first address and the length of its prefix.
+    pub service_range: (Ipv4Addr, u8),
+    /// The range of node ports.
+    pub node_ports: RangeInclusive<u16>,
+    /// Whether the server itself deletes the contents of deleted namespaces.
+    pub empties_namespaces: bool,
+    /// Whether no other server can use the same storage while this one does. Then no other server has unfinished work when
+    /// this one starts.
+    pub owns_storage: bool,
+}
+
+impl Default for RegistryOptions {
+    fn default() -> Self {
+        Self {
+            event_ttl: Duration::from_secs(3600),
+            service_range: (Ipv4Addr::new(10, 0, 0, 0), 24),
+            node_ports: 30000..=32767,
+            empties_namespaces: true,
+            owns_storage: false,
+        }
+    }
+}
+
+/// All resources, and the operations on their objects.
+pub struct Registry {
+    catalog: Catalog,
+    /// By the prefix of their keys, which all versions of a resource share.
+    stores: RwLock<HashMap<String, Arc<ResourceStore>>>,
+    open: OpenStorage,
+    pub(crate) options: RegistryOptions,
+    pub(crate) addresses: Addresses,
+}
+
+/// Opens the storage of a resource.
+type OpenStorage = Box<dyn Fn(&Arc<Kind>, Arc<ResourceInspector>) -> Arc<dyn Storage> + Send + Sync>;
+
+/// The stored objects of one resource, which all its versions share.
+struct ResourceStore {
+    storage: Arc<dyn Storage>,
+    /// The kind in the stored version.
+    kind: Arc<Kind>,
+}
+
+/// The result of a write: the object, whether it is new, and the warnings for the client.
+#[derive(Debug)]
+pub struct Written {
+    /// The object as it is stored, or would be in a dry run.
+    pub object: ObjectView,
+    /// Whether it was created.
+    pub created: bool,
+    /// The warnings.
+    pub warnings: Vec<String>,
+}
+
+/// Why a write failed, and the warnings about the request.
+#[derive(Debug)]
+pub struct WriteError {
+    /// Why.
+    pub error: Error,
+    /// The warnings that were found before the error.
+    pub warnings: Vec<String>,
+}
+
+impl Registry {
+    /// A registry of the built-in kinds; `open` opens the storage of a resource, for the kind in the stored version.
+    pub fn new(
+        options: RegistryOptions,
+        open: impl Fn(&Arc<Kind>, Arc<ResourceInspector>) -> Arc<dyn Storage> + Send + Sync + 'static,
+    ) -> Registry {
+        let addresses = Addresses::new(options.service_range, options.node_ports.clone());
+        let registry = Registry {
+            catalog: Catalog::new([]),
+            stores: RwLock::default(),
+            open: Box::new(open),
+            options,
+            addresses,
+        };
+        registry.open_stores(&[Arc::clone(&kinds::NODE_PORTS), Arc::clone(&kinds::SERVERS)]);
+        registry.serve(built_in().to_vec());
+        registry
+    }
+
+    /// The kinds that are served.
+    pub fn catalog(&self) -> &Catalog {
+        &self.catalog
+    }
+
+    /// Serves more kinds, all from the same moment on.
+    pub fn serve(&self, kinds: Vec<Arc<Kind>>) {
+        self.open_stores(&kinds);
+        self.catalog.add(kinds);
+    }
+
+    /// Stops to serve the kinds for which this is true. Requests in flight go on; objects stay in storage.
+    pub fn withdraw(&self, goes: impl Fn(&Kind) -> bool) {
+        let before = self.catalog.snapshot();
+        self.catalog.remove(goes);
+        let after = self.catalog.snapshot();
+        let is_served =
+            |prefix: &String| after.kinds().iter().any(|kind| kind.storage.as_ref() == Some(prefix));
+        let withdrawn = before.kinds().iter().filter_map(|kind| kind.storage.as_ref());
+        let mut stores = self.stores.write();
+        for prefix in withdrawn.filter(|prefix| !is_served(prefix)) {
+            stores.remove(prefix);
+        }
+    }
+
+    fn open_stores(&self, kinds: &[Arc<Kind>]) {
+        let mut stores = self.stores.write();
+        for kind in kinds.iter().filter(|kind| kind.stored_as.is_none()) {
+            let Some(prefix) = &kind.storage else { continue };
+            let open = || {
+                let storage = (self.open)(kind, Arc::new(ResourceInspector::new(kind)));
+                Arc::new(ResourceStore { storage, kind: Arc::clone(kind) })
+            };
+            stores.entry(prefix.clone()).or_insert_with(open);
+        }
+    }
+
+    fn store(&self, kind: &Kind) -> Result<Arc<ResourceStore>, Error> {
+        let prefix = kind.storage.as_ref().ok_or(Error::MethodNotAllowed)?;
+        // The resource was withdrawn while the request was in flight.
+        self.stores.read().get(prefix).cloned().ok_or(Error::UnknownPath)
+    }
+
+    /// The storage of a resource.
+    pub fn storage(&self, kind: &Kind) -> Option<Arc<dyn Storage>> {
+        self.store(kind).ok().map(|store| Arc::clone(&store.storage))
+    }
+
+    fn ttl(&self, kind: &Kind) -> Option<Duration> {
+        kind.expires.then_some(self.options.event_ttl)
+    }
+}
+
+impl fmt::Debug for ResourceStore {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("ResourceStore").field("resource", &self.kind.plural).finish_non_exhaustive()
+    }
+}
+
+fn refuse_invalid(kind: &Kind, document: &Value, causes: Vec<Cause>) -> Result<(), Error> {
+    if causes.is_empty() {
+        return Ok(());
+    }
+    // Named by the stored kind: an event is one thing, whichever group it is sent to.
+    Err(Error::invalid(Qualified::new(&kind.stored().group, &kind.name), document.name(), causes))
+}
