@@ -21,6 +21,7 @@ use crate::{
     origins::{AllowedOrigins, FOREIGN_ORIGIN, allow, is_cross_origin, is_dangerous},
     query::{Query, has_whole_escapes},
     render,
+    request_body::{self, BODY_BYTES_MAX, Unread},
     request_context::RequestContext,
     request_info::RequestInfo,
     respond::{RETRY_AFTER_SECONDS, add_warnings, page_not_found, plain, plain_text, too_many, typed},
@@ -107,8 +108,6 @@ pub struct Parts {
     pub shutdown: Shutdown,
 }
 
-/// The largest body of a request.
-pub const BODY_BYTES_MAX: usize = 3 << 20;
 /// How many bytes all requests together may hold: their bodies, and the documents that their answers are made from.
 const HELD_BYTES_MAX: usize = 256 << 20;
 /// How many request bodies are read at a time.
@@ -408,9 +407,10 @@ impl Api {
         let deadline = tokio::time::Instant::now() + timeout;
         let Some(reading) = self.reading.acquire(&context.limited_as, 1) else { return too_many() };
         let mut bytes_held = self.held.empty_permit(&context.limited_as);
-        let body = match tokio::time::timeout_at(deadline, read_body(request, &mut bytes_held)).await {
+        let reading_body = request_body::read(request.body_mut(), &mut bytes_held);
+        let body = match tokio::time::timeout_at(deadline, reading_body).await {
             Ok(Ok(body)) => body,
-            Ok(Err(status)) => return context.refusal(&status),
+            Ok(Err(unread)) => return context.refusal(&refusal(&unread)),
             Err(_) => return context.refusal(&too_slow()),
         };
         drop(reading);
@@ -472,6 +472,16 @@ fn too_slow() -> Status {
     Status::timeout("request did not complete within the allotted timeout", 0)
 }
 
+fn refusal(unread: &Unread) -> Status {
+    match unread {
+        Unread::TooLarge => Status::request_entity_too_large(&format!("limit is {BODY_BYTES_MAX}")),
+        Unread::TooMuchHeld => too_much_at_once(),
+        Unread::Invalid(why) => {
+            Status::bad_request(format!("the body of the request could not be read: {why}"))
+        }
+    }
+}
+
 fn too_much_at_once() -> Status {
     let message = "too much is held for other requests of this user, please try again later";
     Status::too_many_requests(message, RETRY_AFTER_SECONDS)
@@ -498,29 +508,6 @@ impl Drop for InFlightPermit {
     fn drop(&mut self) {
         self.count.dec();
     }
-}
-
-async fn read_body(request: &mut Request<Incoming>, bytes_held: &mut FairPermit) -> Result<Bytes, Status> {
-    let too_large = || Status::request_entity_too_large(&format!("limit is {BODY_BYTES_MAX}"));
-    let said = http_body::Body::size_hint(request.body()).lower();
-    if said > BODY_BYTES_MAX as u64 {
-        return Err(too_large());
-    }
-    let unreadable =
-        |error| Status::bad_request(format!("the body of the request could not be read: {error}"));
-    let (mut pieces, mut left) = (Vec::new(), BODY_BYTES_MAX);
-    while let Some(frame) = request.body_mut().frame().await {
-        let Ok(piece) = frame.map_err(unreadable)?.into_data() else { continue };
-        left = left.checked_sub(piece.len()).ok_or_else(too_large)?;
-        if !bytes_held.grow(piece.len()) {
-            return Err(too_much_at_once());
-        }
-        pieces.push(piece);
-    }
-    Ok(match pieces.len() {
-        1 => pieces.remove(0),
-        _ => pieces.concat().into(),
-    })
 }
 
 /// How much of the body of a refused request is read, and for how long.

@@ -18,6 +18,7 @@ pub mod auth;
 pub mod origins;
 mod fair_semaphore;
 mod large_documents;
+mod request_body;
 mod request_context;
 pub mod request_info;
 pub mod query;
