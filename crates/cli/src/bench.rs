@@ -1,7 +1,7 @@
 //! `keepwatch bench`: load on a server, what it costs, and whether all went well.
 
 use crate::flags::{Bench, Failure, Kind, ProtocolFlag, StorageKind};
-use crate::{kubeconfig, signals::Signals, watch::one_line};
+use crate::{kubeconfig, open_files, signals::Signals, watch::one_line};
 use keepwatch_bench::{
     ObjectKind, Options, OwnServer, Protocol, SHORT_HISTORY_FLAG, Scenario, Target,
     report::{self, Verdict},
@@ -26,7 +26,7 @@ pub(crate) fn bench(flags: &Bench) -> Result<ExitCode, Failure> {
     }
     let in_vain = |error| Failure::in_vain(format!("the program cannot run: {error}"));
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().map_err(in_vain)?;
-    raise_limits();
+    open_files::allow_most();
     for (flag, path) in [("--json", &flags.json), ("--report", &flags.report)] {
         if let Some(path) = path.as_deref().filter(|path| *path != Path::new("-")) {
             // Before anything is measured: what cannot be written then is lost. What is there stays until then.
@@ -163,14 +163,6 @@ fn write(flag: &str, path: &Path, text: &str) -> Result<(), Failure> {
 
 fn unwritable(flag: &str, path: &Path) -> impl Fn(std::io::Error) -> Failure {
     move |error| Failure::flag(flag, format!("cannot write {}: {error}", path.display()))
-}
-
-/// Every watcher is a connection, and often only 1,024 files may be open until one asks for more.
-fn raise_limits() {
-    use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
-    let limit = getrlimit(Resource::Nofile);
-    // If it may not be raised, what cannot be opened will say so.
-    let _ = setrlimit(Resource::Nofile, Rlimit { current: limit.maximum, maximum: limit.maximum });
 }
 
 /// Of the terminal, if there is one.

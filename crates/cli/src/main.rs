@@ -4,6 +4,7 @@
 //! only an unsafe attribute can give to a static.
 
 mod signals;
+mod open_files;
 mod flags;
 mod configure;
 mod descriptions;

@@ -3,6 +3,7 @@
 use crate::{
     configure,
     flags::{Failure, Log, LogFormat, Serve, StorageKind},
+    open_files,
     signals::Signals,
 };
 use keepwatch::{Server, StartError};
@@ -12,6 +13,7 @@ use std::{process::ExitCode, time::Instant};
 pub(crate) fn serve(flags: &Serve) -> Result<ExitCode, Failure> {
     let began = Instant::now();
     begin_log(&flags.log);
+    open_files::allow_most();
     let builder = configure::builder(flags)?;
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build();
     let runtime = runtime.map_err(|error| Failure::usage(format!("the server cannot run: {error}")))?;

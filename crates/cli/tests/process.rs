@@ -34,11 +34,22 @@ impl Drop for Program {
 impl Program {
     /// Starts it on a free port for plain HTTP and waits until it is ready.
     fn start() -> Program {
+        Program::start_by(Command::new(env!("CARGO_BIN_EXE_keepwatch")))
+    }
+
+    /// The same, with limits that `ulimit` sets first.
+    fn start_with(limits: &str) -> Program {
+        let mut shell = Command::new("sh");
+        shell.args(["-c", &format!(r#"{limits}; exec "$0" "$@""#), env!("CARGO_BIN_EXE_keepwatch")]);
+        Program::start_by(shell)
+    }
+
+    fn start_by(mut command: Command) -> Program {
         let directory = tempfile::tempdir().unwrap();
         let tokens = directory.path().join("tokens.csv");
         std::fs::write(&tokens, "s3cret,alice,u-1").unwrap();
         let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
-        let mut child = Command::new(env!("CARGO_BIN_EXE_keepwatch"))
+        let mut child = command
             .args([
                 "serve",
                 "--storage",
@@ -172,6 +183,33 @@ async fn clients_that_do_not_listen_or_do_not_go_on_do_not_delay_the_end() {
 }
 
 /// Nobody waits for a connection that has become a WebSocket, unless the server sees to it.
+/// A thousand connections once kept everybody out for a minute.
+#[tokio::test]
+async fn as_many_files_may_be_open_as_the_system_allows() {
+    let program = Program::start_with("ulimit -Sn 100; ulimit -Hn 1000");
+    let limits = std::fs::read_to_string(format!("/proc/{}/limits", program.child.id())).unwrap();
+    let open_files = limits.lines().find(|line| line.starts_with("Max open files")).unwrap();
+    assert_eq!(open_files.split_whitespace().nth(3), Some("1000"), "{open_files}");
+}
+
+/// Nothing is known of who opens them.
+#[tokio::test]
+async fn connections_that_say_nothing_keep_nobody_out() {
+    let program = Program::start_with("ulimit -n 200");
+    let mut known = watching(&program, "").await;
+    let mut silent = Vec::new();
+    // More than there may be files.
+    for _ in 0..400 {
+        silent.push(TcpStream::connect(program.address).await.unwrap());
+    }
+    for n in 0..3 {
+        let mut wire = Wire::to(program.address).await;
+        wire.request("POST", CONFIGMAPS, "", config_map(&format!("n{n}")).as_bytes()).await;
+        assert_eq!(wire.answer().await.unwrap().code, 201);
+        while !known.line().await.unwrap().contains(&format!(r#""name":"n{n}""#)) {}
+    }
+}
+
 #[tokio::test]
 async fn a_browser_is_told_even_if_nothing_else_is_under_way() {
     for _ in 0..5 {

@@ -26,6 +26,7 @@ use crate::{
     request_info::RequestInfo,
     respond::{RETRY_AFTER_SECONDS, add_warnings, page_not_found, plain, plain_text, too_many, typed},
     shutdown::Shutdown,
+    unauthenticated::UnauthenticatedConnections,
     watch::{Encodings, websocket},
 };
 use bytes::Bytes;
@@ -82,6 +83,7 @@ pub struct Api {
     /// Requests whose bodies are being read. Each takes some memory, however little of its body has arrived.
     reading: Arc<FairSemaphore>,
     watches: Arc<FairSemaphore>,
+    pub(crate) unauthenticated: Arc<UnauthenticatedConnections>,
     /// Permits to read the rest of the body of a refused request.
     discards: Semaphore,
 }
@@ -145,6 +147,7 @@ impl Api {
             held: FairSemaphore::new(HELD_BYTES_MAX),
             reading: FairSemaphore::new(BODIES_READ_MAX),
             watches: FairSemaphore::new(WATCHES_MAX),
+            unauthenticated: Arc::default(),
             discards: Semaphore::new(DISCARDS_MAX),
             options: parts.options,
         })
@@ -269,6 +272,9 @@ impl Api {
         };
         if is_foreign && certificate.is_some() && authenticated.user.is_anonymous() {
             return context.refusal(&Status::forbidden(Qualified::core(""), "", FOREIGN_ORIGIN));
+        }
+        if !authenticated.user.is_anonymous() {
+            context.connection.unauthenticated.remove();
         }
         authenticated.remove_credentials(&mut context.headers);
         context.user = Arc::clone(&authenticated.user);

@@ -523,7 +523,7 @@ mod tests {
     /// One connection may serve a client for days: streams that stalled and ended must not add up.
     #[tokio::test(start_paused = true)]
     async fn a_stalled_stream_counts_until_it_ends() {
-        let connection = ConnectionState::new(true);
+        let connection = ConnectionState::new(true, Default::default());
         let mut body = chunks(3).with_deadline((), Instant::now() + Duration::from_secs(3600));
         body.set_connection(Arc::clone(&connection));
         let mut read = chunks(3).with_deadline((), Instant::now() + Duration::from_secs(3600));

@@ -1,6 +1,6 @@
 //! What a connection knows about its requests: how many are in flight, whether they are read, and when it is idle.
 
-use crate::serve::Limits;
+use crate::{serve::Limits, unauthenticated::Unauthenticated};
 use std::sync::{
     Arc,
     atomic::{AtomicBool, AtomicUsize, Ordering},
@@ -11,6 +11,8 @@ use tokio::sync::Notify;
 pub(crate) struct ConnectionState {
     /// Whether it is an HTTP/2 connection, on which several answers are sent at a time.
     is_multiplexed: bool,
+    /// Its entry in the list of those without an authenticated request.
+    pub(crate) unauthenticated: Unauthenticated,
     /// Whether there was any request.
     pub(crate) has_requests: AtomicBool,
     /// Whether there was a request since this was last looked at.
@@ -27,9 +29,10 @@ pub(crate) struct ConnectionState {
 const STALLED_STREAMS_MAX: usize = 16;
 
 impl ConnectionState {
-    pub(crate) fn new(is_multiplexed: bool) -> Arc<ConnectionState> {
+    pub(crate) fn new(is_multiplexed: bool, unauthenticated: Unauthenticated) -> Arc<ConnectionState> {
         Arc::new(ConnectionState {
             is_multiplexed,
+            unauthenticated,
             has_requests: AtomicBool::default(),
             active: AtomicBool::default(),
             in_flight: Default::default(),

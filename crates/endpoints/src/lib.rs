@@ -9,6 +9,7 @@
 
 pub mod serve;
 mod connection_state;
+mod unauthenticated;
 mod h2_task;
 mod write_coalescer;
 mod request_line;

@@ -1,7 +1,7 @@
 //! Connections: from the listening socket to requests, and how connections are closed.
 //!
-//! Kept true: a connection that sends nothing, or sends it too slowly, is closed; when the server stops, no connection
-//! takes a new request.
+//! Kept true: a connection that sends nothing, or sends it too slowly, is closed, and sooner if files become few; when the
+//! server stops, no connection takes a new request.
 
 use crate::{
     api::Api,
@@ -13,6 +13,7 @@ use crate::{
     request_line::RequestLines,
     shutdown::{FAREWELL_MAX, Shutdown},
     shutdown_signal::ShutdownSignal,
+    unauthenticated::{self, Unauthenticated},
     write_coalescer::{BufferedStream, WriteCoalescer},
 };
 use hyper::{
@@ -27,7 +28,7 @@ use std::{
     convert::Infallible,
     pin::Pin,
     sync::{Arc, atomic::Ordering},
-    time::Duration,
+    time::{Duration, Instant},
 };
 use tokio::net::{TcpListener, TcpStream};
 use tokio_rustls::{
@@ -79,6 +80,10 @@ const HTTP2_BEGINS: &[u8; 4] = b"PRI ";
 const UNSENT_BYTES_MAX: usize = 64 << 10;
 /// How long to wait when no connection can be accepted, as when too many files are open.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
+/// How many connections without an authenticated request are closed then.
+const CLOSED_AT_ONCE: usize = 32;
+/// How often it is logged that no connection can be accepted.
+const ACCEPT_ERROR_INTERVAL: Duration = Duration::from_secs(60);
 
 /// A listening socket and how its connections are served.
 pub struct Acceptor {
@@ -108,6 +113,7 @@ impl Acceptor {
     pub async fn serve(self) {
         let protocols = Arc::new(Protocols::new(self.tls, self.limits));
         let mut stopping = self.shutdown.signal.wait();
+        let mut reported: Option<Instant> = None;
         loop {
             let accepted = tokio::select! {
                 accepted = self.listener.accept() => accepted,
@@ -115,15 +121,27 @@ impl Acceptor {
             };
             match accepted {
                 Ok((stream, _)) => {
-                    let connection = Connection {
-                        protocols: Arc::clone(&protocols),
-                        api: Arc::clone(&self.api),
-                        stopping: self.shutdown.signal.clone(),
-                    };
-                    self.shutdown.serve(connection.serve(stream));
+                    if unauthenticated::is_near_limit(&stream) {
+                        self.api.unauthenticated.close_oldest();
+                        // It is closed by another task.
+                        tokio::task::yield_now().await;
+                    }
+                    self.api.unauthenticated.add(|unauthenticated| {
+                        let connection = Connection {
+                            protocols: Arc::clone(&protocols),
+                            api: Arc::clone(&self.api),
+                            stopping: self.shutdown.signal.clone(),
+                            unauthenticated,
+                        };
+                        self.shutdown.serve(connection.serve(stream))
+                    });
                 }
                 Err(error) => {
-                    tracing::warn!(%error, "a connection could not be accepted");
+                    if reported.is_none_or(|reported| reported.elapsed() >= ACCEPT_ERROR_INTERVAL) {
+                        tracing::warn!(%error, "a connection could not be accepted; not reported again for a minute");
+                        reported = Some(Instant::now());
+                    }
+                    (0..CLOSED_AT_ONCE).for_each(|_| self.api.unauthenticated.close_oldest());
                     tokio::time::sleep(ACCEPT_PAUSE).await;
                 }
             }
@@ -170,6 +188,7 @@ struct Connection {
     protocols: Arc<Protocols>,
     api: Arc<Api>,
     stopping: ShutdownSignal,
+    unauthenticated: Unauthenticated,
 }
 
 /// The future that serves a connection's requests. It is boxed so that a connection keeps only what it needs for its whole
@@ -245,7 +264,7 @@ impl Connection {
     where
         S: BufferedStream,
     {
-        let state = ConnectionState::new(speaks_http2);
+        let state = ConnectionState::new(speaks_http2, self.unauthenticated);
         let service = service(self.api, certificate, Arc::clone(&state));
         if speaks_http2 {
             let (writes, spawned) = (WriteCoalescer::new(stream), SpawnedRequests::default());

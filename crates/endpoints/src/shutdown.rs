@@ -2,7 +2,10 @@
 
 use crate::shutdown_signal::ShutdownSignal;
 use std::time::Duration;
-use tokio::{runtime::Handle, task::JoinHandle};
+use tokio::{
+    runtime::Handle,
+    task::{AbortHandle, JoinHandle},
+};
 use tokio_util::task::TaskTracker;
 
 /// How long a server that stops waits for its clients, unless a write is in progress.
@@ -22,19 +25,21 @@ pub struct Shutdown {
 }
 
 impl Shutdown {
-    /// Serves a client. A server that stops waits for it, for a moment.
-    pub fn serve(&self, client: impl Future<Output = ()> + Send + 'static) {
+    /// Serves a client. A server that stops waits for it, for a moment. Returns a handle with which it is closed at
+    /// once.
+    pub fn serve(&self, client: impl Future<Output = ()> + Send + 'static) -> AbortHandle {
         let abandoned = self.abandoned.wait();
         let over = async move {
             abandoned.await;
             Box::pin(tokio::time::sleep(FAREWELL_MAX)).await;
         };
-        self.connections.spawn(async {
+        let serving = self.connections.spawn(async {
             tokio::select! {
                 () = client => {}
                 () = over => tracing::debug!("a client is abandoned"),
             }
         });
+        serving.abort_handle()
     }
 
     /// Does work that must be finished whether its client still listens or not.
