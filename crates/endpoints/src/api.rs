@@ -112,6 +112,8 @@ pub struct Parts {
 
 /// How many bytes all requests together may hold: their bodies, and the documents that their answers are made from.
 const HELD_BYTES_MAX: usize = 256 << 20;
+/// How many of them a user may hold in any case: an ordinary write, whatever others hold.
+const HELD_BYTES_OF_EACH: usize = 64 << 10;
 /// How many request bodies are read at a time.
 const BODIES_READ_MAX: usize = 8192;
 /// How many watches may be open.
@@ -144,7 +146,7 @@ impl Api {
             description,
             reads: FairSemaphore::new(parts.options.reads_in_flight_max),
             writes: FairSemaphore::new(parts.options.writes_in_flight_max),
-            held: FairSemaphore::new(HELD_BYTES_MAX),
+            held: FairSemaphore::with_some_for_each(HELD_BYTES_MAX, HELD_BYTES_OF_EACH),
             reading: FairSemaphore::new(BODIES_READ_MAX),
             watches: FairSemaphore::new(WATCHES_MAX),
             unauthenticated: Arc::default(),

@@ -7,6 +7,8 @@
 //!   no limit of their own;
 //! - a user has at most as many as it leaves to all others. So one user has at most half, and somebody with two identities,
 //!   such as a service account for which it requested a token, still leaves a quarter;
+//! - somebody with very many identities leaves almost nothing by that rule. So where a user needs some in any case, it has
+//!   that much (`of_each`) as long as all users together have at most 19 of 20;
 //! - a permit that is dropped gives back what it had.
 
 use crate::auth::{SYSTEM_MASTERS, User};
@@ -21,6 +23,8 @@ use std::{
 /// A limit on permits, as a whole and for each user.
 pub(crate) struct FairSemaphore {
     max: usize,
+    /// What a user may have in any case.
+    of_each: usize,
     taken: Mutex<PermitCounts>,
 }
 
@@ -55,7 +59,12 @@ impl Eq for ByName {}
 
 impl FairSemaphore {
     pub(crate) fn new(max: usize) -> Arc<FairSemaphore> {
-        Arc::new(FairSemaphore { max, taken: Mutex::default() })
+        FairSemaphore::with_some_for_each(max, 0)
+    }
+
+    /// One of which a user may have `of_each` in any case.
+    pub(crate) fn with_some_for_each(max: usize, of_each: usize) -> Arc<FairSemaphore> {
+        Arc::new(FairSemaphore { max, of_each, taken: Mutex::default() })
     }
 
     /// A permit for nothing yet, which can grow.
@@ -79,6 +88,7 @@ impl FairSemaphore {
             false => {
                 let free = (self.max - self.max / 10).checked_sub(total);
                 free.is_some_and(|free| own <= free.max(1))
+                    || (own <= self.of_each && total <= self.max - self.max / 20)
             }
         };
         if !is_admitted {
@@ -152,6 +162,34 @@ mod tests {
         assert_eq!(semaphore.taken.lock().total, 0);
         assert!(semaphore.taken.lock().by_user.is_empty());
         assert!(semaphore.acquire(&root, 20).is_some());
+    }
+
+    #[test]
+    fn a_user_has_some_in_any_case_beside_somebody_with_very_many_identities() {
+        let semaphore = FairSemaphore::with_some_for_each(20_000, 20);
+        let mut taken = Vec::new();
+        for number in 0..40 {
+            let mut permit = semaphore.empty_permit(&user(&format!("account-{number}"), "a"));
+            for step in [4096, 512, 64, 8, 1] {
+                while permit.grow(step) {}
+            }
+            taken.push(permit);
+        }
+        let ann = user("ann", "a");
+        let mut anns = semaphore.empty_permit(&ann);
+        assert!(anns.grow(15) && anns.grow(5), "its part");
+        assert!(!anns.grow(1), "and no more");
+        drop(taken);
+        assert!(anns.grow(1));
+    }
+
+    #[test]
+    fn what_users_have_in_any_case_is_bounded_for_all_together() {
+        let semaphore = FairSemaphore::with_some_for_each(20_000, 1000);
+        let users: Vec<_> = (0..40).map(|number| user(&number.to_string(), "a")).collect();
+        let permits: Vec<_> = users.iter().filter_map(|user| semaphore.acquire(user, 1000)).collect();
+        assert_eq!(permits.len(), 19);
+        assert!(semaphore.acquire(&user("root", SYSTEM_MASTERS), 1000).is_some());
     }
 
     #[test]
