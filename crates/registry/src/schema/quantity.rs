@@ -277,7 +277,11 @@ impl fmt::Display for Quantity {
         }
         let largest = if self.form == Form::Exponent { i32::MAX } else { EXA };
         let power = (self.power.div_euclid(3) * 3).min(largest);
-        write!(f, "{}{:0<2$}", self.number, "", self.power.abs_diff(power) as usize)?;
+        write!(f, "{}", self.number)?;
+        // A width of `format!` has 16 bits, and a text can have more zeros.
+        for _ in 0..self.power.abs_diff(power) {
+            f.write_str("0")?;
+        }
         match (self.form, power) {
             (_, 0) => Ok(()),
             (Form::Exponent, power) => write!(f, "e{power}"),
@@ -358,6 +362,14 @@ mod tests {
             ("0Gi", "0"),
         ] {
             assert_eq!(text.parse::<Quantity>().map(|q| q.to_string()), Ok(spelled.to_owned()), "{text}");
+        }
+    }
+
+    #[test]
+    fn a_number_of_any_length_is_spelled() {
+        for digits in [65_536, 65_600, 200_000] {
+            let quantity: Quantity = "9".repeat(digits).parse().unwrap();
+            assert_eq!(quantity.to_string(), format!("1{}E", "0".repeat(digits - 18)));
         }
     }
 
