@@ -37,6 +37,12 @@ fn a_server_starts_on_a_full_disk() {
     on_a_small_disk("a_server_starts_on_a_full_disk", start_on_a_full_disk);
 }
 
+/// The reserve was removed to be used, somebody else took its room, and nothing could be deleted any more.
+#[test]
+fn what_is_reserved_goes_to_nobody_else() {
+    on_a_small_disk("what_is_reserved_goes_to_nobody_else", delete_while_others_take_all_room);
+}
+
 /// Does something with a directory on a disk of 64 MB. `name` is that of the test, which is started once more.
 fn on_a_small_disk<F: Future<Output = ()>>(name: &str, work: impl FnOnce(PathBuf) -> F) {
     if let Some(directory) = env::var_os(DIRECTORY) {
@@ -105,6 +111,47 @@ async fn start_on_a_full_disk(disk: PathBuf) {
     std::fs::remove_file(&ballast).unwrap();
     until("it is ready", || async { get(&server, "/readyz").await.code == 200 }).await;
     until("its own objects are there", || async { get(&server, KUBERNETES).await.code == 200 }).await;
+    server.stop().await;
+}
+
+/// Another program that takes all the room there is, again and again.
+struct Ballast(std::fs::File);
+
+impl Ballast {
+    fn take_all(&mut self) {
+        let taken = std::io::copy(&mut std::io::Read::take(std::io::repeat(1), 1 << 30), &mut self.0);
+        assert!(taken.is_err(), "the disk is full");
+    }
+}
+
+async fn delete_while_others_take_all_room(disk: PathBuf) {
+    const OBJECTS: usize = 60;
+    let server = server_on(&disk).await;
+    let body =
+        |n: usize| json!({"metadata": {"name": format!("m{n}")}, "data": {"text": "x".repeat(300_000)}});
+    for n in 0..OBJECTS {
+        assert_eq!(post(&server, CONFIGMAPS, &body(n).to_string()).await.code, 201);
+    }
+    let mut ballast = Ballast(std::fs::File::create(disk.join("ballast")).unwrap());
+    ballast.take_all();
+    // Updates that do not grow, until what was prepared for the log is used up.
+    for _ in 0..9 {
+        ask(&server, "PUT", &format!("{CONFIGMAPS}/m0"), "", body(0).to_string().as_bytes()).await;
+        let other = body(0).to_string().replace('x', "y");
+        ask(&server, "PUT", &format!("{CONFIGMAPS}/m0"), "", other.as_bytes()).await;
+        ballast.take_all();
+    }
+    for n in 0..OBJECTS {
+        let deleted = ask(&server, "DELETE", &format!("{CONFIGMAPS}/m{n}"), "", b"").await;
+        assert_eq!(deleted.code, 200, "{n}: {}", deleted.text());
+        ballast.take_all();
+    }
+    until("it is ready again by itself", || async { get(&server, "/readyz").await.code == 200 }).await;
+    create(&server, "after").await;
+    server.stop().await;
+    let server = server_on(&disk).await;
+    assert_eq!(get(&server, &format!("{CONFIGMAPS}/after")).await.code, 200);
+    assert_eq!(get(&server, &format!("{CONFIGMAPS}/m1")).await.code, 404);
     server.stop().await;
 }
 

@@ -22,6 +22,8 @@ const DEAD_PART: u64 = 4;
 pub(crate) const DEAD_BYTES_SHORT: u64 = 256 << 10;
 /// How much is replaced at a time.
 const RUN_BYTES_MAX: u64 = 4 * SEGMENT_BYTES;
+/// How much a segment takes beside what is needed, at most: its header, its batches and the last block.
+const OVERHEAD_BYTES: u64 = 64 << 10;
 /// How much is read in one step.
 const STEP_BYTES: u64 = 1 << 20;
 
@@ -55,22 +57,34 @@ impl Fill {
     }
 }
 
-/// Which of the segments to replace by one, if there is enough to gain.
-pub(crate) fn choose(fills: &[Fill], is_short_of_room: bool) -> Option<Range<usize>> {
+/// Which of the segments to replace by one, if there is enough to gain. While room is short, `room` is how much there is
+/// for the new one.
+pub(crate) fn choose(fills: &[Fill], room: Option<u64>) -> Option<Range<usize>> {
     let (live, dead) = fills.iter().fold((0, 0), |(live, dead), fill| (live + fill.live(), dead + fill.dead));
-    let max = if is_short_of_room { DEAD_BYTES_SHORT } else { DEAD_BYTES_MAX + live / DEAD_PART };
+    let max = if room.is_some() { DEAD_BYTES_SHORT } else { DEAD_BYTES_MAX + live / DEAD_PART };
     if dead <= max {
         return None;
     }
-    // The one with the greatest dead part, and of equals the oldest.
-    let emptier = |a: &Fill, b: &Fill| (a.dead * b.bytes.max(1)).cmp(&(b.dead * a.bytes.max(1)));
-    let (seed, _) = fills.iter().enumerate().rev().max_by(|(_, a), (_, b)| emptier(a, b))?;
+    let live_max = room.map_or(SEGMENT_BYTES, |room| room.saturating_sub(OVERHEAD_BYTES).min(SEGMENT_BYTES));
+    let segments = fills.iter().enumerate();
+    let (seed, _) = match room {
+        // The one with the greatest dead part, and of equals the oldest.
+        None => {
+            segments.rev().max_by(|(_, a), (_, b)| (a.dead * b.bytes.max(1)).cmp(&(b.dead * a.bytes.max(1))))
+        }
+        // The one that takes the least room, of those that give back as much as others do.
+        Some(_) => segments
+            .filter(|(_, fill)| {
+                fill.dead > 0 && fill.dead * fills.len() as u64 >= dead && fill.live() <= live_max
+            })
+            .min_by_key(|(_, fill)| fill.live()),
+    }?;
     let mut run = seed..seed + 1;
     let fits = |run: &Range<usize>| {
         let (live, bytes) = fills[run.clone()]
             .iter()
             .fold((0, 0), |(live, bytes), fill| (live + fill.live(), bytes + fill.bytes));
-        live <= SEGMENT_BYTES && bytes <= RUN_BYTES_MAX
+        live <= live_max && bytes <= RUN_BYTES_MAX
     };
     // First towards the older ones: what earlier runs left is small, and would become many files.
     while let Some(before) = run.start.checked_sub(1)
@@ -111,12 +125,13 @@ pub(crate) struct Cleaning {
 }
 
 impl Cleaning {
-    /// Begins to replace some of the segments, which one follows that stays.
+    /// Begins to replace some of the segments, which one follows that stays. If room is short, in the blocks of a reserve.
     pub(crate) fn begin(
         folder: &Path,
         segments: &[Arc<Segment>],
         run: Range<usize>,
         needs: &impl Needs,
+        reserve: Option<&Path>,
     ) -> io::Result<Self> {
         let (sources, after) = (segments[run.clone()].to_vec(), &segments[run.end]);
         let until = |older: usize| segments[older + 1].header.first;
@@ -134,7 +149,10 @@ impl Cleaning {
             salt: salt(),
         };
         let chain = header.salt;
-        let output = Segment::begin(folder, header)?;
+        let output = match reserve {
+            Some(reserve) => Segment::begin_on(reserve, folder, header)?,
+            None => Segment::begin(folder, header)?,
+        };
         crash_point();
         let dead_at_begin = sources.iter().map(|source| source.dead()).sum();
         let batch = Batch::default();
@@ -202,6 +220,7 @@ impl Cleaning {
         self.batch.clear();
         self.batch.sealed(self.output.header.next);
         self.output.append(&mut self.batch, self.chain)?;
+        self.output.file.set_len(self.output.end())?;
         self.output.header.compacted = needs.compacted().map_or(0, ResourceVersion::get);
         self.output.file.write_all_at(&self.output.header.encode(), 0)?;
         crash_point();
@@ -234,8 +253,27 @@ mod tests {
 
     /// Which of segments are replaced, given how many of their MiB are needed and how many are not.
     fn chosen(fills: &[(u64, u64)], is_short: bool) -> Option<Range<usize>> {
+        chosen_with(fills, is_short.then_some(SEGMENT_BYTES))
+    }
+
+    /// The same, with so much room.
+    fn chosen_with(fills: &[(u64, u64)], room: Option<u64>) -> Option<Range<usize>> {
         let fill = |(live, dead): &(u64, u64)| Fill { bytes: (live + dead) << 20, dead: dead << 20 };
-        choose(&fills.iter().map(fill).collect::<Vec<_>>(), is_short)
+        choose(&fills.iter().map(fill).collect::<Vec<_>>(), room)
+    }
+
+    #[test]
+    fn what_takes_least_room_is_replaced_first_while_room_is_short() {
+        let fills = [(14, 2), (1, 1), (3, 5), (16, 0), (10, 6)];
+        assert_eq!(chosen_with(&fills, Some(16 << 20)), Some(1..3), "and gives back enough");
+        assert_eq!(chosen_with(&fills, Some(3 << 20)), None, "nothing fits");
+        assert_eq!(chosen_with(&[(10, 6), (0, 16), (10, 6)], Some(1 << 20)), Some(1..2));
+        assert_eq!(chosen_with(&[(0, 16), (0, 16), (0, 16)], Some(1 << 20)), Some(0..3));
+        assert_eq!(
+            chosen_with(&[(0, 16)], Some(0)),
+            Some(0..1),
+            "what is not needed at all goes in any case"
+        );
     }
 
     #[test]

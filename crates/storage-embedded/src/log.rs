@@ -7,7 +7,7 @@
 //! - what is read at opening is what was appended, less what is not needed, or opening fails.
 //!
 //! Blocks that were written before are synced faster than new ones, so zeros are written ahead. A write
-//! that finds no room is made once more with the room that was reserved for that: see `room`. How a segment looks:
+//! that finds no room is made once more in a segment whose blocks were reserved for that: see `room`. How a segment looks:
 //! `record` and `segment`; how the log is read: `recovery`; how it gives back room: `clean`.
 
 use crate::{
@@ -16,7 +16,7 @@ use crate::{
     entry::{Entry, Unneeded},
     record::{Batch, Header},
     recovery::{Recover, Recovered, recover},
-    room::{Room, ShortOfRoom},
+    room::{Purpose, Room, ShortOfRoom},
     segment::{SEGMENT_BYTES, Segment, Segments, checked_frames, crash_point, salt, sync_folder},
 };
 use bytes::Bytes;
@@ -38,6 +38,9 @@ const FILL_CHUNK_BYTES: usize = 128 << 10;
 /// Below this a write is quick, if there is room for so many bytes in blocks that are there.
 const QUICK_WRITE: Duration = Duration::from_millis(1);
 const QUICK_BYTES: u64 = 64 << 10;
+/// How many bytes a batch may have to be written to the reserve. It is for deletions and what leads to them; larger
+/// batches are refused, so that they do not use it up.
+const RESERVE_WRITE_BYTES_MAX: usize = 256 << 10;
 /// How much longer a segment becomes before it is tried again to begin the next.
 const RETRY_BYTES: u64 = 1 << 20;
 
@@ -165,7 +168,9 @@ impl Log {
                 cleaning.abandon();
             }
             if is_full(error) {
-                self.room.release();
+                self.room.note_full();
+                // What was abandoned is reserved again.
+                self.room.look();
             }
         }
         cleaned.map_err(|error| storage_error("rewriting the log", error))
@@ -182,6 +187,9 @@ impl Log {
         {
             let segments = &self.reader.segments;
             cleaning.finish(needs, |sources, output| segments.write().replace(sources, output))?;
+            if self.reader.is_short_of_room() {
+                self.room.look();
+            }
         }
         Ok(true)
     }
@@ -189,27 +197,49 @@ impl Log {
     fn next_cleaning(&mut self, needs: &impl Needs) -> io::Result<Option<Cleaning>> {
         let is_short = self.reader.is_short_of_room();
         if is_short && self.head.dead() > DEAD_BYTES_SHORT && !self.broken {
-            // What is written anew needs room before anything is given up for it.
-            self.room.release();
-            self.begin_next()?;
+            match self.begin_next() {
+                Err(error) if !is_full(&error) || !self.begin_on_reserve()? => return Err(error),
+                _ => {}
+            }
         }
         let segments = self.reader.segments.read();
         let (_, sealed) = segments.0.split_last().expect("a log has a segment");
         let fills: Vec<_> = sealed.iter().map(|segment| Fill::of(segment)).collect();
-        let Some(run) = clean::choose(&fills, is_short) else { return Ok(None) };
-        if is_short {
-            self.room.release();
-        }
-        Cleaning::begin(&self.directory.log_path(), &segments.0, run, needs).map(Some)
+        let room = is_short.then(|| self.room.for_cleaning());
+        let Some(run) = clean::choose(&fills, room) else { return Ok(None) };
+        let reserve = if is_short { self.room.take(Purpose::Cleaning) } else { None };
+        Cleaning::begin(&self.directory.log_path(), &segments.0, run, needs, reserve.as_deref()).map(Some)
     }
 
     /// Writes the batch.
     fn write(&mut self) -> Result<(), StorageError> {
         let written = match self.write_once() {
-            Err(error) if is_full(&error) && self.room.release() => self.write_once(),
+            Err(error) if is_full(&error) => self.write_to_reserve(error),
             written => written,
         };
         written.map_err(|error| storage_error("writing to the log", error))
+    }
+
+    /// Writes the batch once more after it found no room.
+    fn write_to_reserve(&mut self, error: io::Error) -> io::Result<()> {
+        self.room.note_full();
+        let may_use = self.batch.len() <= RESERVE_WRITE_BYTES_MAX;
+        if may_use && self.begin_on_reserve()? { self.write_once() } else { Err(error) }
+    }
+
+    /// Begins the next segment in the blocks that are reserved for that. Returns whether there are any.
+    fn begin_on_reserve(&mut self) -> io::Result<bool> {
+        if self.broken {
+            self.cut()?;
+        }
+        if self.next.is_none() {
+            let Some(reserve) = self.room.take(Purpose::Log) else { return Ok(false) };
+            let unfinished = Segment::begin_on(&reserve, &self.directory.log_path(), self.next_header())?;
+            crash_point();
+            self.next = Some(unfinished.publish()?);
+        }
+        self.begin_next()?;
+        Ok(true)
     }
 
     fn write_once(&mut self) -> io::Result<()> {
@@ -225,7 +255,10 @@ impl Log {
             Ok(check) => self.chain = check,
             Err(error) => {
                 self.broken = true;
-                tracing::error!(%error, "the log could not be written to");
+                // That there is no room is said elsewhere.
+                if !is_full(&error) {
+                    tracing::error!(%error, "the log could not be written to");
+                }
                 // If that fails too, it is done before the next write.
                 let _ = self.cut();
                 return Err(error);
@@ -278,22 +311,25 @@ impl Log {
         }
     }
 
+    fn next_header(&self) -> Header {
+        let number = self.head.header.next;
+        Header {
+            number,
+            next: number + 1,
+            first: self.last.map_or(0, ResourceVersion::get) + 1,
+            compacted: self.compacted.map_or(0, ResourceVersion::get),
+            cleaned: 0,
+            previous: self.chain,
+            replaced: 0,
+            salt: salt(),
+        }
+    }
+
     /// Begins the next segment. What follows is written there.
     fn begin_next(&mut self) -> io::Result<()> {
         let folder = self.directory.log_path();
         if self.next.is_none() {
-            let number = self.head.header.next;
-            let header = Header {
-                number,
-                next: number + 1,
-                first: self.last.map_or(0, ResourceVersion::get) + 1,
-                compacted: self.compacted.map_or(0, ResourceVersion::get),
-                cleaned: 0,
-                previous: self.chain,
-                replaced: 0,
-                salt: salt(),
-            };
-            let unfinished = Segment::begin(&folder, header)?;
+            let unfinished = Segment::begin(&folder, self.next_header())?;
             crash_point();
             self.next = Some(unfinished.publish()?);
         }
@@ -303,7 +339,8 @@ impl Log {
         let Some(next) = self.next.take().map(Arc::new) else { return Ok(()) };
         self.seal_head(next.header.number);
         self.chain = next.header.salt;
-        self.filled = next.end();
+        // More, if its blocks were reserved.
+        self.filled = next.file.metadata().map_or(next.end(), |file| file.len());
         self.full = SEGMENT_BYTES;
         self.head = next.clone();
         self.reader.segments.write().0.push(next);

@@ -59,6 +59,15 @@ impl Segment {
         Ok(Self::of(header, path, file))
     }
 
+    /// The same in the blocks of a file that was reserved for that, which is empty.
+    pub(crate) fn begin_on(reserve: &Path, folder: &Path, header: Header) -> io::Result<Self> {
+        let path = folder.join(format!("{:016}.{UNFINISHED}", header.number));
+        fs::rename(reserve, &path)?;
+        let file = File::options().read(true).write(true).open(&path)?;
+        file.write_all_at(&header.encode(), 0)?;
+        Ok(Self::of(header, path, file))
+    }
+
     pub(crate) fn of(header: Header, path: PathBuf, file: File) -> Self {
         Self {
             header,

@@ -75,7 +75,7 @@ fn copy(from: &Path, to: &Path) {
         let target = to.join(file.file_name());
         match file.file_type().unwrap().is_dir() {
             true => copy(&file.path(), &target),
-            false if file.file_name() == "reserve" => {}
+            false if file.file_name().to_string_lossy().starts_with("reserve") => {}
             false => drop(fs::copy(file.path(), target).unwrap()),
         }
     }
@@ -591,7 +591,7 @@ impl Kept {
     fn clean(&mut self, run: std::ops::Range<usize>) {
         let segments = self.log.reader.segments.read();
         let mut cleaning =
-            Cleaning::begin(&self.log.directory.log_path(), &segments.0, run, &self.mvcc).unwrap();
+            Cleaning::begin(&self.log.directory.log_path(), &segments.0, run, &self.mvcc, None).unwrap();
         drop(segments);
         while !cleaning.step(&self.mvcc).unwrap() {}
         let segments = &self.log.reader.segments;
@@ -773,7 +773,7 @@ fn a_segment_with_a_damaged_entry_is_not_replaced() {
     assert!(reader.read(revision(2)).is_err());
     let segments = kept.log.reader.segments.read();
     let mut cleaning =
-        Cleaning::begin(&kept.log.directory.log_path(), &segments.0, 0..1, &kept.mvcc).unwrap();
+        Cleaning::begin(&kept.log.directory.log_path(), &segments.0, 0..1, &kept.mvcc, None).unwrap();
     assert!(cleaning.step(&kept.mvcc).is_err());
     cleaning.abandon();
     assert_eq!(files(&root.path().join("log")).len(), 2);
