@@ -451,8 +451,10 @@ impl Api {
             };
             // A write that was begun is finished whether its client still listens or not, and holds its permit until then.
             match (is_large, changes) {
-                (true, true) => self.shutdown.finish_on(work, large_documents::requests()).await,
-                (true, false) => AbortOnDropHandle::new(large_documents::requests().spawn(work)).await,
+                (true, true) => self.shutdown.finish_on(work, large_documents::requests(body_bytes)).await,
+                (true, false) => {
+                    AbortOnDropHandle::new(large_documents::requests(body_bytes).spawn(work)).await
+                }
                 (false, true) => self.shutdown.finish_on(work, &Handle::current()).await,
                 (false, false) => Ok(work.await),
             }

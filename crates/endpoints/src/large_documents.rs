@@ -3,9 +3,13 @@
 //!
 //! Kept true: work that waits, as for storage, occupies no thread; a user has only a few large requests and answers in
 //! work at a time, so that other users wait for few of them; the bodies in work are bounded for all users together, because
-//! a document takes many times the memory of its text; answers have other threads than requests.
+//! a document takes many times the memory of its text, and users take turns where that is exhausted; huge documents have
+//! other threads and other turns than those that are merely large, and answers other threads than requests.
 
-use crate::auth::{SYSTEM_MASTERS, User};
+use crate::{
+    auth::{SYSTEM_MASTERS, User},
+    turns::{Turn, Turns},
+};
 use parking_lot::Mutex;
 use std::{
     collections::HashMap,
@@ -32,10 +36,25 @@ pub(crate) fn is_large(body: &[u8], is_protobuf: bool) -> bool {
     body.len() >= LARGE_BYTES_MIN || separators().count() >= LARGE_ELEMENTS_MIN
 }
 
+/// From how many bytes on a document is huge: it can occupy a thread for a tenth of a second.
+const HUGE_BYTES_MIN: usize = 256 << 10;
+
 /// How many large requests of a user, and how many of its large answers, are in work at a time.
 const OF_USER_MAX: usize = 4;
 
-static REQUESTS: LazyLock<Runtime> = LazyLock::new(|| threads("large-requests"));
+/// How many KiB of large bodies that are not huge are in work at a time.
+const LARGE_KIB_MAX: usize = 2 << 10;
+/// How many KiB of huge bodies are in work at a time: three of the largest, or some smaller ones.
+const HUGE_KIB_MAX: usize = 10 << 10;
+
+/// Large documents of similar size, which wait for one another only.
+struct Lane {
+    threads: Runtime,
+    kib_in_work: Arc<Turns>,
+}
+
+static LARGE: LazyLock<Lane> = LazyLock::new(|| Lane::new("large-requests", LARGE_KIB_MAX));
+static HUGE: LazyLock<Lane> = LazyLock::new(|| Lane::new("huge-requests", HUGE_KIB_MAX));
 static ANSWERS: LazyLock<Runtime> = LazyLock::new(|| threads("large-answers"));
 
 /// A runtime whose threads start when they are first needed.
@@ -45,9 +64,19 @@ fn threads(name: &str) -> Runtime {
     threads.expect("a process that serves requests can start threads")
 }
 
-/// The threads that decode, check and encode large requests.
-pub(crate) fn requests() -> &'static Handle {
-    REQUESTS.handle()
+impl Lane {
+    fn new(name: &str, kib_max: usize) -> Lane {
+        Lane { threads: threads(name), kib_in_work: Turns::new(kib_max) }
+    }
+
+    fn of(body_bytes: usize) -> &'static Lane {
+        if body_bytes < HUGE_BYTES_MIN { &LARGE } else { &HUGE }
+    }
+}
+
+/// The threads that decode, check and encode large requests with bodies of so many bytes.
+pub(crate) fn requests(body_bytes: usize) -> &'static Handle {
+    Lane::of(body_bytes).threads.handle()
 }
 
 /// The threads that encode and compress large answers.
@@ -55,25 +84,17 @@ pub(crate) fn answers() -> &'static Handle {
     ANSWERS.handle()
 }
 
-/// How many KiB of bodies are in work at a time: four of the largest, or many smaller ones.
-const IN_WORK_KIB_MAX: u32 = 12 << 10;
-
-static IN_WORK_KIB: LazyLock<Arc<Semaphore>> =
-    LazyLock::new(|| Arc::new(Semaphore::new(IN_WORK_KIB_MAX as usize)));
-
 /// The right to work on a large request.
 pub(crate) struct LargeRequestPermit {
     _of_user: OwnedSemaphorePermit,
-    _in_work: Option<OwnedSemaphorePermit>,
+    _in_work: Option<Turn>,
 }
 
 /// Waits until the user may have one more large request in work, with a body of so many bytes. Members of the group
 /// `system:masters` do not wait.
 pub(crate) async fn request_permit(user: &User, body_bytes: usize) -> Option<LargeRequestPermit> {
     let of_user = REQUESTS_OF_USER.acquire(user).await?;
-    let kib = u32::try_from(body_bytes.div_ceil(1 << 10)).unwrap_or(u32::MAX).min(IN_WORK_KIB_MAX);
-    // The semaphore is never closed.
-    let in_work = Arc::clone(&IN_WORK_KIB).acquire_many_owned(kib).await.ok();
+    let in_work = Lane::of(body_bytes).kib_in_work.wait(&user.name, body_bytes.div_ceil(1 << 10)).await;
     Some(LargeRequestPermit { _of_user: of_user, _in_work: in_work })
 }
 
@@ -121,6 +142,16 @@ mod tests {
         assert!(is_large(&[b'x'; LARGE_BYTES_MIN], false));
         assert!(is_large(&[0x12, 0].repeat(LARGE_PROTOBUF_BYTES_MIN / 2), true));
         assert!(!is_large(&[0x12, 0].repeat(10), true));
+    }
+
+    #[tokio::test]
+    async fn a_large_document_does_not_wait_for_huge_ones() {
+        let mallorys: Vec<_> = (0..5).map(|number| user(&format!("mallory-{number}"), "a")).collect();
+        let permits: Vec<_> =
+            mallorys.iter().filter_map(|user| request_permit(user, 3 << 20).now_or_never()).collect();
+        assert!(permits.len() < mallorys.len(), "some wait");
+        let alices = request_permit(&user("alice", "a"), 20_000).now_or_never();
+        assert!(alices.flatten().is_some());
     }
 
     #[tokio::test]
