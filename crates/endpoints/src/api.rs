@@ -28,6 +28,7 @@ use crate::{
     shutdown::Shutdown,
     unauthenticated::UnauthenticatedConnections,
     watch::{Encodings, websocket},
+    watch_limits::{TooMany, WatchLimits, WatchPermit},
 };
 use bytes::Bytes;
 use futures::FutureExt;
@@ -82,7 +83,7 @@ pub struct Api {
     held: Arc<FairSemaphore>,
     /// Requests whose bodies are being read. Each takes some memory, however little of its body has arrived.
     reading: Arc<FairSemaphore>,
-    watches: Arc<FairSemaphore>,
+    watches: WatchLimits,
     pub(crate) unauthenticated: Arc<UnauthenticatedConnections>,
     /// Permits to read the rest of the body of a refused request.
     discards: Semaphore,
@@ -116,10 +117,6 @@ const HELD_BYTES_MAX: usize = 256 << 20;
 const HELD_BYTES_OF_EACH: usize = 64 << 10;
 /// How many request bodies are read at a time.
 const BODIES_READ_MAX: usize = 8192;
-/// How many watches may be open.
-const WATCHES_MAX: usize = 1 << 16;
-/// How many bytes a watch needs for each byte of its selectors: of a short value, its terms take much more than its text.
-const WATCH_BYTES_PER_SELECTOR_BYTE: usize = 16;
 /// How many bytes an answer may hold without being counted.
 const UNCOUNTED_BYTES_MAX: usize = 16 << 10;
 /// The longest path with its parameters.
@@ -148,7 +145,7 @@ impl Api {
             writes: FairSemaphore::new(parts.options.writes_in_flight_max),
             held: FairSemaphore::with_some_for_each(HELD_BYTES_MAX, HELD_BYTES_OF_EACH),
             reading: FairSemaphore::new(BODIES_READ_MAX),
-            watches: FairSemaphore::new(WATCHES_MAX),
+            watches: WatchLimits::new(),
             unauthenticated: Arc::default(),
             discards: Semaphore::new(DISCARDS_MAX),
             options: parts.options,
@@ -350,15 +347,12 @@ impl Api {
         }
     }
 
-    /// A permit for an open watch with selectors of this length.
-    pub(crate) fn watch_permit(
-        &self,
-        user: &Arc<User>,
-        selector_bytes: usize,
-    ) -> Result<WatchPermit, Status> {
-        let watch = self.watches.acquire(user, 1).ok_or_else(too_many_watches)?;
-        let selector = self.hold(user, selector_bytes * WATCH_BYTES_PER_SELECTOR_BYTE)?;
-        Ok(WatchPermit { _watch: watch, _selector: selector })
+    /// A permit for an open watch with these selectors.
+    pub(crate) fn watch_permit(&self, user: &Arc<User>, selectors: [&str; 2]) -> Result<WatchPermit, Status> {
+        self.watches.permit(user, selectors, &self.held).map_err(|reason| match reason {
+            TooMany::Watches => too_many_watches(),
+            TooMany::Selectors => too_much_at_once(),
+        })
     }
 
     async fn answer_resource(
@@ -499,12 +493,6 @@ fn too_much_at_once() -> Status {
 
 fn too_many_watches() -> Status {
     Status::too_many_requests("too many watches are open, please try again later", RETRY_AFTER_SECONDS)
-}
-
-/// The right to an open watch, and to the memory of its selectors.
-pub(crate) struct WatchPermit {
-    _watch: FairPermit,
-    _selector: Option<FairPermit>,
 }
 
 /// One of the requests that may be in flight.

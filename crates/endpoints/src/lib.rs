@@ -18,6 +18,7 @@ pub mod api;
 pub mod auth;
 pub mod origins;
 mod fair_semaphore;
+mod watch_limits;
 mod turns;
 mod large_documents;
 mod request_body;

@@ -304,10 +304,14 @@ impl Call<'_> {
         self.context.header(header::CONTENT_TYPE).is_some_and(|kind| kind.contains("protobuf"))
     }
 
+    /// The selectors of labels and fields as they were sent; empty without one.
+    fn selectors(&self) -> [&str; 2] {
+        ["labelSelector", "fieldSelector"].map(|name| self.context.query.first(name).unwrap_or_default())
+    }
+
     /// How long the selectors are.
     fn selector_bytes(&self) -> usize {
-        let of = |name| self.context.query.first(name).map_or(0, str::len);
-        of("labelSelector") + of("fieldSelector")
+        self.selectors().map(str::len).iter().sum()
     }
 
     /// Whether an object is answered as it is stored.

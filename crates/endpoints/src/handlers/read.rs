@@ -125,7 +125,7 @@ pub(crate) async fn watch(
     if upgrade.is_none() && ends_before_its_state(options.options()) {
         return Ok(typed(StatusCode::OK, renderer.form.content_type(), Body::empty()));
     }
-    let permit = api.watch_permit(&context.limited_as, call.selector_bytes())?;
+    let permit = api.watch_permit(&context.limited_as, call.selectors())?;
     let target = keepwatch_registry::rest::Target { name: "", ..call.target() };
     let watch = api.registry.watch(target, options, timeout).await?;
     let metrics = api.metrics.watch(&context.info, &route.kind);

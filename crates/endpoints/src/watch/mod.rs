@@ -8,12 +8,12 @@ pub mod websocket;
 pub use encode::{Encodings, Format};
 
 use crate::{
-    api::WatchPermit,
     failure::to_status,
     metrics::WatchMetrics,
     negotiation::{MetaVersion, Representation},
     render::{IncludeObject, Renderer, wrap_status},
     shutdown_signal,
+    watch_limits::WatchPermit,
 };
 use bytes::Bytes;
 use futures::{Stream, StreamExt};
