@@ -11,7 +11,7 @@ pub mod list_options;
 pub mod status;
 pub mod watch;
 
-mod go;
+pub mod go;
 
 pub use go::Quoted;
 pub use resource_version::{InvalidResourceVersion, ResourceVersion};

@@ -1,0 +1,136 @@
+//! Types of expressions, and how error messages print them.
+//!
+//! A type is cheap to clone. Object types are nominal: two of them are equal when their names are,
+//! and a name says where in a schema the type stands (`selfType.spec.@idx`).
+
+use std::fmt;
+use std::sync::Arc;
+
+use crate::schema::Declared;
+
+/// The type of an expression.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub enum Type {
+    /// Any value; what it is, is found out at run time.
+    Dyn,
+    /// What an expression has that did not check.
+    Error,
+    /// The type of `null`.
+    Null,
+    /// `true` and `false`.
+    Bool,
+    /// A signed 64-bit integer.
+    Int,
+    /// An unsigned 64-bit integer.
+    Uint,
+    /// An IEEE 754 double.
+    Double,
+    /// Unicode text.
+    String,
+    /// Bytes.
+    Bytes,
+    /// A point in time.
+    Timestamp,
+    /// A span of time.
+    Duration,
+    /// A list of elements.
+    List(Arc<Type>),
+    /// A map of keys to values.
+    Map(Arc<Type>, Arc<Type>),
+    /// The type of a type.
+    Type(Arc<Type>),
+    /// A value that may be absent.
+    Optional(Arc<Type>),
+    /// A type of a library, with its name.
+    Opaque(&'static str),
+    /// An object with declared fields.
+    Object(ObjectType),
+    /// A type parameter in a declaration.
+    Param(&'static str),
+    /// A type that the checker has not yet found out.
+    Variable(u32),
+}
+
+/// An object type: a place in a schema.
+#[derive(Clone, Debug)]
+pub struct ObjectType {
+    /// Where in the schema the object stands, from the name of the root type.
+    pub name: Arc<str>,
+    /// The fields.
+    pub declared: Arc<Declared>,
+}
+
+impl PartialEq for ObjectType {
+    fn eq(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.name, &other.name) || self.name == other.name
+    }
+}
+
+impl Eq for ObjectType {}
+
+impl std::hash::Hash for ObjectType {
+    fn hash<H: std::hash::Hasher>(&self, state: &mut H) {
+        self.name.hash(state);
+    }
+}
+
+impl Type {
+    /// `list(element)`.
+    pub fn list(element: Type) -> Self {
+        Self::List(Arc::new(element))
+    }
+
+    /// `map(key, value)`.
+    pub fn map(key: Type, value: Type) -> Self {
+        Self::Map(Arc::new(key), Arc::new(value))
+    }
+
+    /// `optional_type(inner)`.
+    pub fn optional(inner: Type) -> Self {
+        Self::Optional(Arc::new(inner))
+    }
+
+    /// `type(of)`.
+    pub fn type_of(of: Type) -> Self {
+        Self::Type(Arc::new(of))
+    }
+
+    /// The long name, as messages say that speak of what an expression must evaluate to.
+    pub fn long_name(&self) -> String {
+        match self {
+            Self::Timestamp => "google.protobuf.Timestamp".into(),
+            Self::Duration => "google.protobuf.Duration".into(),
+            Self::Null => "null_type".into(),
+            Self::List(element) => format!("list({})", element.long_name()),
+            Self::Map(key, value) => format!("map({}, {})", key.long_name(), value.long_name()),
+            Self::Type(of) => format!("type({})", of.long_name()),
+            Self::Optional(inner) => format!("optional_type({})", inner.long_name()),
+            other => other.to_string(),
+        }
+    }
+}
+
+impl fmt::Display for Type {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Dyn => f.write_str("dyn"),
+            Self::Error => f.write_str("!error!"),
+            Self::Null => f.write_str("null"),
+            Self::Bool => f.write_str("bool"),
+            Self::Int => f.write_str("int"),
+            Self::Uint => f.write_str("uint"),
+            Self::Double => f.write_str("double"),
+            Self::String => f.write_str("string"),
+            Self::Bytes => f.write_str("bytes"),
+            Self::Timestamp => f.write_str("timestamp"),
+            Self::Duration => f.write_str("duration"),
+            Self::List(element) => write!(f, "list({element})"),
+            Self::Map(key, value) => write!(f, "map({key}, {value})"),
+            Self::Type(of) => write!(f, "type({of})"),
+            Self::Optional(inner) => write!(f, "optional_type({inner})"),
+            Self::Opaque(name) | Self::Param(name) => f.write_str(name),
+            Self::Object(object) => f.write_str(&object.name),
+            Self::Variable(number) => write!(f, "_var{number}"),
+        }
+    }
+}
