@@ -26,12 +26,12 @@ pub(crate) fn pods(runtime: &Runtime, times: usize) -> Ready<'_> {
 }
 
 /// Creates objects from names and bodies, one when the cache has the one before.
-fn created<'r>(
+pub(crate) fn created<'r>(
     runtime: &'r Runtime,
     resource: &'static Arc<Kind>,
     objects: Vec<(String, String)>,
 ) -> Ready<'r> {
-    let registry = runtime.block_on(server::registry());
+    let registry = runtime.block_on(server::registry_serving(resource));
     let renderer = renderer(resource, Form::JSON);
     let mut objects = objects.into_iter();
     Box::new(move |times| {

@@ -9,10 +9,14 @@
 mod server;
 mod objects;
 mod script;
+#[path = "../../crates/bench/src/custom.rs"]
+#[allow(dead_code, reason = "the load on servers needs more of it")]
+mod custom;
 mod events;
 mod dispatch;
 mod lists;
 mod creates;
+mod custom_objects;
 mod informers;
 
 use std::hint::black_box;
@@ -32,7 +36,7 @@ struct Path {
 /// Takes a path this number of times.
 type Ready<'r> = Box<dyn FnMut(usize) + 'r>;
 
-const PATHS: [Path; 13] = [
+const PATHS: [Path; 16] = [
     Path { name: "event-json", warm_up: 600, times: 200, prepare: events::json },
     Path { name: "event-json-again", warm_up: 10, times: 1000, prepare: events::json_again },
     Path { name: "event-protobuf", warm_up: 20, times: 50, prepare: events::protobuf },
@@ -44,6 +48,9 @@ const PATHS: [Path; 13] = [
     Path { name: "list-1000-pods", warm_up: 2, times: 5, prepare: lists::pods },
     Path { name: "create-config-map", warm_up: 50, times: 200, prepare: creates::config_maps },
     Path { name: "create-pod", warm_up: 20, times: 100, prepare: creates::pods },
+    Path { name: "create-custom-object", warm_up: 20, times: 100, prepare: custom_objects::creates },
+    Path { name: "patch-custom-object", warm_up: 20, times: 100, prepare: custom_objects::patches },
+    Path { name: "custom-schema-parse", warm_up: 5, times: 20, prepare: custom_objects::schemas },
     Path { name: "informer-typed", warm_up: 50, times: 200, prepare: informers::typed },
     Path { name: "informer-lean", warm_up: 50, times: 200, prepare: informers::lean },
 ];

@@ -8,7 +8,7 @@ use keepwatch_endpoints::{
     render::{IncludeObject, Renderer},
 };
 use keepwatch_registry::{
-    Error, Registry, RegistryOptions, ObjectView,
+    Error, ObjectView, Registry, RegistryOptions,
     codec::{self, Body, Expected, Media},
     kind::Kind,
     kinds,
@@ -58,6 +58,15 @@ pub(crate) async fn registry() -> Registry {
         cache.until_ready().await;
     }
     registry.bootstrap((IpAddr::V4(Ipv4Addr::LOCALHOST), 6443)).await.expect("nobody else writes");
+    registry
+}
+
+/// The same, with a kind that may be a custom one.
+pub(crate) async fn registry_serving(kind: &Arc<Kind>) -> Registry {
+    let registry = registry().await;
+    if registry.catalog().find(&kind.group, &kind.version, &kind.plural).is_none() {
+        registry.serve(vec![Arc::clone(kind)]);
+    }
     registry
 }
 

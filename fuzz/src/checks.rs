@@ -3,12 +3,13 @@
 use crate::without_empty;
 use keepwatch_registry::{
     codec::{Body, Expected, Media, decode},
-    convert, defaults,
+    convert,
     inspect::ResourceInspector,
     kind::Kind,
     options::FieldValidation,
     protobuf,
     schema::{self, Problems, Timestamp},
+    strategy::Part,
     table, validation,
 };
 use keepwatch_storage::{Inspector, Key};
@@ -21,16 +22,12 @@ pub fn object(resource: &'static Kind, document: &Value) {
     schema::write(&mut json, document, expected.ty);
     let again = decode(&Body { bytes: &json, media: Media::Json }, expected, FieldValidation::Strict);
     let again =
-        again.unwrap_or_else(|status| panic!("{}: {}", status.message, String::from_utf8_lossy(&json)));
-    assert_eq!(&again.document, document, "what is written is what was read");
+        again.unwrap_or_else(|error| panic!("{error}: {}", String::from_utf8_lossy(&json)));
+    assert_eq!(&again.document, document, "what is written, with its defaults, is what was read");
 
     let mut problems = Problems::default();
     let normal = schema::normalize(document.clone(), expected.ty, &mut problems).expect("it is normal");
     assert_eq!((&normal, &problems.0), (document, &Vec::new()), "what is normal stays as it is");
-    let mut with_defaults = document.clone();
-    defaults::apply(expected.ty.name, &mut with_defaults);
-    assert_eq!(&with_defaults, document, "defaults given twice are those given once");
-
     by_protobuf(resource, document);
     stored(resource, document);
     row(resource, document);
@@ -38,7 +35,7 @@ pub fn object(resource: &'static Kind, document: &Value) {
         assert!(!cause.field.is_empty() || !cause.message.is_empty());
     }
     validation::update(resource, document, document);
-    validation::update_status(resource, document, document);
+    validation::update_part(resource, Part::Status, document, document);
     validation::warnings(resource, document, None);
 }
 
@@ -52,7 +49,7 @@ fn by_protobuf(resource: &'static Kind, document: &Value) {
         });
         let decoded =
             decode(&Body { bytes: &bytes, media: Media::Protobuf }, expected, FieldValidation::Strict);
-        decoded.unwrap_or_else(|status| panic!("{}: {document}", status.message)).document
+        decoded.unwrap_or_else(|error| panic!("{error}: {document}")).document
     };
     let first = send(document);
     assert_eq!(send(&first), first, "what Protobuf can say it says again");
@@ -87,7 +84,7 @@ fn stored(resource: &'static Kind, document: &Value) {
 /// A row has a cell for each column.
 pub fn row(resource: &'static Kind, document: &Value) {
     let now = Timestamp::from_second(1_800_000_000).expect("a time");
-    let row = table::cells(resource.ty.name, document, now);
-    assert_eq!(row.cells.len(), table::columns(resource.ty.name).len());
+    let row = table::cells(resource, document, now);
+    assert_eq!(row.cells.len(), table::columns(resource).len());
     assert!(row.cells.iter().all(|cell| !cell.is_object() && !cell.is_array()), "{:?}", row.cells);
 }

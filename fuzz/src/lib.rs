@@ -4,6 +4,7 @@
 //! have another, and texts are mostly those at which the server does something.
 
 pub mod checks;
+pub mod custom;
 
 use keepwatch_registry::{
     kind::Kind,

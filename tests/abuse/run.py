@@ -26,6 +26,8 @@ from collections import Counter
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path.insert(0, os.path.dirname(HERE))
+sys.path.insert(0, HERE)
+import custom
 import servers
 
 MAPS = "/api/v1/namespaces/default/configmaps"
@@ -500,8 +502,44 @@ def until_gone(target: Target, name: str) -> None:
         time.sleep(0.01)
 
 
+def definitions(options) -> None:
+    """Definitions whose schemas are deep or huge, with costly patterns and rules; and kinds that come and go."""
+
+    def come_and_go(target, number):
+        name = f"{custom.DEFINITIONS}/brief{number}s.{custom.GROUP}"
+        target.ask("POST", custom.DEFINITIONS, custom.definition(f"brief{number}", '{"type":"object"}'))
+        target.ask("GET", "/openapi/v2")
+        return target.ask("DELETE", name)
+
+    def prepare(target, parts):
+        for name, schema in custom.HARMFUL_SCHEMAS.items():
+            body = custom.definition(name, schema)
+            parts.enter_context(threads(2, lambda body=body: target.ask("POST", f"{custom.DEFINITIONS}?dryRun=All", body)))
+        for number in range(4):
+            parts.enter_context(threads(1, lambda number=number: come_and_go(target, number)))
+
+    attack("definitions", options, prepare)
+
+
+def custom_objects(options) -> None:
+    """Objects of a kind whose schema and rules make them costly to check, of a million items and texts to match."""
+
+    def prepare(target, parts):
+        code, text = target.ask("POST", custom.DEFINITIONS, custom.COSTLY)
+        assert code == 201, text
+        end = time.monotonic() + RECOVERY_SECONDS_MAX
+        while target.ask("GET", custom.COSTLY_OBJECTS)[0] != 200:
+            assert time.monotonic() < end, "the definition is not served"
+            time.sleep(0.01)
+        for body in custom.COSTLY_BODIES.values():
+            path = f"{custom.COSTLY_OBJECTS}?dryRun=All&fieldValidation=Warn"
+            parts.enter_context(threads(2, lambda body=body: target.ask("POST", path, body)))
+
+    attack("custom_objects", options, prepare)
+
+
 ATTACKS = {work.__name__: work for work in [patches, documents, lists, selectors, elements, unread, floods, bursts,
-                                           bodies, connections, namespaces]}
+                                           bodies, connections, namespaces, definitions, custom_objects]}
 
 
 def main() -> int:

@@ -28,7 +28,7 @@ class Kubectl:
 
     def __init__(self, namespace: str, folder: str, env: dict):
         self.namespace, self.folder = namespace, folder
-        self.env = {**os.environ, "HOME": os.path.dirname(folder), **env}
+        self.env = {**os.environ, **env}
         self.api = Api()
 
     def command(self, line: str) -> list:
@@ -781,6 +781,90 @@ def nodes_are_cordoned_tainted_and_drained(kubectl):
     kubectl(f"delete node {node}")
 
 
+# Kinds that users define.
+
+def definition(group: str, word: str) -> str:
+    """Of boats, whose names in commands begin with a word, so that cases do not mix them up."""
+    return f"""
+apiVersion: apiextensions.k8s.io/v1
+kind: CustomResourceDefinition
+metadata: {{name: {word}boats.{group}}}
+spec:
+  group: {group}
+  scope: Namespaced
+  names: {{plural: {word}boats, singular: {word}boat, kind: Boat, shortNames: [{word}bt], categories: [{word}fleet]}}
+  versions:
+  - name: v1
+    served: true
+    storage: true
+    subresources: {{status: {{}}, scale: {{specReplicasPath: .spec.crew, statusReplicasPath: .status.crew}}}}
+    additionalPrinterColumns:
+    - {{name: Crew, type: integer, jsonPath: .spec.crew}}
+    - {{name: Ready, type: string, jsonPath: '.status.conditions[?(@.type=="Ready")].status'}}
+    - {{name: Colour, type: string, priority: 1, jsonPath: .spec.colour}}
+    selectableFields: [{{jsonPath: .spec.colour}}]
+    schema:
+      openAPIV3Schema:
+        type: object
+        description: A boat and who sails it.
+        properties:
+          spec:
+            type: object
+            required: [crew]
+            properties:
+              crew: {{type: integer, minimum: 1, description: How many sail it.}}
+              colour: {{type: string, default: blue}}
+          status:
+            type: object
+            x-kubernetes-preserve-unknown-fields: true
+"""
+
+
+def boat(group: str, name: str, more: str = "crew: 2") -> str:
+    return f"---\napiVersion: {group}/v1\nkind: Boat\nmetadata: {{name: {name}}}\nspec: {{{more}}}\n"
+
+
+@case
+def a_defined_kind_is_used_like_any_other(kubectl):
+    group, word = f"{kubectl.namespace}.example.com", "x" + "".join(filter(str.isalnum, kubectl.namespace))
+    boats, boat_ = f"{word}boats", f"{word}boat"
+    kubectl("apply -f -", definition(group, word))
+    kubectl(f"wait --for=condition=Established crd/{boats}.{group} --timeout=20s")
+    has(kubectl("apply -f -", boat(group, "a") + boat(group, "b", "crew: 3, colour: red")), f"boat.{group}/a created",
+        f"boat.{group}/b created")
+    equal(rows(kubectl(f"get {word}bt")), [["NAME", "CREW", "READY"], ["a", "2"], ["b", "3"]])
+    equal(rows(kubectl(f"get {boats} -o wide --no-headers")), [["a", "2", "blue"], ["b", "3", "red"]])
+    has(kubectl(f"get {word}fleet"), "a")
+    equal(rows(kubectl(f"get {boats} --field-selector spec.colour=red --no-headers")), [["b", "3"]])
+    has(kubectl(f"api-resources --api-group={group}"), boats, f"{word}bt", f"{group}/v1", "Boat")
+    has(kubectl(f"explain {boats}.spec"), f"GROUP:      {group}", "KIND:       Boat", "colour\t<string>",
+        "crew\t<integer> -required-", "How many sail it.")
+    has(kubectl(f"describe {boat_} a"), "Colour:  blue", "Crew:    2")
+    has(kubectl(f"scale {boat_} a --replicas=5"), f"boat.{group}/a scaled")
+    equal(kubectl(f"get {boat_} a -o jsonpath={{.spec.crew}}"), "5")
+    kubectl(f"patch {boat_} a --subresource=status --type=merge -p "
+            '\'{"status": {"conditions": [{"type": "Ready", "status": "True"}]}}\'')
+    kubectl(f"wait --for=condition=Ready {boat_}/a --timeout=20s")
+    equal(rows(kubectl(f"get {boat_} a --no-headers")), [["a", "5", "True"]])
+    kubectl(f"label {boat_} a wind=east")
+    has(kubectl.fails("apply -f -", boat(group, "c", "crew: 0")), "should be greater than or equal to 1")
+    has(kubectl.fails("apply -f -", boat(group, "c", "crew: 1, sail: big")), 'unknown field "spec.sail"')
+    kubectl(f"delete crd {boats}.{group}")
+    until("the kind is gone", lambda: boats not in kubectl(f"api-resources --api-group={group}"))
+
+
+@case
+def a_definition_and_its_objects_come_in_one_file(kubectl):
+    group, word = f"one.{kubectl.namespace}.example.com", "y" + "".join(filter(str.isalnum, kubectl.namespace))
+    boats, boat_ = f"{word}boats", f"{word}boat"
+    kubectl("create -f -", definition(group, word))
+    until("the kind is served", lambda: kubectl.run("create -f -", boat(group, "a")).returncode == 0)
+    # kubectl itself looks up the kind of each document before it sends the first, so it succeeds the second time.
+    kubectl("apply -f -", definition(group, word) + boat(group, "a", "crew: 4"))
+    equal(kubectl(f"get {boats} a -o jsonpath={{.spec.crew}}"), "4")
+    kubectl("delete -f -", definition(group, word))
+
+
 # What people do wrong.
 
 @case
@@ -826,9 +910,11 @@ def who_is_not_known_is_told_so(kubectl):
     has(known.stdout, "admin", "system:masters")
 
 
-def main() -> int:
+def run(suite: Suite, prefix: str, own_home: bool = False) -> int:
+    """Runs the suite over HTTP/2 and again over HTTP/1.1. The cases share what kubectl caches, or each has a home of its own."""
     fine = True
-    for name, prefix, env in [("kubectl", "k", {}), ("kubectl over HTTP/1.1", "k1", {"DISABLE_HTTP2": "true"})]:
+    own_name = suite.name
+    for name, prefix, env in [(own_name, prefix, {}), (f"{own_name} over HTTP/1.1", f"{prefix}1", {"DISABLE_HTTP2": "true"})]:
         home = tempfile.mkdtemp(prefix="keepwatch-kubectl-")
 
         @contextlib.contextmanager
@@ -836,7 +922,7 @@ def main() -> int:
             namespace = Api().namespace(f"{prefix}-{number}")
             folder = os.path.join(home, namespace)
             os.makedirs(folder)
-            yield Kubectl(namespace, folder, env)
+            yield Kubectl(namespace, folder, {**env, "HOME": folder if own_home else home})
 
         suite.name = name
         try:
@@ -847,4 +933,4 @@ def main() -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(run(suite, "k"))

@@ -42,9 +42,13 @@ class Suite(NamedTuple):
 
 SUITES = {
     "kubectl": Suite(kubectl.program, [sys.executable, os.path.join(HERE, "kubectl.py")]),
+    "kubectl-custom": Suite(kubectl.program, [sys.executable, os.path.join(HERE, "kubectl_custom.py")]),
     "python": Suite(lambda: python_packages(), [PYTHON, os.path.join(HERE, "python", "client.py")]),
+    "python-custom": Suite(lambda: python_packages(), [PYTHON, os.path.join(HERE, "python", "custom.py")]),
     "kopf": Suite(lambda: python_packages(), [PYTHON, os.path.join(HERE, "python", "kopf_suite.py")]),
+    "kopf-custom": Suite(lambda: python_packages(), [PYTHON, os.path.join(HERE, "python", "kopf_custom.py")]),
     "client-node": Suite(lambda: node_packages(), ["node", "informer.js"]),
+    "client-node-custom": Suite(lambda: node_packages(), ["node", "custom.js"]),
     "websocket": Suite(lambda: node_packages(), ["node", "websocket.js"]),
     "http2": Suite(lambda: node_packages(), ["node", "http2.js"]),
 }
@@ -94,6 +98,7 @@ def run(name: str, server: servers.Server, only: str) -> tuple:
     """Runs a suite in a process of its own. Returns how many cases passed and failed."""
     env = {**os.environ, "KEEPWATCH_URL": server.url, "KEEPWATCH_TOKEN": servers.ADMIN_TOKEN, "KEEPWATCH_ONLY": only,
            "KUBECONFIG": server.kubeconfig, "NODE_EXTRA_CA_CERTS": server.ca, "NODE_NO_WARNINGS": "1",
+           "KEEPWATCH_DATABASE_YAML": os.path.join(HERE, "database.yaml"),
            "PYTHONPATH": os.pathsep.join([HERE, os.path.dirname(HERE)]), "PYTHONUNBUFFERED": "1"}
     process = subprocess.Popen(SUITES[name].command, cwd=NODE if os.path.isdir(NODE) else HERE, env=env, text=True,
                                errors="replace", start_new_session=True,

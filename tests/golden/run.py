@@ -22,7 +22,7 @@ import servers
 from compat.cases import Api, Failed
 
 # What there is no answer to yet.
-NOT_BUILT = ["crd", "apply", "rbac"]
+NOT_BUILT = ["apply", "rbac"]
 # What only a server that no longer has its first version can be asked.
 HISTORY_GONE = ["*.expired", "*.too-old", "*.too-old-*"]
 # A cache waits for a version to come, pays no heed to a limit where any version will do, and says where a watch ended.

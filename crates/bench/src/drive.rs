@@ -7,6 +7,7 @@
 use crate::{
     Failure,
     cluster::{Connection, RequestError},
+    custom,
     delivery::Writes,
     events::version_in,
     latency::Latencies,
@@ -40,6 +41,10 @@ pub(crate) enum Request {
     Join(usize),
     /// Renews the leases of so many nodes.
     Renew(usize),
+    /// Creates definitions of custom kinds from this number on.
+    Define(usize),
+    /// Deletes them.
+    Undefine,
     /// Gets one object over a connection that is made for it.
     Connect,
     /// Reads a whole list, which must have this many objects.
@@ -231,6 +236,14 @@ impl Drive {
             Request::Renew(nodes) => {
                 let path = format!("{}/{}", objects.leases(), objects.name(number % nodes));
                 connection.ask(Method::PATCH, &path, objects.renewal()).await.map(drop)
+            }
+            Request::Define(first) => {
+                let json = custom::small_definition(objects.run(), first + number, &objects.labels());
+                connection.ask(Method::POST, custom::DEFINITIONS, json).await.map(drop)
+            }
+            Request::Undefine => {
+                let path = format!("{}/{}.{}", custom::DEFINITIONS, custom::small(number), objects.group());
+                connection.ask(Method::DELETE, &path, Bytes::new()).await.map(drop)
             }
             Request::Connect => {
                 let mut own = self.run.cluster.connect().await?;

@@ -3,6 +3,7 @@
 //! [`run`] does what [`Options`] say and returns [`results::Results`], which [`report`] shows.
 
 mod cluster;
+mod custom;
 mod drive;
 mod events;
 mod failure;

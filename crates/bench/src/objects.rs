@@ -1,9 +1,10 @@
 //! The objects that a server is loaded with.
 //!
-//! They are in namespaces of their own, and nothing in a cluster acts on them: they are ConfigMaps, or pods of a scheduler
-//! that does not exist, so that none of them is started. Each has a label that finds all of a run, one that finds it alone,
+//! They are in namespaces of their own, and nothing in a cluster acts on them: they are ConfigMaps, pods of a scheduler
+//! that does not exist, so that none of them is started, or of a kind that is defined for them. Each has a label that finds all of a run, one that finds it alone,
 //! and an annotation that says when it was last written.
 
+use crate::custom;
 use std::{fmt, fmt::Write, time::Instant};
 
 /// The text before the time at which an object was last written.
@@ -22,6 +23,8 @@ pub enum ObjectKind {
     ConfigMaps,
     /// Which have the most: defaults and validation show in every write.
     Pods,
+    /// Of a kind that is defined for them, with a hundred fields and five rules.
+    Custom,
 }
 
 impl fmt::Display for ObjectKind {
@@ -29,6 +32,7 @@ impl fmt::Display for ObjectKind {
         f.write_str(match self {
             ObjectKind::ConfigMaps => "configmaps",
             ObjectKind::Pods => "pods",
+            ObjectKind::Custom => custom::RECORDS,
         })
     }
 }
@@ -57,7 +61,7 @@ impl Objects {
         let mut objects = Objects { kind, run, namespaces: namespaces.max(1), padding: String::new(), began };
         let missing = bytes.saturating_sub(objects.json(0, 0).len());
         objects.padding = match kind {
-            ObjectKind::ConfigMaps => text(missing),
+            ObjectKind::ConfigMaps | ObjectKind::Custom => text(missing),
             ObjectKind::Pods => environment(missing),
         };
         objects
@@ -99,7 +103,30 @@ impl Objects {
 
     /// The path of all objects of the kind.
     pub(crate) fn all(&self) -> String {
-        format!("/api/v1/{}", self.kind)
+        format!("{}/{}", self.api(), self.kind)
+    }
+
+    /// The path of the API that has them.
+    fn api(&self) -> String {
+        match self.kind {
+            ObjectKind::ConfigMaps | ObjectKind::Pods => "/api/v1".to_owned(),
+            ObjectKind::Custom => format!("/apis/{}/v1", self.group()),
+        }
+    }
+
+    /// The group of the kinds that are defined for the run.
+    pub(crate) fn group(&self) -> String {
+        custom::group(&self.run)
+    }
+
+    /// The name of the run.
+    pub(crate) fn run(&self) -> &str {
+        &self.run
+    }
+
+    /// The labels of what is created for the run and is no object of it.
+    pub(crate) fn labels(&self) -> serde_json::Value {
+        serde_json::json!({ RUN: self.run })
     }
 
     /// As it is called in paths and metrics.
@@ -113,7 +140,7 @@ impl Objects {
     }
 
     pub(crate) fn collection_in(&self, namespace: &str) -> String {
-        format!("/api/v1/namespaces/{namespace}/{}", self.kind)
+        format!("{}/namespaces/{namespace}/{}", self.api(), self.kind)
     }
 
     pub(crate) fn path(&self, number: usize) -> String {
@@ -129,6 +156,11 @@ impl Objects {
         match self.kind {
             ObjectKind::ConfigMaps => format!(
                 r#"{{"apiVersion":"v1","kind":"ConfigMap","metadata":{metadata},"data":{{"payload":"{padding}"}}}}"#
+            ),
+            ObjectKind::Custom => format!(
+                r#"{{"apiVersion":"{}/v1","kind":"Record","metadata":{metadata},"spec":{}}}"#,
+                self.group(),
+                custom::spec_of_record(number, padding)
             ),
             ObjectKind::Pods => format!(
                 r#"{{"apiVersion":"v1","kind":"Pod","metadata":{metadata},"spec":{{"schedulerName":"{RUN}","serviceAccountName":"default","automountServiceAccountToken":false,"volumes":[{{"name":"config","configMap":{{"name":"app-config"}}}}],"containers":[{{"name":"main","image":"registry.example.com/team/app:v1","ports":[{{"containerPort":8080}}],"resources":{{"limits":{{"cpu":"1","memory":"512Mi"}},"requests":{{"cpu":"250m","memory":"256Mi"}}}},"volumeMounts":[{{"name":"config","mountPath":"/etc/app"}}],"livenessProbe":{{"httpGet":{{"path":"/healthz","port":8080}},"initialDelaySeconds":10}},"env":[{padding}]}}]}}}}"#

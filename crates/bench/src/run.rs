@@ -5,6 +5,7 @@
 use crate::{
     Failure, ObjectKind, Protocol, Scenario, Target,
     cluster::{Cluster, RequestError},
+    custom,
     events::{text_after, version_in},
     latency::Latencies,
     objects::Objects,
@@ -42,6 +43,8 @@ pub struct Options {
     pub objects: usize,
     /// How large each is.
     pub object_bytes: usize,
+    /// How many definitions of custom kinds are created where that is measured.
+    pub definitions: usize,
     /// Over how many namespaces they are spread.
     pub namespaces: usize,
     /// How many watch.
@@ -63,6 +66,17 @@ pub struct Options {
     /// Whether a bar is shown.
     pub shows_progress: bool,
 }
+
+impl Options {
+    fn defines_kinds(&self) -> bool {
+        self.kind == ObjectKind::Custom || self.scenarios.contains(&Scenario::Definitions)
+    }
+}
+
+/// How long the definition of the objects' kind may take until it is served.
+const DEFINED_MAX: Duration = Duration::from_secs(30);
+/// How long nothing is asked of a server that does not serve it yet.
+const ASK_AGAIN: Duration = Duration::from_millis(5);
 
 /// The state that scenarios share.
 pub(crate) struct Run {
@@ -103,7 +117,7 @@ pub async fn run(options: Options, stop: CancellationToken) -> Result<Results, F
     let progress = Progress::new(options.scenarios.len(), options.shows_progress);
     let sampler = Sampler::start(processes, began);
     let run = Arc::new(Run { options, cluster, objects, sampler, progress, stop, made: AtomicUsize::new(0) });
-    let scenarios = match run.make_namespaces().await {
+    let scenarios = match run.prepare().await {
         Ok(()) => run.scenarios(began).await,
         Err(failure) => Err(failure),
     };
@@ -212,7 +226,30 @@ impl Run {
         }))
     }
 
-    pub(crate) async fn make_namespaces(&self) -> Result<(), Failure> {
+    /// Creates what objects need.
+    pub(crate) async fn prepare(&self) -> Result<(), Failure> {
+        if self.options.kind == ObjectKind::Custom {
+            self.define().await?;
+        }
+        self.make_namespaces().await
+    }
+
+    /// Defines the kind of the objects, and waits until it is served.
+    async fn define(&self) -> Result<(), Failure> {
+        let json = custom::definition_of_records(self.objects.run(), &self.objects.labels());
+        let mut connection = self.cluster.connect().await?;
+        connection.ask(Method::POST, custom::DEFINITIONS, json).await?;
+        let (path, began) = (self.objects.all(), Instant::now());
+        loop {
+            match connection.get(&path).await {
+                Ok(_) => return Ok(()),
+                Err(_) if began.elapsed() < DEFINED_MAX => tokio::time::sleep(ASK_AGAIN).await,
+                Err(refused) => return Err(refused.into()),
+            }
+        }
+    }
+
+    async fn make_namespaces(&self) -> Result<(), Failure> {
         let mut connection = self.cluster.connect().await?;
         for name in self.objects.namespaces().take_while(|_| !self.stop.is_cancelled()) {
             self.made.fetch_add(1, Relaxed);
@@ -248,6 +285,13 @@ impl Run {
                     Err(refused) => first = first.and(Err(refused.into())),
                 }
             }
+        }
+        // Deleting none is an answer too, but not for everybody who may run this.
+        if self.options.defines_kinds() {
+            let path = format!("{}?labelSelector={label}", custom::DEFINITIONS);
+            first = first.and(
+                connection.ask(Method::DELETE, &path, Bytes::new()).await.map(drop).map_err(Failure::from),
+            );
         }
         first
     }

@@ -246,4 +246,8 @@ impl Storage for Cacher {
             Ok(watch) => Ok(watch.map_or_else(|| stream::empty().boxed(), StreamExt::boxed)),
         }
     }
+
+    async fn until_ready(&self) {
+        self.shared.until_ready().await;
+    }
 }

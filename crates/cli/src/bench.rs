@@ -67,9 +67,11 @@ async fn options(flags: &Bench) -> Result<Options, Failure> {
         kind: match flags.kind {
             Kind::Configmaps => ObjectKind::ConfigMaps,
             Kind::Pods => ObjectKind::Pods,
+            Kind::Custom => ObjectKind::Custom,
         },
         objects: flags.objects,
         object_bytes: flags.size,
+        definitions: flags.definitions,
         namespaces: flags.namespaces,
         watchers: flags.watchers,
         informers: flags.informers,

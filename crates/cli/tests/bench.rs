@@ -74,6 +74,7 @@ fn a_tour_of_everything_is_measured_and_verified() {
         "churn",
         "sync",
         "mixed",
+        "definitions",
     ];
     assert_eq!(names(&results), expected);
     assert_eq!((results.title.as_str(), results.server.processes.len()), ("keepwatch, memory", 1));

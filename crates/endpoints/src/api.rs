@@ -12,7 +12,7 @@ use crate::{
     connection_state::{ConnectionPermit, ConnectionState},
     description::{Description, LastDescription},
     fair_semaphore::{FairPermit, FairSemaphore},
-    handlers,
+    handlers::{self, NoRoute},
     health::{Health, is_probe},
     large_documents,
     metrics::{ApiMetrics, MetricsEndpoint},
@@ -362,27 +362,31 @@ impl Api {
     ) -> Response<Body> {
         let info = &context.info;
         let Some(kind) = context.kind.clone() else {
-            return if self.registry.catalog().snapshot().has_group(&info.group) {
+            return if self.registry.catalog().snapshot().has_built_in_group(&info.group) {
                 context.refusal(&Status::unknown_path())
             } else {
                 page_not_found()
             };
         };
-        let deprecated = kind.deprecation;
+        let deprecated = Arc::clone(&kind);
         let mut response = match handlers::route(kind, &context, request.method()) {
+            Err(NoRoute::Page) => return page_not_found(),
             // A path that does not exist is not deprecated either.
-            Err(status) if status.code == 404 || status == Status::method_not_allowed() => {
+            Err(NoRoute::Status(status))
+                if !deprecated.is_custom()
+                    && (status.code == 404 || *status == Status::method_not_allowed()) =>
+            {
                 return context.refusal(&status);
             }
-            Err(status) => context.refusal(&status),
+            Err(NoRoute::Status(status)) => context.refusal(&status),
             Ok(route) => self.run(context, route, request).await,
         };
-        if let Some(warning) = deprecated {
+        if let Some(warning) = &deprecated.deprecation {
             // This warning comes first.
             let headers = response.headers_mut();
             let others: Vec<HeaderValue> = headers.get_all(header::WARNING).iter().cloned().collect();
             headers.remove(header::WARNING);
-            add_warnings(headers, &[warning.to_owned()]);
+            add_warnings(headers, &[warning.to_string()]);
             headers.extend(others.into_iter().map(|other| (header::WARNING, other)));
         }
         response

@@ -29,6 +29,16 @@ impl Description {
         })
     }
 
+    /// The description of the kinds of another moment.
+    fn about(&self, catalog: Arc<Snapshot>) -> Arc<Description> {
+        Arc::new(Description {
+            openapi: self.openapi.about(Arc::clone(&catalog)),
+            catalog,
+            address: self.address.clone(),
+            discovery: OnceLock::new(),
+        })
+    }
+
     pub(crate) fn catalog(&self) -> &Snapshot {
         &self.catalog
     }
@@ -51,7 +61,7 @@ impl LastDescription {
     pub(crate) fn of(&self, catalog: &Arc<Snapshot>) -> Arc<Description> {
         let mut last = self.0.lock();
         if !Arc::ptr_eq(&last.catalog, catalog) {
-            *last = Description::new(Arc::clone(catalog), &last.address, last.openapi.descriptions());
+            *last = last.about(Arc::clone(catalog));
         }
         Arc::clone(&last)
     }

@@ -6,14 +6,13 @@
 //! The same facts come in two forms: one document per group and version, and all in one (aggregated discovery), which
 //! new clients prefer and which carries a tag to ask whether it has changed.
 
-use std::cmp::Ordering;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use aws_lc_rs::digest;
 use base64::{Engine, prelude::BASE64_STANDARD};
 use bytes::Bytes;
-use keepwatch_registry::kind::{Kind, Subresource, group_version};
+use keepwatch_registry::kind::{Kind, Subresource, by_preference, group_version};
 use serde_json::{Map, Value, json};
 use xxhash_rust::xxh3::xxh3_128;
 
@@ -86,32 +85,6 @@ impl Documents {
     }
 }
 
-/// How versions of a group are ordered, the one that clients should prefer first: stable ones before beta before alpha,
-/// higher before lower; last, by name, what does not look like a version.
-pub fn by_preference(a: &str, b: &str) -> Ordering {
-    match (stability(a), stability(b)) {
-        (Some(a), Some(b)) => b.cmp(&a),
-        (Some(_), None) => Ordering::Less,
-        (None, Some(_)) => Ordering::Greater,
-        (None, None) => a.cmp(b),
-    }
-}
-
-/// How settled a version is, its major and its minor number: `v1beta2` is (1, 1, 2).
-fn stability(version: &str) -> Option<(u8, u64, u64)> {
-    let version = version.strip_prefix('v')?;
-    let digits = version.find(|c: char| !c.is_ascii_digit()).unwrap_or(version.len());
-    let (major, rest) = version.split_at(digits);
-    let (level, minor) = match (rest.strip_prefix("beta"), rest.strip_prefix("alpha")) {
-        _ if rest.is_empty() => (2, "0"),
-        (Some(minor), _) => (1, minor),
-        (_, Some(minor)) => (0, minor),
-        _ => return None,
-    };
-    let number = |text: &str| text.parse().ok().filter(|_| text.bytes().all(|b| b.is_ascii_digit()));
-    Some((level, number(major)?, number(minor)?))
-}
-
 struct Group<'a> {
     name: &'a str,
     /// The preferred one first.
@@ -131,6 +104,13 @@ fn grouped(kinds: &[Arc<Kind>]) -> Vec<Group<'_>> {
             None => versions.push((&kind.version, vec![kind])),
         }
     }
+    // Definitions come in no order that means anything.
+    let is_custom =
+        |group: &Group<'_>| group.versions.iter().flat_map(|(_, kinds)| kinds).all(|kind| kind.is_custom());
+    groups.sort_by(|a, b| match (is_custom(a), is_custom(b)) {
+        (true, true) => a.name.cmp(b.name),
+        (a, b) => a.cmp(&b),
+    });
     for group in &mut groups {
         group.versions.sort_by(|(a, _), (b, _)| by_preference(a, b));
         for (_, kinds) in &mut group.versions {
@@ -191,7 +171,7 @@ fn api_resource(kind: &Kind) -> Value {
         "singularName": kind.singular,
         "namespaced": kind.namespaced,
         "kind": kind.name,
-        "verbs": kind.verbs,
+        "verbs": kind.told_verbs(),
     });
     put_names(&mut entry, kind);
     if kind.storage.is_some() {
@@ -268,7 +248,7 @@ fn aggregated_resource(kind: &Kind) -> Value {
         "responseKind": { "group": "", "version": "", "kind": kind.name },
         "scope": if kind.namespaced { "Namespaced" } else { "Cluster" },
         "singularResource": kind.singular,
-        "verbs": kind.verbs,
+        "verbs": kind.told_verbs(),
     });
     put_names(&mut entry, kind);
     let subresource = |sub: &Subresource| {

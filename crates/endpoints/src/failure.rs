@@ -13,9 +13,6 @@ pub fn to_status(error: Error) -> Status {
         Error::NotFound(subject) => Status::not_found(subject.qualified(), &subject.name),
         Error::UnknownPath => Status::unknown_path(),
         Error::MethodNotAllowed => Status::method_not_allowed(),
-        Error::MethodNotSupported { subject, verb, why } => {
-            Status { message: why, ..Status::method_not_supported(subject.qualified(), verb) }
-        }
         Error::AlreadyExists { subject, is_deleting } => {
             let mut status = Status::already_exists(subject.qualified(), &subject.name);
             if is_deleting {

@@ -137,9 +137,26 @@ pub fn negotiate(accept: Option<&str>, answering: ResponseKind, is_collection: b
     }
 }
 
+/// The same for custom resources, which have no form in Protobuf; their metadata has.
+pub fn negotiate_custom(accept: Option<&str>, answering: ResponseKind) -> Result<Form, Status> {
+    let accept = accept.unwrap_or_default();
+    if accept.is_empty() {
+        return Ok(Form::JSON);
+    }
+    let has_form =
+        |form: &Form| form.media != Media::Protobuf || form.representation != Representation::Itself;
+    match clauses(accept).iter().find_map(|clause| form_of(clause).filter(has_form)) {
+        None => Err(Status::not_acceptable(&ACCEPTED)),
+        Some(form) if answering == ResponseKind::Watch && form.media == Media::Yaml => {
+            Err(Status::not_acceptable(&STREAMED))
+        }
+        Some(form) => Ok(form),
+    }
+}
+
 fn form_of(clause: &Clause<'_>) -> Option<Form> {
     let media = match clause.media {
-        "*/*" => Media::Json,
+        "*/*" | "application/*" => Media::Json,
         own => MEDIA.iter().find(|(name, _)| *name == own)?.1,
     };
     let parameter =

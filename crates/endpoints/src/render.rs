@@ -183,6 +183,9 @@ impl Renderer {
     }
 
     fn not_a_list(&self) -> Status {
+        if self.kind.is_custom() {
+            return Status::unexplained("content is not a list");
+        }
         let message = format!(
             "you requested PartialObjectMetadataList, but the requested object is not a list ({})",
             self.kind.ty.name
@@ -194,8 +197,11 @@ impl Renderer {
 
     fn is_a_list(&self) -> Status {
         let message = format!(
-            "you requested PartialObjectMetadata, but the requested object is a list ({}List)",
-            self.kind.ty.name
+            "you requested PartialObjectMetadata, but the requested object is a list ({})",
+            match self.kind.is_custom() {
+                true => "*unstructured.UnstructuredList".to_owned(),
+                false => format!("{}List", self.kind.ty.name),
+            }
         );
         let mut status = Status::not_acceptable(&[]);
         status.message = message;
@@ -229,8 +235,8 @@ impl Renderer {
             Representation::Itself => {
                 let items: Vec<Value> = list.iter().map(|object| self.item(object)).collect();
                 let document = json!({
-                    "kind": self.kind.list_kind(), "apiVersion": self.kind.api_version(),
-                    "metadata": meta, "items": items,
+                    "kind": self.kind.list_name, "apiVersion": self.kind.api_version(),
+                    "metadata": self.list_meta(&meta), "items": items,
                 });
                 Ok(self.untyped_list(document).into())
             }
@@ -266,8 +272,8 @@ impl Renderer {
             }
             Representation::Itself => {
                 let items = documents.iter().cloned().map(without_type).collect();
-                let (kind, api_version) = (self.kind.list_kind(), self.kind.api_version());
-                Ok(list(&kind, &api_version, items, self.kind.ty))
+                let (kind, api_version) = (&self.kind.list_name, self.kind.api_version());
+                Ok(list(kind, &api_version, items, self.kind.ty))
             }
         }
     }
@@ -281,7 +287,22 @@ impl Renderer {
 
     /// An item of a list: a built-in kind does not say what it is.
     fn item(&self, object: &Object) -> Value {
-        without_type(self.converted(ObjectView::from(object).document()))
+        let document = self.shown(object);
+        if self.kind.is_custom() { document } else { without_type(document) }
+    }
+
+    /// A stored object in the version of the kind.
+    fn shown(&self, object: &Object) -> Value {
+        self.converted(ObjectView::of(&self.kind, object).document())
+    }
+
+    /// The metadata of a list: those of custom resources always say where they continue.
+    fn list_meta(&self, meta: &ListMeta) -> Value {
+        let mut meta = json!(meta);
+        if let Some(fields) = meta.as_object_mut().filter(|_| self.kind.is_custom()) {
+            fields.entry("continue").or_insert_with(|| "".into());
+        }
+        meta
     }
 
     fn plain_list(&self, list: Vec<Object>, meta: &ListMeta) -> Body {
@@ -291,7 +312,13 @@ impl Renderer {
             self.kind.name,
             group_version(&stored.group, &stored.version)
         );
-        let head = list_head(&self.kind.list_kind(), &self.kind.api_version(), meta);
+        let head = list_head(&self.kind.list_name, &self.kind.api_version(), &self.list_meta(meta));
+        if self.kind.is_custom() {
+            let kind = Arc::clone(&self.kind);
+            let write =
+                move |out: &mut Vec<u8>, object: &Object| ObjectView::of(&kind, object).write_json(out);
+            return Body::inline(pieces(head, list, b",", write, JSON_FOOT));
+        }
         let write = move |out: &mut Vec<u8>, object: &Object| write_item(out, object, own.as_bytes());
         Body::inline(pieces(head, list, b",", write, JSON_FOOT))
     }
@@ -299,7 +326,7 @@ impl Renderer {
     /// A list with items, its fields in the order in which all YAML is written here.
     fn yaml_list(&self, list: Vec<Object>, meta: &ListMeta) -> Body {
         let head = format!("apiVersion: {}\nitems:\n", self.kind.api_version());
-        let foot = yaml(&json!({"kind": self.kind.list_kind(), "metadata": meta}));
+        let foot = yaml(&json!({"kind": self.kind.list_name, "metadata": self.list_meta(meta)}));
         let own = self.clone();
         let write = move |out: &mut Vec<u8>, object: &Object| {
             out.extend_from_slice(&yaml(&Value::Array(vec![own.item(object)])));
@@ -312,13 +339,12 @@ impl Renderer {
         for object in list {
             protobuf::list_item(&mut items, &self.item(object), self.kind.ty);
         }
-        protobuf_list(&self.kind.api_version(), &self.kind.list_kind(), meta, items)
+        protobuf_list(&self.kind.api_version(), &self.kind.list_name, meta, items)
     }
 
     fn table_list(&self, version: MetaVersion, list: Vec<Object>, meta: ListMeta) -> Body {
         if self.form.media == Media::Yaml {
-            let documents: Vec<Value> =
-                list.iter().map(|object| self.converted(ObjectView::from(object).document())).collect();
+            let documents: Vec<Value> = list.iter().map(|object| self.shown(object)).collect();
             let table = self.table(version, json!(meta), &documents, true);
             return self.untyped(&table).into();
         }
@@ -330,7 +356,7 @@ impl Renderer {
         );
         let (own, now) = (self.clone(), Timestamp::now());
         let write = move |out: &mut Vec<u8>, object: &Object| {
-            let document = own.converted(ObjectView::from(object).document());
+            let document = own.shown(object);
             out.extend_from_slice(own.row(version, &document, now).to_string().as_bytes());
         };
         Body::offloaded(pieces(head.into_bytes(), list, b",", write, JSON_FOOT))
@@ -341,12 +367,13 @@ impl Renderer {
         if self.form.media == Media::Protobuf {
             let mut items = Vec::new();
             for object in &list {
-                let item = partial(version, &ObjectView::from(object).document());
+                let item = partial(version, &ObjectView::of(&self.kind, object).document());
                 protobuf::list_item(&mut items, &item, partial_type());
             }
             return protobuf_list(version.api_version(), kind, &meta, items);
         }
-        let shown = move |object: &Object| partial(version, &ObjectView::from(object).document());
+        let own = Arc::clone(&self.kind);
+        let shown = move |object: &Object| partial(version, &ObjectView::of(&own, object).document());
         if self.form.media == Media::Yaml {
             let items: Vec<Value> = list.iter().map(shown).collect();
             let document = json!({

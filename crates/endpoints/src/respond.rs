@@ -2,6 +2,7 @@
 
 use crate::{body::Body, negotiation::Form, request_context::RequestContext};
 use http::{HeaderMap, HeaderValue, Response, StatusCode, header};
+use std::collections::HashSet;
 
 /// When a client that was refused for want of room may try again.
 pub(crate) const RETRY_AFTER_SECONDS: u32 = 1;
@@ -60,24 +61,14 @@ pub(crate) fn set_etag(headers: &mut HeaderMap, etag: &str) {
     }
 }
 
-/// How many bytes all warnings of an answer may have before each is truncated, and to how many bytes it is then.
-const WARNINGS_BYTES_MAX: usize = 4096;
-const WARNING_BYTES_CUT: usize = 256;
+/// How many characters all warnings of an answer may have. If they have more, each is truncated, and those that are too many
+/// even then are left out.
+const WARNINGS_CHARS_MAX: usize = 4096;
+/// How many characters are left of a truncated warning.
+const TRUNCATED_CHARS: usize = 256;
 
 pub(crate) fn add_warnings(headers: &mut HeaderMap, warnings: &[String]) {
-    let total: usize = warnings.iter().map(String::len).sum();
-    let mut added: Vec<&str> = Vec::new();
-    for warning in warnings {
-        let end = if total > WARNINGS_BYTES_MAX {
-            warning.floor_char_boundary(WARNING_BYTES_CUT)
-        } else {
-            warning.len()
-        };
-        let text = &warning[..end];
-        if added.contains(&text) {
-            continue;
-        }
-        added.push(text);
+    for text in sent(warnings) {
         let quoted: String = text.chars().filter(|c| !c.is_control()).flat_map(escape).collect();
         if let Ok(value) = HeaderValue::from_bytes(format!("299 - \"{quoted}\"").as_bytes()) {
             headers.append(header::WARNING, value);
@@ -85,7 +76,46 @@ pub(crate) fn add_warnings(headers: &mut HeaderMap, warnings: &[String]) {
     }
 }
 
+/// The warnings as they are sent: each once, and no more than a client reads.
+fn sent(warnings: &[String]) -> Vec<&str> {
+    let mut seen = HashSet::with_capacity(warnings.len());
+    let unique = warnings.iter().map(String::as_str).filter(|text| seen.insert(*text));
+    let unique: Vec<&str> = unique.collect();
+    if unique.iter().map(|text| text.chars().count()).sum::<usize>() <= WARNINGS_CHARS_MAX {
+        return unique;
+    }
+    let mut chars = 0;
+    let truncated = unique.into_iter().map(|text| {
+        let end = text.char_indices().nth(TRUNCATED_CHARS).map_or(text.len(), |(end, _)| end);
+        &text[..end]
+    });
+    let has_room = |text: &&str| {
+        let before = chars;
+        chars += text.chars().count();
+        before < WARNINGS_CHARS_MAX
+    };
+    truncated.take_while(has_room).collect()
+}
+
 fn escape(c: char) -> impl Iterator<Item = char> {
     let slash = matches!(c, '"' | '\\').then_some('\\');
     slash.into_iter().chain([c])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn warnings_are_sent_once_and_no_more_than_a_client_reads() {
+        let sent_of = |warnings: &[String]| sent(warnings).into_iter().map(str::to_owned).collect::<Vec<_>>();
+        let few = ["a", "b", "a"].map(str::to_owned);
+        assert_eq!(sent_of(&few), ["a", "b"]);
+        let long = ["x".repeat(4000), "é".repeat(300)];
+        assert_eq!(sent_of(&long), ["x".repeat(256), "é".repeat(256)]);
+        let many: Vec<String> =
+            (0..16_000).map(|number| format!("unknown field \"spec.f{number:05}\"")).collect();
+        // A kube-apiserver stops at the first warning after 4,096 characters.
+        assert_eq!(sent_of(&many).len(), 4096_usize.div_ceil(many[0].len()));
+    }
 }

@@ -40,6 +40,7 @@ mod tokens;
 mod history;
 mod builder;
 mod caches;
+mod webhook;
 mod server;
 mod error;
 

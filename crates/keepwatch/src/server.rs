@@ -10,6 +10,7 @@ use crate::{
     history::{self, HistoryMetrics},
     pki::{self, Pki, ServerNames},
     tokens::{ServiceAccountTokens, SigningKey},
+    webhook::Webhooks,
 };
 use keepwatch_endpoints::{
     Api, ApiOptions,
@@ -22,7 +23,7 @@ use keepwatch_endpoints::{
     shutdown_signal::ShutdownSignal,
     watch::Encodings,
 };
-use keepwatch_registry::{Registry, kind::Kind, kinds::empty_deleted_namespaces};
+use keepwatch_registry::{Registry, custom::Definitions, kind::Kind, kinds::empty_deleted_namespaces};
 use keepwatch_storage::Backend;
 use keepwatch_storage_embedded::Embedded;
 #[cfg(feature = "etcd")]
@@ -218,6 +219,9 @@ pub(crate) async fn start(mut builder: Builder) -> Result<Server, StartError> {
         tracing::warn!(%error, "the server's own objects cannot be written yet");
     }
 
+    registry.convert_by(Arc::new(Webhooks::new(&registry)));
+    let definitions = Definitions::load(Arc::clone(&registry)).await.map_err(StartError::Bootstrap)?;
+
     let shutdown = Shutdown::default();
     let kubeconfig = pki.kubeconfig(address, &trusted);
     let kubeconfig_path = match &builder.data_dir {
@@ -226,6 +230,7 @@ pub(crate) async fn start(mut builder: Builder) -> Result<Server, StartError> {
     };
     let mut tasks = JoinSet::new();
     let own_objects = OwnObjects::keep(Arc::clone(&registry), reachable, &mut tasks);
+    tasks.spawn(definitions.follow());
     if builder.registry.empties_namespaces {
         tasks.spawn(empty_deleted_namespaces(Arc::clone(&registry)));
     }

@@ -9,6 +9,40 @@ use keepwatch::Server;
 use keepwatch_storage_etcd::{EtcdOptions, testing::EtcdServer};
 use serde_json::{Value, json};
 
+const DEFINITIONS: &str = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
+
+/// None of them is told by another.
+#[tokio::test(flavor = "multi_thread")]
+async fn what_one_server_defines_all_of_them_serve() {
+    let etcd = EtcdServer::start().await;
+    let (first, second) = (on(&etcd).await, on(&etcd).await);
+    let definition = json!({
+        "apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
+        "metadata": {"name": "boats.example.com"},
+        "spec": {
+            "group": "example.com", "scope": "Cluster", "names": {"plural": "boats", "kind": "Boat"},
+            "versions": [{
+                "name": "v1", "served": true, "storage": true, "schema": {"openAPIV3Schema": {"type": "object"}},
+            }],
+        },
+    });
+    let boats = "/apis/example.com/v1/boats";
+    assert_eq!(post(&first, DEFINITIONS, &definition.to_string()).await.code, 201);
+    for server in [&first, &second] {
+        until("it is served", || async { get(server, boats).await.code == 200 }).await;
+    }
+    let boat = json!({"apiVersion": "example.com/v1", "kind": "Boat", "metadata": {"name": "a"}});
+    assert_eq!(post(&second, boats, &boat.to_string()).await.code, 201);
+    until("it is seen", || async { get(&first, &format!("{boats}/a")).await.code == 200 }).await;
+    let gone = ask(&second, "DELETE", &format!("{DEFINITIONS}/boats.example.com"), "", b"").await;
+    assert_eq!(gone.code, 200);
+    for server in [&first, &second] {
+        until("it is gone", || async { get(server, boats).await.code == 404 }).await;
+    }
+    let third = on(&etcd).await;
+    assert_eq!(get(&third, "/apis/example.com").await.code, 404);
+}
+
 const MERGE: &str = "Content-Type: application/merge-patch+json\r\n";
 
 async fn on(etcd: &EtcdServer) -> Server {

@@ -6,7 +6,9 @@
 use crate::kind::Kind;
 use arc_swap::ArcSwap;
 use std::{
-    collections::HashMap,
+    borrow::Borrow,
+    collections::{HashMap, hash_map::Entry},
+    hash::{Hash, Hasher},
     sync::{Arc, Mutex, PoisonError},
 };
 
@@ -22,7 +24,7 @@ pub struct Catalog {
 pub struct Snapshot {
     /// In the order of discovery.
     kinds: Vec<Arc<Kind>>,
-    by_plural: HashMap<String, Vec<Arc<Kind>>>,
+    by_plural: HashMap<ByPlural, Vec<Arc<Kind>>>,
 }
 
 impl Catalog {
@@ -50,7 +52,15 @@ impl Catalog {
     /// Removes the kinds for which this is true.
     pub fn remove(&self, goes: impl Fn(&Kind) -> bool) {
         self.change(|snapshot| {
-            Snapshot::default().with(snapshot.kinds.iter().filter(|kind| !goes(kind)).cloned())
+            Snapshot::of(snapshot.kinds.iter().filter(|kind| !goes(kind)).cloned().collect())
+        });
+    }
+
+    /// Serves these kinds in place of all for which this is true.
+    pub fn replace(&self, goes: impl Fn(&Kind) -> bool, kinds: impl IntoIterator<Item = Arc<Kind>>) {
+        self.change(|snapshot| {
+            let stay = snapshot.kinds.iter().filter(|kind| !goes(kind)).cloned();
+            Snapshot::of(stay.chain(kinds).collect())
         });
     }
 
@@ -79,6 +89,11 @@ impl Snapshot {
         self.kinds.iter().any(|kind| kind.group == group)
     }
 
+    /// Whether any built-in kind is of this group.
+    pub fn has_built_in_group(&self, group: &str) -> bool {
+        self.kinds.iter().any(|kind| kind.group == group && !kind.is_custom())
+    }
+
     /// The groups in the order of discovery, each with its versions, the preferred one first. The core group leads.
     pub fn groups(&self) -> Vec<(&str, Vec<&str>)> {
         let mut groups: Vec<(&str, Vec<&str>)> = Vec::new();
@@ -94,20 +109,55 @@ impl Snapshot {
 
     fn with(&self, more: impl IntoIterator<Item = Arc<Kind>>) -> Snapshot {
         let mut kinds = self.kinds.clone();
+        let mut places: HashMap<(String, String, String), usize> = HashMap::new();
+        let place_of = |kind: &Kind| (kind.group.clone(), kind.version.clone(), kind.plural.clone());
+        for (at, kind) in kinds.iter().enumerate() {
+            places.insert(place_of(kind), at);
+        }
         for kind in more {
-            let is_same = |own: &&mut Arc<Kind>| {
-                (&own.group, &own.version, &own.plural) == (&kind.group, &kind.version, &kind.plural)
-            };
-            match kinds.iter_mut().find(is_same) {
-                Some(own) => *own = kind,
-                None => kinds.push(kind),
+            match places.entry(place_of(&kind)) {
+                Entry::Occupied(place) => kinds[*place.get()] = kind,
+                Entry::Vacant(place) => {
+                    place.insert(kinds.len());
+                    kinds.push(kind);
+                }
             }
         }
-        let mut by_plural: HashMap<String, Vec<Arc<Kind>>> = HashMap::new();
+        Snapshot::of(kinds)
+    }
+
+    /// Of kinds of which no two have the same group, version and plural.
+    #[expect(clippy::mutable_key_type, reason = "a kind is hashed by its plural alone")]
+    fn of(kinds: Vec<Arc<Kind>>) -> Snapshot {
+        let mut by_plural: HashMap<ByPlural, Vec<Arc<Kind>>> = HashMap::with_capacity(kinds.len());
         for kind in &kinds {
-            by_plural.entry(kind.plural.clone()).or_default().push(Arc::clone(kind));
+            by_plural.entry(ByPlural(Arc::clone(kind))).or_default().push(Arc::clone(kind));
         }
         Snapshot { kinds, by_plural }
+    }
+}
+
+/// A kind that is looked up by its plural, which is not copied for that: catalogs are made anew with every change.
+#[derive(Debug)]
+struct ByPlural(Arc<Kind>);
+
+impl Borrow<str> for ByPlural {
+    fn borrow(&self) -> &str {
+        &self.0.plural
+    }
+}
+
+impl PartialEq for ByPlural {
+    fn eq(&self, other: &ByPlural) -> bool {
+        self.0.plural == other.0.plural
+    }
+}
+
+impl Eq for ByPlural {}
+
+impl Hash for ByPlural {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        self.0.plural.as_str().hash(state);
     }
 }
 

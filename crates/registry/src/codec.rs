@@ -4,6 +4,7 @@
 //! apiVersion that were expected.
 
 use crate::{
+    custom::{self, Served},
     document::{Edit, Fields},
     error::Error,
     kind::{Kind, group_version},
@@ -57,18 +58,26 @@ pub struct Expected<'a> {
     /// The type.
     pub ty: TypeRef,
     strategy: &'a dyn Strategy,
+    /// The definition whose schema counts instead of the type, if there is one.
+    custom: Option<&'a Served>,
 }
 
 impl<'a> Expected<'a> {
     /// An object of a resource.
     pub fn of(kind: &'a Kind) -> Expected<'a> {
         let (group, version, name) = (&kind.group, &kind.version, &kind.name);
-        Expected { group, version, kind: name, ty: kind.ty, strategy: &*kind.strategy }
+        let (strategy, custom) = (&*kind.strategy, kind.custom.as_ref());
+        Expected { group, version, kind: name, ty: kind.ty, strategy, custom }
     }
 
     /// The object of a subresource, such as the scale of a deployment. It has no defaults.
     pub fn part(group: &'a str, version: &'a str, kind: &'a str, ty: TypeRef) -> Expected<'a> {
-        Expected { group, version, kind, ty, strategy: &Plain }
+        Expected { group, version, kind, ty, strategy: &Plain, custom: None }
+    }
+
+    /// The definition whose schema it has, if there is one.
+    pub(crate) fn custom(&self) -> Option<&'a Served> {
+        self.custom
     }
 
     fn api_version(&self) -> String {
@@ -82,6 +91,9 @@ pub fn decode(
     expected: Expected<'_>,
     strictness: FieldValidation,
 ) -> Result<Decoded, Error> {
+    if let Some(served) = expected.custom {
+        return custom::decode(body, served, strictness);
+    }
     let mut problems = Problems::default();
     let (document, normalized) = match read(body, &mut problems) {
         Ok(Raw::Document(document)) => (document, false),
@@ -174,7 +186,7 @@ impl fmt::Display for Strict {
 const SUMMARY_BYTES: usize = 30;
 
 /// The beginning of a malformed body, for an error message.
-fn summary(body: &[u8]) -> String {
+pub(crate) fn summary(body: &[u8]) -> String {
     let (shown, more) = match body.get(..SUMMARY_BYTES) {
         Some(beginning) if body.len() > SUMMARY_BYTES => (beginning, " ..."),
         _ => (body, ""),
@@ -246,10 +258,21 @@ fn read<'a>(body: &Body<'a>, problems: &mut Problems) -> Result<Raw<'a>, ReadErr
 
 /// Reads JSON that must be an object.
 pub fn read_json(text: &[u8], problems: &mut Problems) -> Result<Value, ReadError> {
-    let unread = |why: String| format!("couldn't get version/kind; json parse error: {why}");
-    match schema::read(text, problems).map_err(|error| error.map_message(unread))? {
-        document @ Value::Object(_) => Ok(document),
+    match json_value(schema::read(text, problems))? {
         Value::Null => Ok(Value::Object(Default::default())),
+        document => Ok(document),
+    }
+}
+
+/// Reads JSON that must be an object, or null, and has no type: of two fields with one name only the last counts.
+pub(crate) fn read_untyped_json(text: &[u8], problems: &mut Problems) -> Result<Value, ReadError> {
+    json_value(schema::read_untyped(text, problems))
+}
+
+fn json_value(read: Result<Value, ReadError>) -> Result<Value, ReadError> {
+    let unread = |why: String| format!("couldn't get version/kind; json parse error: {why}");
+    match read.map_err(|error| error.map_message(unread))? {
+        document @ (Value::Object(_) | Value::Null) => Ok(document),
         _ => Err(ReadError::Malformed(unread(
             "json: cannot unmarshal into Go value of type struct".to_owned(),
         ))),

@@ -15,15 +15,6 @@ pub enum Error {
     UnknownPath,
     /// The resource has no such method or subresource.
     MethodNotAllowed,
-    /// The resource does not support the verb.
-    MethodNotSupported {
-        /// The resource.
-        subject: Box<Subject>,
-        /// The verb.
-        verb: &'static str,
-        /// Why not.
-        why: String,
-    },
     /// There is such an object already.
     AlreadyExists {
         /// The object.
@@ -136,11 +127,6 @@ impl Error {
         Error::NoFreeName(Subject::new(what, name))
     }
 
-    /// The resource does not support the verb.
-    pub(crate) fn method_not_supported(what: Qualified<'_>, verb: &'static str, why: &str) -> Error {
-        Error::MethodNotSupported { subject: Subject::new(what, ""), verb, why: why.to_owned() }
-    }
-
     /// The object has changed since the client read it.
     pub(crate) fn modified(what: Qualified<'_>, name: &str) -> Error {
         Error::Modified(Subject::new(what, name))
@@ -206,7 +192,6 @@ impl fmt::Display for Error {
             Error::NotFound(subject) => write!(f, "{subject} was not found"),
             Error::UnknownPath => f.write_str("there is no such resource"),
             Error::MethodNotAllowed => f.write_str("the resource does not have that method"),
-            Error::MethodNotSupported { why, .. } => f.write_str(why),
             Error::AlreadyExists { subject, .. } => write!(f, "{subject} exists already"),
             Error::NoFreeName(subject) => write!(f, "no free name was found for {subject}"),
             Error::Modified(subject) => write!(f, "{subject} was changed by somebody else"),

@@ -1,12 +1,17 @@
 //! Reads the attributes of a stored value that selectors, lists and watches need.
 
-use crate::kind::{At, FieldPath, Kind};
+use crate::{
+    custom::Served,
+    document::Fields,
+    kind::{At, FieldPath, Kind},
+};
 use keepwatch_apimachinery::meta::{Others, Peek, Text};
 use keepwatch_storage::{Attributes, Inspector, Key, Undecodable};
 use serde::{
     Deserializer,
     de::{DeserializeSeed, IgnoredAny, MapAccess, Visitor},
 };
+use serde_json::Value;
 use std::{borrow::Cow, fmt};
 
 /// The inspector of one resource's stored values.
@@ -15,6 +20,8 @@ pub struct ResourceInspector {
     /// The names of the fields, and their values where they are not set.
     fields: Vec<(String, &'static str)>,
     paths: Vec<Candidate>,
+    /// By whose defaults a custom resource has fields that are not stored.
+    defaults: Option<Served>,
 }
 
 /// A path at which the value of a field may be.
@@ -49,7 +56,31 @@ impl ResourceInspector {
             paths.extend(paths_of_field.iter().enumerate().map(candidate));
             fields.push((field.indexed.clone(), if_absent));
         }
-        Self { namespaced: kind.namespaced, paths, fields }
+        let defaults = kind.custom.clone();
+        let is_given = |served: &Served| paths.iter().any(|place| served.has_default_at(&place.path));
+        let defaults = defaults.filter(is_given);
+        Self { namespaced: kind.namespaced, paths, fields, defaults }
+    }
+}
+
+impl ResourceInspector {
+    /// Fills in the fields that only the defaults of the definition give an object.
+    fn find_defaults(&self, value: &[u8], found: &mut [Option<Cow<'_, str>>]) {
+        let Some(served) = &self.defaults else { return };
+        if found.iter().all(Option::is_some) {
+            return;
+        }
+        let document = served.stored_document(value);
+        for place in &self.paths {
+            let slot = &mut found[place.field];
+            if let (None, Some(default)) = (&slot, document.field(&place.path.join("."))) {
+                *slot = match default {
+                    Value::String(text) => Some(Cow::Owned(text.clone())),
+                    Value::Bool(_) | Value::Number(_) => Some(Cow::Owned(default.to_string())),
+                    _ => None,
+                };
+            }
+        }
     }
 }
 
@@ -59,6 +90,7 @@ impl Inspector for ResourceInspector {
         let within: Vec<&Candidate> = self.paths.iter().collect();
         let mut reader = FieldReader { depth: 0, within: &within, found: &mut found };
         let peek = Peek::beside(value, &mut reader).map_err(undecodable)?;
+        self.find_defaults(value, &mut found);
         let metadata = &peek.metadata;
         let namespace = self.namespaced.then_some(("metadata.namespace", &*metadata.namespace));
         let own = self

@@ -4,15 +4,18 @@
 //! kind what is special about it, so that kinds can come and go while the server runs.
 
 use crate::{
+    custom,
     schema::{self, TypeRef},
     strategy::{Plain, Strategy},
 };
 use keepwatch_apimachinery::meta::Qualified;
 use std::{
+    borrow::Cow,
+    cmp::Ordering,
     fmt,
     sync::{
         Arc,
-        atomic::{AtomicU32, Ordering},
+        atomic::{self, AtomicU32},
     },
 };
 
@@ -30,6 +33,8 @@ pub struct Kind {
     pub singular: String,
     /// The name in objects: `Pod`.
     pub name: String,
+    /// The name of its lists in objects: `PodList`.
+    pub list_name: String,
     /// The type of its objects in this version.
     pub ty: TypeRef,
     /// Whether its objects lie in namespaces.
@@ -38,7 +43,7 @@ pub struct Kind {
     pub short_names: Vec<String>,
     /// Groups of resources that people can ask for at once.
     pub categories: Vec<String>,
-    /// The verbs that it allows, in alphabetical order.
+    /// What can be done with it, in the order of discovery.
     pub verbs: &'static [&'static str],
     /// Its subresources, in alphabetical order.
     pub subresources: Vec<Subresource>,
@@ -80,11 +85,13 @@ pub struct Kind {
     /// Whether objects can be created in namespaces that do not exist.
     pub(crate) takes_any_namespace: bool,
     /// The warning of every request, if the kind is deprecated.
-    pub deprecation: Option<&'static str>,
+    pub deprecation: Option<Cow<'static, str>>,
     /// The warning of a deletion that does not say what happens to dependents.
     pub deletion_warning: Option<&'static str>,
     /// The warning of every write, if the server does not do yet what the objects ask for.
     pub(crate) not_enforced: Option<&'static str>,
+    /// Where the numbers of its scale are, if not where most kinds have them.
+    pub scale_paths: Option<custom::ScalePaths>,
     /// Whether a watch cache is worth its memory.
     pub is_cached: bool,
     /// Which names validation accepts; the same as `names`, except for kinds that allowed more in the past.
@@ -93,6 +100,8 @@ pub struct Kind {
     pub(crate) known_finalizers: bool,
     /// What is special about its objects.
     pub(crate) strategy: Arc<dyn Strategy>,
+    /// Who defined it, if it is a custom resource.
+    pub(crate) custom: Option<custom::Served>,
 }
 
 /// The stored version of a resource, if it is another than the version of the kind.
@@ -204,6 +213,8 @@ pub enum Generation {
     SpecOrAnnotations,
     /// When anything except metadata and status changes.
     Content,
+    /// When anything but metadata changes.
+    ContentOrStatus,
     /// When anything except metadata changes, or the labels change.
     ContentOrLabels,
 }
@@ -236,12 +247,13 @@ impl Kind {
         let name = ty.short_name();
         let version = ty.name.split('.').nth(1).unwrap_or_default();
         Kind {
-            id: NEXT_ID.fetch_add(1, Ordering::Relaxed),
+            id: NEXT_ID.fetch_add(1, atomic::Ordering::Relaxed),
             group: group.to_owned(),
             version: version.to_owned(),
             plural: plural.to_owned(),
             singular: name.to_ascii_lowercase(),
             name: name.to_owned(),
+            list_name: format!("{name}List"),
             ty,
             namespaced: true,
             short_names: Vec::new(),
@@ -269,10 +281,12 @@ impl Kind {
             deprecation: None,
             deletion_warning: None,
             not_enforced: None,
+            scale_paths: None,
             is_cached: true,
             validated_names: NameRule::Subdomain,
             known_finalizers: true,
             strategy: Arc::new(Plain),
+            custom: None,
         }
     }
 
@@ -286,6 +300,7 @@ impl Kind {
     pub fn named(mut self, singular: &str, name: &str) -> Kind {
         self.singular = singular.to_owned();
         self.name = name.to_owned();
+        self.list_name = format!("{name}List");
         self
     }
 
@@ -449,7 +464,7 @@ impl Kind {
 
     /// It is deprecated: every request is answered with this warning.
     pub fn deprecated(mut self, warning: &'static str) -> Kind {
-        self.deprecation = Some(warning);
+        self.deprecation = Some(Cow::Borrowed(warning));
         self
     }
 
@@ -487,16 +502,28 @@ impl Kind {
         group_version(&self.group, &self.version)
     }
 
-    /// The kind of its lists.
-    pub fn list_kind(&self) -> String {
-        format!("{}List", self.name)
+    /// Whether a definition made it.
+    pub fn is_custom(&self) -> bool {
+        self.custom.is_some()
+    }
+
+    /// What can be done with it as discovery tells it: while a definition is being deleted, nothing is created any more.
+    pub fn told_verbs(&self) -> &'static [&'static str] {
+        if self.custom.as_ref().is_some_and(custom::Served::is_terminating) {
+            return custom::TERMINATING_VERBS;
+        }
+        self.verbs
     }
 
     /// The type, group and version in which its objects are stored.
     pub fn stored(&self) -> StoredAs {
+        let version = match &self.custom {
+            Some(served) => served.storage_version(),
+            None => &self.version,
+        };
         self.stored_as.clone().unwrap_or_else(|| StoredAs {
             group: self.group.clone(),
-            version: self.version.clone(),
+            version: version.to_owned(),
             ty: self.ty,
         })
     }
@@ -580,6 +607,32 @@ impl SelectableField {
 /// A path from its text: `spec.nodeName`.
 pub fn path(text: &str) -> FieldPath {
     text.split('.').map(str::to_owned).collect()
+}
+
+/// How versions of a group are ordered, the one that clients should prefer first: stable ones before beta before alpha,
+/// higher before lower; last, by name, what does not look like a version.
+pub fn by_preference(a: &str, b: &str) -> Ordering {
+    match (stability(a), stability(b)) {
+        (Some(a), Some(b)) => b.cmp(&a),
+        (Some(_), None) => Ordering::Less,
+        (None, Some(_)) => Ordering::Greater,
+        (None, None) => a.cmp(b),
+    }
+}
+
+/// How settled a version is, its major and its minor number: `v1beta2` is (1, 1, 2).
+fn stability(version: &str) -> Option<(u8, u64, u64)> {
+    let version = version.strip_prefix('v')?;
+    let digits = version.find(|c: char| !c.is_ascii_digit()).unwrap_or(version.len());
+    let (major, rest) = version.split_at(digits);
+    let (level, minor) = match (rest.strip_prefix("beta"), rest.strip_prefix("alpha")) {
+        _ if rest.is_empty() => (2, "0"),
+        (Some(minor), _) => (1, minor),
+        (_, Some(minor)) => (0, minor),
+        _ => return None,
+    };
+    let number = |text: &str| text.parse().ok().filter(|_| text.bytes().all(|b| b.is_ascii_digit()));
+    Some((level, number(major)?, number(minor)?))
 }
 
 /// The group and version as in `apiVersion`.

@@ -13,6 +13,7 @@ pub mod inspect;
 pub mod codec;
 pub mod defaults;
 pub mod validation;
+pub mod custom;
 pub mod patch;
 pub mod protobuf;
 pub mod table;

@@ -7,7 +7,7 @@ use crate::{
     kind::Kind,
     options::{FieldValidation, WriteOptions},
     rest::{
-        Attempts, Change, Patch, Registry, Target, apply_patch, convert_from_stored, document_of,
+        Attempts, Change, ObjectView, Patch, Registry, Target, apply_patch, convert_from_stored,
         must_be_based_on, must_have_uid,
     },
     schema,
@@ -25,7 +25,7 @@ impl Registry {
     /// The scale of an object.
     pub async fn scale(&self, target: Target<'_>) -> Result<Value, Error> {
         let object = self.get(target, Position::MostRecent).await?;
-        Ok(scale_of(target.kind, &object))
+        Ok(scale_of(target.kind, &self.current_document(target.kind, &object).await?))
     }
 
     /// Changes the scale of an object.
@@ -42,7 +42,8 @@ impl Registry {
         while let Some(existing) = attempts.next(storage.as_ref(), &key).await {
             let Existing { object, is_current } = existing.map_err(|error| target.failed("get", error))?;
             let object = object.ok_or_else(|| target.not_found())?;
-            let (document, names_version) = match scaled(target, &change, &object, &mut warnings) {
+            let old = self.current_document(target.kind, &object).await?;
+            let (document, names_version) = match scaled(target, &change, (&object, old), &mut warnings) {
                 Err(_) if !is_current => continue,
                 scaled => scaled?,
             };
@@ -52,7 +53,10 @@ impl Registry {
                 Err(failed) => return Err(failed.error),
                 Ok(written) => {
                     warnings.extend(written.warnings);
-                    return Ok((scale_of_document(target.kind, written.object.document()), warnings));
+                    return Ok((
+                        scale_of(target.kind, &shown_document(target.kind, &written.object)),
+                        warnings,
+                    ));
                 }
             }
         }
@@ -60,22 +64,29 @@ impl Registry {
     }
 }
 
-fn scale_of(kind: &Kind, object: &Object) -> Value {
-    scale_of_document(kind, document_of(&object.value, Some(object.revision)))
-}
-
-fn scale_of_document(kind: &Kind, document: Value) -> Value {
-    let document = convert_from_stored(kind, document);
+fn scale_of(kind: &Kind, document: &Value) -> Value {
     let mut metadata = Map::new();
     for field in ["name", "namespace", "uid", "resourceVersion", "creationTimestamp"] {
         metadata.set(field, document.field("metadata").field(field).cloned());
     }
     let mut spec = Map::new();
-    let replicas = document.number("spec.replicas");
+    let (replicas, current, selector) = match &kind.scale_paths {
+        None => (
+            document.number_if_set("spec.replicas"),
+            document.number_if_set("status.replicas"),
+            selector_text(document.field("spec.selector")),
+        ),
+        Some(paths) => (
+            document.number_if_set(&paths.spec_replicas.join(".")),
+            document.number_if_set(&paths.status_replicas.join(".")),
+            paths.selector.as_ref().map_or("", |path| document.text(&path.join("."))).to_owned(),
+        ),
+    };
+    let replicas = replicas.unwrap_or(0);
     spec.set("replicas", (replicas != 0).then(|| replicas.into()));
     let mut status = Map::new();
-    status.insert("replicas".to_owned(), document.number("status.replicas").into());
-    status.set_text("selector", &selector_text(document.field("spec.selector")));
+    status.insert("replicas".to_owned(), current.unwrap_or(0).into());
+    status.set_text("selector", &selector);
     json!({"kind": "Scale", "apiVersion": "autoscaling/v1", "metadata": metadata, "spec": spec, "status": status})
 }
 
@@ -84,7 +95,7 @@ fn scale_of_document(kind: &Kind, document: Value) -> Value {
 fn scaled(
     target: Target<'_>,
     change: &Change<'_>,
-    object: &Object,
+    (object, mut document): (&Object, Value),
     warnings: &mut Vec<String>,
 ) -> Result<(Value, bool), Error> {
     let kind = target.kind;
@@ -92,7 +103,7 @@ fn scaled(
         Change::Replace(scale) => scale.clone(),
         Change::Patch { patch, strictness } => {
             warnings.clear();
-            apply_scale_patch(patch, *strictness, &scale_of(kind, object), warnings)?
+            apply_scale_patch(patch, *strictness, &scale_of(kind, &document), warnings)?
         }
     };
     target.must_be_of(&scale)?;
@@ -109,9 +120,21 @@ fn scaled(
     if has_version {
         must_be_based_on(target, &scale, object)?;
     }
-    let mut document = convert_from_stored(kind, document_of(&object.value, Some(object.revision)));
-    document.object_or_new("spec").insert("replicas".to_owned(), replicas.into());
+    match kind.scale_paths.as_ref().and_then(|paths| paths.spec_replicas.split_last()) {
+        None => drop(document.object_or_new("spec").insert("replicas".to_owned(), replicas.into())),
+        Some((last, parents)) => {
+            drop(document.object_or_new(&parents.join(".")).insert(last.clone(), replicas.into()))
+        }
+    }
     Ok((document, is_replaced && has_version))
+}
+
+/// The document of what was written, in the version of the kind.
+fn shown_document(kind: &Kind, shown: &ObjectView) -> Value {
+    match kind.is_custom() {
+        true => shown.document(),
+        false => convert_from_stored(kind, shown.document()),
+    }
 }
 
 fn apply_scale_patch(

@@ -88,13 +88,16 @@ pub(crate) trait Strategy: Send + Sync {
     /// Prepares an object after any update, whichever part changed.
     fn prepare_any_update(&self, _new: &mut Value) {}
 
+    /// Gives an object that was found valid the form in which it is stored.
+    fn finish(&self, _document: &mut Value) {}
+
     /// In which order an update is checked.
     fn update_order(&self) -> &'static [Step] {
         validation::WHOLE
     }
 
     /// Checks that come before all others; returns whether their errors are the only ones that are reported.
-    fn validate_addresses(&self, _new: &Node, _old: Option<&Node>, _faults: &mut FieldErrors) -> bool {
+    fn validate_first(&self, _new: &Node, _old: Option<&Node>, _faults: &mut FieldErrors) -> bool {
         false
     }
 
@@ -350,6 +353,7 @@ fn counts(generation: Generation, new: &Value, old: &Value) -> bool {
         Generation::Spec | Generation::SpecOnceCreated => differ("spec"),
         Generation::SpecOrAnnotations => differ("spec") || differ("metadata.annotations"),
         Generation::Content => !same(&content(new, true), &content(old, true)),
+        Generation::ContentOrStatus => content(new, false) != content(old, false),
         Generation::ContentOrLabels => {
             !same(&content(new, false), &content(old, false)) || differ("metadata.labels")
         }

@@ -325,4 +325,7 @@ pub trait Storage: Send + Sync + 'static {
 
     /// Follows objects.
     async fn watch(&self, key: &str, request: WatchRequest) -> Result<Watch, StorageError>;
+
+    /// Waits until it can do all this, if it was opened just now.
+    async fn until_ready(&self) {}
 }

@@ -39,6 +39,6 @@ pub use interface::{
     UpdateOptions, Validate, Version, Watch, WatchEvent, WatchRequest, WeakObject,
 };
 pub use key::{InvalidKey, Key, ResourcePrefix, Scope};
-pub use predicate::{Attributes, Inspector, Pairs, Predicate, StoreId, Undecodable};
+pub use predicate::{Attributes, Inspector, Marks, Pairs, Predicate, StoreId, Undecodable};
 pub use store::{Store, StoreOptions};
 pub use transform::{Identity, Plain, Transformer};

@@ -7,7 +7,7 @@ use keepwatch_apimachinery::selector::{FieldSelector, LabelSelector, Lookup};
 use std::{
     error::Error,
     fmt,
-    sync::atomic::{AtomicU32, Ordering},
+    sync::atomic::{AtomicU8, AtomicU32, Ordering},
 };
 
 /// What storage and its readers may know of an object without knowing its kind.
@@ -25,12 +25,42 @@ pub struct Attributes {
     pub has_version: bool,
     /// Whose inspector found them. The store sets it; an [`Inspector`] leaves the default.
     pub found_by: StoreId,
+    /// What readers have found out about the value since.
+    pub marks: Marks,
+}
+
+/// What readers have found out about a value, so that none of them has to look again: eight flags. What each means is for
+/// the owner of the inspector to say.
+#[derive(Debug, Default)]
+pub struct Marks(AtomicU8);
+
+impl Marks {
+    /// How many flags there are.
+    pub const COUNT: usize = 8;
+
+    /// Whether a flag is set. One that does not exist never is.
+    pub fn is_set(&self, flag: usize) -> bool {
+        flag < Self::COUNT && self.0.load(Ordering::Relaxed) & (1 << flag) != 0
+    }
+
+    /// Sets a flag, if it exists.
+    pub fn set(&self, flag: usize) {
+        if flag < Self::COUNT {
+            self.0.fetch_or(1 << flag, Ordering::Relaxed);
+        }
+    }
+}
+
+impl Clone for Marks {
+    fn clone(&self) -> Self {
+        Self(AtomicU8::new(self.0.load(Ordering::Relaxed)))
+    }
 }
 
 /// Equal if the same attributes were found, by whichever inspector.
 impl PartialEq for Attributes {
     fn eq(&self, other: &Self) -> bool {
-        let Self { uid, labels, fields, version_at, has_version, found_by: _ } = self;
+        let Self { uid, labels, fields, version_at, has_version, found_by: _, marks: _ } = self;
         (uid, labels, fields) == (&other.uid, &other.labels, &other.fields)
             && (version_at, has_version) == (&other.version_at, &other.has_version)
     }
@@ -181,6 +211,16 @@ impl Predicate {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_mark_stays_set_and_others_do_not_follow() {
+        let marks = Marks::default();
+        marks.set(0);
+        marks.set(7);
+        marks.set(8);
+        let set: Vec<usize> = (0..10).filter(|flag| marks.clone().is_set(*flag)).collect();
+        assert_eq!(set, [0, 7]);
+    }
 
     /// There is one for each object in memory. With the two counters of an `Arc` they take a size class of 80 bytes.
     #[test]

@@ -44,13 +44,13 @@ class Given(NamedTuple):
 class Operator:
     """The operator's process, which can be ended and started again."""
 
-    def __init__(self, namespace: str):
-        self.namespace = namespace
+    def __init__(self, namespace: str, program: str = OPERATOR):
+        self.namespace, self.program = namespace, program
         self.log = tempfile.NamedTemporaryFile("w+", prefix="keepwatch-kopf-")
         self.process = None
 
     def start(self) -> None:
-        command = [sys.executable, "-m", "kopf", "run", "--standalone", "--namespace", self.namespace, OPERATOR]
+        command = [sys.executable, "-m", "kopf", "run", "--standalone", "--namespace", self.namespace, self.program]
         self.process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=self.log, stderr=subprocess.STDOUT)
 
     def stop(self) -> None:

@@ -1,5 +1,6 @@
 //! The kinds of load that there are. Each is described where it is run.
 
+mod definitions;
 mod list;
 mod mixed;
 mod slow;
@@ -26,6 +27,8 @@ pub(crate) use write::fill;
 /// A kind of load.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Scenario {
+    /// Definitions of custom kinds are created and deleted.
+    Definitions,
     /// Servers start.
     Start,
     /// The memory of servers.
@@ -65,7 +68,7 @@ pub(crate) struct Outcome {
 
 impl Scenario {
     /// All, in the order in which they are best run.
-    pub const ALL: [Scenario; 14] = [
+    pub const ALL: [Scenario; 15] = [
         Scenario::Fill,
         Scenario::Start,
         Scenario::Memory,
@@ -81,11 +84,13 @@ impl Scenario {
         Scenario::Churn,
         Scenario::Sync,
         Scenario::Mixed,
+        Scenario::Definitions,
     ];
 
     /// As it is named on the command line.
     pub fn name(self) -> &'static str {
         match self {
+            Scenario::Definitions => "definitions",
             Scenario::Start => "start",
             Scenario::Memory => "memory",
             Scenario::Fill => "fill",
@@ -106,11 +111,14 @@ impl Scenario {
     /// A description for the help and the reports.
     pub fn about(self) -> &'static str {
         match self {
+            Scenario::Definitions => {
+                "Creates definitions of custom kinds: how long until one is served, and what many cost that nobody uses."
+            }
             Scenario::Start => {
                 "Starts servers until they are ready: for the first time, again, and with the objects. Without --kubeconfig."
             }
             Scenario::Memory => {
-                "EventType a server that was started for this holds: empty, and with the objects. Without --kubeconfig."
+                "What a server that was started for this holds: empty, and with the objects. Without --kubeconfig."
             }
             Scenario::Fill => "Creates the objects that the other scenarios work on.",
             Scenario::List => "Reads all objects, in the ways clients do it.",
@@ -154,6 +162,7 @@ impl Scenario {
 
     pub(crate) async fn run(self, run: &Arc<Run>) -> Result<Outcome, Failure> {
         match self {
+            Scenario::Definitions => definitions::definitions(run).await,
             Scenario::Start => start::start(run).await,
             Scenario::Memory => start::memory(run).await,
             Scenario::Fill => write::fill(run).await,

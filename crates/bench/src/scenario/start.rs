@@ -35,7 +35,7 @@ pub(super) async fn start(run: &Arc<Run>) -> Result<Outcome, Failure> {
     }
     let mut rows =
         vec![first.row("first start, which issues certificates"), again.row("start in the same directory")];
-    if own.storage == EMBEDDED {
+    if is_embedded(&own) {
         let directory = directory(&own)?;
         filled(run, &own, directory.path()).await?.stop().await?;
         let mut with_objects = Starts::default();
@@ -72,7 +72,7 @@ pub(super) async fn memory(run: &Arc<Run>) -> Result<Outcome, Failure> {
     let server = filled(run, &own, directory.path()).await?;
     rows.push(held(run, &format!("{objects} objects, just created"), &server).await?);
     server.stop().await?;
-    if own.storage == EMBEDDED {
+    if is_embedded(&own) {
         let server = start_in(&own, directory.path()).await?;
         rows.push(held(run, &format!("{objects} objects, read at the start"), &server).await?);
         server.stop().await?;
@@ -86,6 +86,11 @@ pub(super) async fn memory(run: &Arc<Run>) -> Result<Outcome, Failure> {
     Ok(Outcome { rows, checks: vec![started(servers)] })
 }
 
+/// Whether a second start in a directory reads what the first server kept there.
+pub(super) fn is_embedded(own: &OwnServer) -> bool {
+    own.storage == EMBEDDED
+}
+
 /// How to start such servers.
 fn own(run: &Run) -> Result<OwnServer, Failure> {
     match &run.options.target {
@@ -97,7 +102,7 @@ fn own(run: &Run) -> Result<OwnServer, Failure> {
 }
 
 /// In the data directory of the server that is measured otherwise, if one was chosen: there the disk is the same.
-fn directory(own: &OwnServer) -> Result<TempDir, Failure> {
+pub(super) fn directory(own: &OwnServer) -> Result<TempDir, Failure> {
     let made = match &own.directory {
         Some(directory) => tempfile::tempdir_in(directory),
         None => tempfile::tempdir(),
@@ -106,7 +111,7 @@ fn directory(own: &OwnServer) -> Result<TempDir, Failure> {
 }
 
 /// With the default limits, even if other scenarios need other ones.
-async fn start_in(own: &OwnServer, directory: &Path) -> Result<Started, Failure> {
+pub(super) async fn start_in(own: &OwnServer, directory: &Path) -> Result<Started, Failure> {
     let flags = own.flags.iter().filter(|flag| *flag != super::SHORT_HISTORY_FLAG).cloned().collect();
     OwnServer { directory: Some(directory.to_owned()), flags, ..own.clone() }.start().await
 }
@@ -116,14 +121,14 @@ async fn filled(run: &Run, own: &OwnServer, directory: &Path) -> Result<Started,
     run.progress.says("filling a server");
     let server = start_in(own, directory).await?;
     let load = run.on(&server).await?;
-    load.make_namespaces().await?;
+    load.prepare().await?;
     fill(&load).await?;
     Ok(server)
 }
 
 /// Some starts of the same kind.
 #[derive(Default)]
-struct Starts {
+pub(super) struct Starts {
     count: u64,
     latencies: Latencies,
     total: Duration,
@@ -132,7 +137,7 @@ struct Starts {
 
 impl Starts {
     /// Counts a start and ends the server.
-    async fn add(&mut self, server: Started) -> Result<(), Failure> {
+    pub(super) async fn add(&mut self, server: Started) -> Result<(), Failure> {
         self.count += 1;
         self.total += server.until_ready;
         self.latencies.record(0, server.until_ready.as_micros() as u64);
@@ -142,7 +147,7 @@ impl Starts {
         server.stop().await
     }
 
-    fn row(&self, name: &str) -> Row {
+    pub(super) fn row(&self, name: &str) -> Row {
         Row {
             name: name.to_owned(),
             unit: "start".to_owned(),

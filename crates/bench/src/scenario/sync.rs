@@ -2,11 +2,14 @@
 //! its own, which speaks HTTP/1.1 whatever the others do.
 
 use super::Outcome;
-use crate::{Failure, ObjectKind, results::Check, run::Run};
+use crate::{Failure, ObjectKind, custom::RECORDS, results::Check, run::Run};
 use futures::future::join_all;
 use k8s_openapi::api::core::v1::{ConfigMap, Pod};
 use keepwatch_informer::{Informer, Lean, informer::Builder};
-use kube_client::Client;
+use kube_client::{
+    Client,
+    core::{ApiResource, GroupVersionKind},
+};
 use std::{sync::Arc, time::Duration};
 use tokio::time::{Instant, timeout};
 use tokio_util::sync::CancellationToken;
@@ -18,6 +21,11 @@ pub(super) async fn sync(run: &Arc<Run>) -> Result<Outcome, Failure> {
     match run.objects.kind() {
         ObjectKind::ConfigMaps => {
             sync_lean(run, |client| Informer::<ConfigMap>::builder(client).lean()).await
+        }
+        ObjectKind::Custom => {
+            let kind = GroupVersionKind::gvk(&run.objects.group(), "v1", "Record");
+            let resource = ApiResource::from_gvk_with_plural(&kind, RECORDS);
+            sync_lean(run, move |client| Informer::dynamic(client, &resource).lean()).await
         }
         ObjectKind::Pods => sync_lean(run, |client| Informer::<Pod>::builder(client).lean()).await,
     }

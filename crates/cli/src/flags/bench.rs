@@ -46,10 +46,10 @@ pub(crate) struct Bench {
         help_heading = "Which server"
     )]
     pub(crate) tls: bool,
-    /// What the objects are: config maps have hardly any rules, pods the most.
+    /// What the objects are: pods have the most rules, config maps few, custom objects some.
     #[arg(
         long,
-        value_name = "configmaps|pods",
+        value_name = "configmaps|pods|custom",
         default_value = "configmaps",
         hide_possible_values = true,
         help_heading = "Load"
@@ -61,6 +61,9 @@ pub(crate) struct Bench {
     /// How large each is.
     #[arg(long, value_name = "BYTES", default_value = "2000", value_parser = values::count, help_heading = "Load")]
     pub(crate) size: usize,
+    /// How many definitions of custom kinds there are, where that is measured.
+    #[arg(long, value_name = "COUNT", default_value = "1000", value_parser = values::count, help_heading = "Load")]
+    pub(crate) definitions: usize,
     /// Over how many namespaces they are spread.
     #[arg(long, value_name = "COUNT", default_value = "5", value_parser = values::count, help_heading = "Load")]
     pub(crate) namespaces: usize,
@@ -130,6 +133,8 @@ pub(crate) enum Kind {
     Configmaps,
     /// Pods.
     Pods,
+    /// Objects of a kind that is defined for them.
+    Custom,
 }
 
 /// What is spoken.

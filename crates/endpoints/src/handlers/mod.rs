@@ -24,7 +24,7 @@ use http::{Method, Response, StatusCode, header};
 use keepwatch_apimachinery::status::Status;
 use keepwatch_registry::{
     Error,
-    codec::Body as Sent,
+    codec::{Body as Sent, Media},
     kind::{CreateOnly, Kind},
     rest::{Target, WriteError},
     strategy::{Part, Requester},
@@ -110,13 +110,17 @@ pub(crate) struct Route {
 }
 
 /// What a resource has at the request's path and method.
-pub(crate) fn route(kind: Arc<Kind>, context: &RequestContext, method: &Method) -> Result<Route, Status> {
+pub(crate) fn route(kind: Arc<Kind>, context: &RequestContext, method: &Method) -> Result<Route, NoRoute> {
     let info = &context.info;
+    if kind.is_custom() {
+        let action = custom_action(&kind, context)?;
+        return Ok(Route { kind, action });
+    }
     let to = |action| Ok(Route { kind: Arc::clone(&kind), action });
     if !info.rest.is_empty()
         && !matches!(info.subresource.as_str(), "proxy" | "portforward" | "exec" | "attach")
     {
-        return Err(Status::unknown_path());
+        return Err(Status::unknown_path().into());
     }
     // The path of a namespace names it twice: as what is asked for and as where that is.
     let is_namespace = info.resource == "namespaces";
@@ -124,19 +128,19 @@ pub(crate) fn route(kind: Arc<Kind>, context: &RequestContext, method: &Method) 
         // Every namespace at once can be listed and watched; nothing else is there.
         let all_namespaces = kind.namespaced && info.name.is_empty();
         if !all_namespaces {
-            return Err(Status::unknown_path());
+            return Err(Status::unknown_path().into());
         }
         if !matches!(info.verb, "list" | "watch") || !kind.allows("list") {
-            return Err(Status::method_not_allowed());
+            return Err(Status::method_not_allowed().into());
         }
     }
     // A path that asks for a watch can be read and nothing else.
     if method == Method::HEAD || (info.watch_path && method != Method::GET) {
-        return Err(Status::method_not_allowed());
+        return Err(Status::method_not_allowed().into());
     }
     if !info.subresource.is_empty() {
         if info.name.is_empty() {
-            return Err(Status::unknown_path());
+            return Err(Status::unknown_path().into());
         }
         return to(subresource_action(&kind, info.subresource.as_str(), info.verb)?);
     }
@@ -146,14 +150,15 @@ pub(crate) fn route(kind: Arc<Kind>, context: &RequestContext, method: &Method) 
             (true, _) => Status::unknown_path(),
             (_, true) => Status::method_not_supported(kind.qualified(), "watch"),
             _ => Status::method_not_allowed(),
-        });
+        }
+        .into());
     }
     let collection_only = matches!(verb, "create" | "list" | "deletecollection");
     if !kind.allows(verb)
         || (collection_only && !info.name.is_empty())
         || (info.name.is_empty() && matches!(verb, "update" | "patch"))
     {
-        return Err(Status::method_not_allowed());
+        return Err(Status::method_not_allowed().into());
     }
     to(match verb {
         "get" => Action::Get,
@@ -167,6 +172,56 @@ pub(crate) fn route(kind: Arc<Kind>, context: &RequestContext, method: &Method) 
         "delete" => Action::Delete,
         _ => Action::DeleteCollection,
     })
+}
+
+/// Why a path leads nowhere.
+pub(crate) enum NoRoute {
+    /// As a Status says.
+    Status(Box<Status>),
+    /// There is no such page.
+    Page,
+}
+
+impl From<Status> for NoRoute {
+    fn from(status: Status) -> NoRoute {
+        NoRoute::Status(Box::new(status))
+    }
+}
+
+/// What a custom resource has at a path. Upstream has another server for them, which finds its way differently.
+fn custom_action(kind: &Kind, context: &RequestContext) -> Result<Action, NoRoute> {
+    let info = &context.info;
+    let is_across_namespaces = kind.namespaced && matches!(info.verb, "list" | "watch");
+    if kind.namespaced == info.namespace.is_empty() && !is_across_namespaces {
+        return Err(NoRoute::Page);
+    }
+    let named = !info.name.is_empty();
+    let unsupported = || {
+        let verb = if info.verb == "options" { "" } else { info.verb };
+        NoRoute::from(Status::method_not_supported(kind.qualified(), verb))
+    };
+    if !info.subresource.is_empty() {
+        let name = info.subresource.as_str();
+        let Some(known) = kind.subresource(name).filter(|_| named) else {
+            return Err(Status::not_found(kind.qualified(), &info.name).into());
+        };
+        if !known.verbs.contains(&info.verb) {
+            return Err(unsupported());
+        }
+        return Ok(subresource_action(kind, name, info.verb)?);
+    }
+    match info.verb {
+        "get" => Ok(Action::Get),
+        "list" => Ok(Action::List),
+        "watch" => Ok(Action::Watch),
+        "create" => Ok(Action::Create),
+        "update" | "patch" if !named => Err(Status::bad_request("name must be provided").into()),
+        "update" => Ok(Action::Update(Part::Main)),
+        "patch" => Ok(Action::Patch(Part::Main)),
+        "delete" => Ok(Action::Delete),
+        "deletecollection" => Ok(Action::DeleteCollection),
+        _ => Err(unsupported()),
+    }
 }
 
 fn subresource_action(kind: &Kind, name: &str, verb: &str) -> Result<Action, Status> {
@@ -280,7 +335,10 @@ impl Call<'_> {
     fn renderer(&self, answering: ResponseKind) -> Result<Renderer, Status> {
         let accept = self.context.accept();
         let is_collection = matches!(answering, ResponseKind::List | ResponseKind::Watch);
-        let form = negotiation::negotiate(accept.as_deref(), answering, is_collection)?;
+        let form = match self.route.kind.is_custom() {
+            true => negotiation::negotiate_custom(accept.as_deref(), answering)?,
+            false => negotiation::negotiate(accept.as_deref(), answering, is_collection)?,
+        };
         let include_object = match form.representation {
             crate::negotiation::Representation::Table(_) => {
                 IncludeObject::parse(self.context.query.first("includeObject").unwrap_or_default())?
@@ -323,7 +381,15 @@ impl Call<'_> {
     /// The body as it was sent.
     fn sent<'b>(&self, bytes: &'b [u8]) -> Result<Sent<'b>, Status> {
         let media = negotiation::body_media(self.context.header(header::CONTENT_TYPE))?;
+        if media == Media::Protobuf && self.route.kind.is_custom() && !self.is_about_scale() {
+            return Err(Status::unsupported_media_type(&negotiation::ACCEPTED));
+        }
         Ok(Sent { bytes, media })
+    }
+
+    /// Whether what is sent and received is a scale.
+    fn is_about_scale(&self) -> bool {
+        matches!(self.route.action, Action::GetScale | Action::UpdateScale | Action::PatchScale)
     }
 
     fn requester(&self) -> Requester {

@@ -54,7 +54,7 @@ impl Api {
     }
 
     /// Whether a path exists and does not take this method, which is not GET. Paths that kube-apiserver serves outside of
-    /// its API (probes, the index, OpenAPI, the list of groups and each group) take any method. There a DELETE of
+    /// its API (probes, the index, OpenAPI, the list of groups, each group, and custom resources) take any method. There a DELETE of
     /// `/metrics` resets the counters, which is not done here.
     fn is_only_read(&self, path: &str, method: &Method) -> bool {
         match path {
@@ -63,7 +63,11 @@ impl Api {
             "/apis" => false,
             path => {
                 let is_group = path.strip_prefix("/apis/").is_some_and(|group| !group.contains('/'));
-                !is_group && self.description().discovery().get(path).is_some()
+                let of_definition = path
+                    .strip_prefix("/apis/")
+                    .and_then(|rest| rest.split('/').next())
+                    .is_some_and(|group| !self.registry.catalog().snapshot().has_built_in_group(group));
+                !is_group && !of_definition && self.description().discovery().get(path).is_some()
             }
         }
     }
@@ -105,7 +109,9 @@ impl Api {
         let mut parts = path.trim_start_matches('/').split('/');
         let in_group = match (parts.next(), parts.next(), parts.next()) {
             (Some("api"), Some(_), None) => true,
-            (Some("apis"), Some(group), Some(_)) => self.registry.catalog().snapshot().has_group(group),
+            (Some("apis"), Some(group), Some(_)) => {
+                self.registry.catalog().snapshot().has_built_in_group(group)
+            }
             _ => false,
         };
         if in_group { context.refusal(&Status::unknown_path()) } else { page_not_found() }

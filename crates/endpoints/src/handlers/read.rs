@@ -43,7 +43,7 @@ impl Call<'_> {
         };
         let object = self.api.registry.get(self.target(), position).await?;
         let held = self.api.hold(&self.context.limited_as, object.value.len())?;
-        let bytes = renderer.object(&ObjectView::from(&object))?;
+        let bytes = renderer.object(&ObjectView::of(&renderer.kind, &object))?;
         Ok(answer(StatusCode::OK, &renderer, bytes, Vec::new()).holding(held))
     }
 

@@ -81,7 +81,11 @@ impl Call<'_> {
         let kind = self.context.header(header::CONTENT_TYPE).unwrap_or_default();
         let kind = kind.split(';').next().unwrap_or_default().trim();
         let apply = matches!(kind, "application/apply-patch+yaml" | "application/apply-patch+cbor");
-        if !apply && !PATCH_TYPES.contains(&kind) {
+        let types = if self.route.kind.is_custom() { &CUSTOM_PATCH_TYPES } else { &PATCH_TYPES };
+        if self.route.kind.is_custom() && !types.contains(&kind) && !apply {
+            return Err(Status::unsupported_media_type(types).into());
+        }
+        if !apply && !types.contains(&kind) {
             return Err(Status::unsupported_patch_type().into());
         }
         let options = self.write_options(Writing::Patch { apply })?;
@@ -93,7 +97,7 @@ impl Call<'_> {
                 patch::strategic::parse(body, &mut problems).map(Patch::Strategic)
             }
             _ => {
-                return Err(Status::unsupported_media_type(&PATCH_TYPES).into());
+                return Err(Status::unsupported_media_type(types).into());
             }
         };
         let patch = patch.map_err(Error::from)?;
@@ -224,6 +228,10 @@ impl Call<'_> {
 
 const PATCH_TYPES: [&str; 3] =
     ["application/json-patch+json", "application/merge-patch+json", "application/strategic-merge-patch+json"];
+
+/// Of custom resources nobody knows how lists merge.
+const CUSTOM_PATCH_TYPES: [&str; 3] =
+    ["application/json-patch+json", "application/merge-patch+json", "application/apply-patch+yaml"];
 
 fn strict_patch(body: &[u8], problems: &[String]) -> Status {
     let text = String::from_utf8_lossy(body).into_owned();

@@ -1,5 +1,6 @@
 //! The two versions of OpenAPI that are spoken, and what they say differently.
 
+use keepwatch_registry::custom::OpenApiVersion;
 use serde_json::{Map, Value, json};
 
 /// A version of OpenAPI.
@@ -25,7 +26,18 @@ pub(super) const LIST_TYPES: &[&str] = &[
 /// Whatever the client and the server agree on.
 pub(super) const ANY_TYPE: &[&str] = &["*/*"];
 
+/// What custom resources are written in.
+pub(super) const CUSTOM_TYPES: &[&str] = &["application/json", "application/yaml"];
+
 impl Dialect {
+    /// As the registry calls it.
+    pub(super) fn version(self) -> OpenApiVersion {
+        match self {
+            Dialect::V2 => OpenApiVersion::V2,
+            Dialect::V3 => OpenApiVersion::V3,
+        }
+    }
+
     /// A schema that is defined elsewhere in the document.
     pub(super) fn reference(self, name: &str) -> Value {
         let place = match self {

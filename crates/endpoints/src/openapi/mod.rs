@@ -79,6 +79,8 @@ pub struct OpenApi {
     /// Locked while a document is made, so that two requests do not make it twice.
     v3: Mutex<BTreeMap<String, Document>>,
     v3_protobuf: Mutex<BTreeMap<String, Document>>,
+    /// The hashes that the index has, by the paths of their documents.
+    hashes: Mutex<BTreeMap<String, String>>,
 }
 
 impl OpenApi {
@@ -92,7 +94,23 @@ impl OpenApi {
             v2_protobuf: OnceLock::new(),
             v3: Mutex::default(),
             v3_protobuf: Mutex::default(),
+            hashes: Mutex::default(),
         }
+    }
+
+    /// About the kinds of another moment. What is made already of kinds that are the same is kept.
+    pub fn about(&self, catalog: Arc<Snapshot>) -> OpenApi {
+        let next = OpenApi::new(catalog, self.descriptions());
+        let ids = |documents: BTreeMap<String, Vec<&Kind>>| -> BTreeMap<String, Vec<u32>> {
+            let ids = |kinds: Vec<&Kind>| kinds.into_iter().map(Kind::id).collect();
+            documents.into_iter().map(|(path, kinds)| (path, ids(kinds))).collect()
+        };
+        let (before, after) = (ids(self.documents()), ids(next.documents()));
+        let is_same = |path: &String| before.get(path) == after.get(path);
+        keep(&self.v3, &next.v3, is_same);
+        keep(&self.v3_protobuf, &next.v3_protobuf, is_same);
+        keep(&self.hashes, &next.hashes, is_same);
+        next
     }
 
     /// Where its descriptions come from.
@@ -107,7 +125,9 @@ impl OpenApi {
 
     fn make_index(&self) -> Bytes {
         let entry = |(path, kinds): (String, Vec<&Kind>)| {
-            let url = format!("/openapi/v3/{path}?hash={}", hash_of(&self.v3_json(&path, &kinds)));
+            let mut hashes = self.hashes.lock().unwrap_or_else(PoisonError::into_inner);
+            let hash = hashes.entry(path.clone()).or_insert_with(|| hash_of(&self.v3_json(&path, &kinds)));
+            let url = format!("/openapi/v3/{path}?hash={hash}");
             (path, json!({ "serverRelativeURL": url }))
         };
         let paths: Map<String, Value> = self.documents().into_iter().map(entry).collect();
@@ -142,13 +162,19 @@ impl OpenApi {
     }
 
     fn v2_json(&self) -> Vec<u8> {
-        let discovery: Vec<Discovery> = self.documents().keys().map(|path| Discovery::at(path)).collect();
+        let documents = self.documents();
+        let is_told = |kinds: &[&Kind]| kinds.is_empty() || kinds.iter().any(|kind| !kind.is_custom());
+        let told = documents.iter().filter(|(_, kinds)| is_told(kinds));
+        let discovery: Vec<Discovery> = told.map(|(path, _)| Discovery::at(path)).collect();
         let kinds: Vec<&Kind> = self.catalog.kinds().iter().map(|kind| &**kind).collect();
         document(Dialect::V2, &kinds, &discovery, &self.descriptions)
     }
 
     fn v3_json(&self, path: &str, kinds: &[&Kind]) -> Vec<u8> {
-        document(Dialect::V3, kinds, &[Discovery::at(path)], &self.descriptions)
+        // What custom resources there are is not told in their documents.
+        let is_custom = !kinds.is_empty() && kinds.iter().all(|kind| kind.is_custom());
+        let discovery = (!is_custom).then(|| Discovery::at(path));
+        document(Dialect::V3, kinds, discovery.as_slice(), &self.descriptions)
     }
 
     /// The documents of OpenAPI 3 by their paths, with the kinds of those that are of a version of a group. Every path of
@@ -157,7 +183,7 @@ impl OpenApi {
         let without_kinds = ["api", "apis", "version"].map(|path| (path.to_owned(), Vec::new()));
         let mut documents: BTreeMap<String, Vec<&Kind>> = without_kinds.into();
         for kind in self.catalog.kinds() {
-            if !kind.group.is_empty() {
+            if !kind.group.is_empty() && !kind.is_custom() {
                 documents.entry(format!("apis/{}", kind.group)).or_default();
             }
             let path = paths::root(&kind.group, &kind.version);
@@ -165,6 +191,18 @@ impl OpenApi {
         }
         documents
     }
+}
+
+/// Copies what was made for paths of which this is true.
+fn keep<T: Clone>(
+    from: &Mutex<BTreeMap<String, T>>,
+    to: &Mutex<BTreeMap<String, T>>,
+    is_same: impl Fn(&String) -> bool,
+) {
+    let from = from.lock().unwrap_or_else(PoisonError::into_inner);
+    let kept = from.iter().filter(|(path, _)| is_same(path));
+    let kept = kept.map(|(path, made)| (path.clone(), made.clone()));
+    to.lock().unwrap_or_else(PoisonError::into_inner).extend(kept);
 }
 
 /// A document in JSON as protobuf.

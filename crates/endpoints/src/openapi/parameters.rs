@@ -29,6 +29,11 @@ const FIELD_VALIDATION: Parameter = (
 const FORCE: Parameter =
     ("force", "boolean", "Whether apply takes over fields that others manage. Only valid for apply patches.");
 
+const RESOURCE_VERSION: Parameter = (
+    "resourceVersion",
+    "string",
+    "How recent the answer must be; for a watch, after which version changes are wanted.",
+);
 const SELECTION: &[Parameter] = &[
     ("continue", "string", "The token from the page before, to get the next page of a list."),
     ("fieldSelector", "string", "Restricts the objects by their fields. By default there is no restriction."),
@@ -38,11 +43,7 @@ const SELECTION: &[Parameter] = &[
         "integer",
         "How many objects a page of the list may have at most. By default there is one page.",
     ),
-    (
-        "resourceVersion",
-        "string",
-        "How recent the answer must be; for a watch, after which version changes are wanted.",
-    ),
+    RESOURCE_VERSION,
     (
         "resourceVersionMatch",
         "string",
@@ -89,6 +90,9 @@ const DELETION: &[Parameter] = &[
         "What happens to dependents: 'Orphan' keeps them, 'Background' deletes them afterwards, 'Foreground' before.",
     ),
 ];
+
+/// Of custom resources, whose descriptions upstream makes elsewhere.
+pub(super) const CUSTOM_GET: &[&[Parameter]] = &[&[RESOURCE_VERSION]];
 
 pub(super) const NONE: &[&[Parameter]] = &[];
 pub(super) const LIST: &[&[Parameter]] = &[SELECTION, WATCH];

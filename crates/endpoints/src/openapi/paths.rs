@@ -5,7 +5,7 @@
 use keepwatch_registry::kind::{GroupVersionKind, Kind, Subresource};
 use serde_json::{Map, Value, json};
 
-use super::dialect::{ANY_TYPE, Dialect, LIST_TYPES, MEDIA_TYPES};
+use super::dialect::{ANY_TYPE, CUSTOM_TYPES, Dialect, LIST_TYPES, MEDIA_TYPES};
 use super::parameters::{self, Parameter};
 use super::schemas;
 
@@ -129,6 +129,14 @@ const DELETE: Verb = Verb {
     codes: &[OK, ACCEPTED],
 };
 
+/// Upstream describes custom resources in another place, and not in all like the others.
+const CUSTOM_GET: Verb = Verb { parameters: parameters::CUSTOM_GET, ..GET };
+const CUSTOM_PATCH: Verb = Verb { codes: &[OK], ..PATCH };
+const CUSTOM_DELETE_COLLECTION: Verb =
+    Verb { parameters: parameters::LIST, body: Body::Nothing, ..DELETE_COLLECTION };
+const CUSTOM_PATCH_TYPES: &[&str] =
+    &["application/json-patch+json", "application/merge-patch+json", "application/apply-patch+yaml"];
+
 /// The path of a version of a group.
 pub(super) fn root(group: &str, version: &str) -> String {
     if group.is_empty() { format!("/api/{version}") } else { format!("/apis/{group}/{version}") }
@@ -143,15 +151,20 @@ pub(super) fn add(paths: &mut Map<String, Value>, dialect: Dialect, kind: &Kind)
 
     let collection = format!("{place}/{plural}");
     let item = format!("{collection}/{{name}}");
-    all.add(&format!("{root}{collection}"), &[LIST, CREATE, DELETE_COLLECTION]);
-    all.add(&format!("{root}{item}"), &[GET, UPDATE, PATCH, DELETE]);
+    if kind.is_custom() {
+        all.add(&format!("{root}{collection}"), &[LIST, CREATE, CUSTOM_DELETE_COLLECTION]);
+        all.add(&format!("{root}{item}"), &[CUSTOM_GET, UPDATE, CUSTOM_PATCH, DELETE]);
+    } else {
+        all.add(&format!("{root}{collection}"), &[LIST, CREATE, DELETE_COLLECTION]);
+        all.add(&format!("{root}{item}"), &[GET, UPDATE, PATCH, DELETE]);
+    }
     if kind.namespaced {
         all.add(&format!("{root}/{plural}"), &[LIST]);
     }
     for sub in &kind.subresources {
         all.add_subresource(&format!("{root}{item}/{}", sub.name), sub);
     }
-    if kind.allows("watch") {
+    if kind.allows("watch") && !kind.is_custom() {
         all.add_watch(&format!("{root}/watch{collection}"), "watchlist");
         all.add_watch(&format!("{root}/watch{item}"), "watch");
         if kind.namespaced {
@@ -255,7 +268,7 @@ impl Paths<'_> {
         let collection = if verb.action == "deletecollection" { "Collection" } else { "" };
         let id = self.id(verb.word, path, collection, "");
         let mut operation = self.blank(&id, &what, verb.action, self.own_kind());
-        self.fill(&mut operation, verb, &schemas::published(kind.ty.name));
+        self.fill(&mut operation, verb, &schemas::published_kind(kind));
         operation
     }
 
@@ -264,9 +277,14 @@ impl Paths<'_> {
         operation["parameters"] = parameters::of(dialect, verb.parameters).into();
         match verb.body {
             Body::Nothing => {}
-            Body::Object => dialect.put_body(operation, schema, true, ANY_TYPE),
+            Body::Object => dialect.put_body(operation, schema, true, self.media_types(ANY_TYPE)),
+            Body::Patch if self.kind.is_custom() => {
+                dialect.put_body(operation, schemas::PATCH, true, CUSTOM_PATCH_TYPES);
+            }
             Body::Patch => dialect.put_body(operation, schemas::PATCH, true, PATCH_TYPES),
-            Body::DeleteOptions => dialect.put_body(operation, schemas::DELETE_OPTIONS, false, ANY_TYPE),
+            Body::DeleteOptions => {
+                dialect.put_body(operation, schemas::DELETE_OPTIONS, false, self.media_types(ANY_TYPE));
+            }
         }
         let answer = match verb.answer {
             Answer::Object => schema,
@@ -275,7 +293,12 @@ impl Paths<'_> {
             Answer::Deleted | Answer::Status => schemas::STATUS,
         };
         let media_types = if let Answer::List = verb.answer { LIST_TYPES } else { MEDIA_TYPES };
-        dialect.put_answers(operation, Some(answer), media_types, verb.codes);
+        dialect.put_answers(operation, Some(answer), self.media_types(media_types), verb.codes);
+    }
+
+    /// In what something is written, which is in most cases this.
+    fn media_types(&self, usual: &'static [&'static str]) -> &'static [&'static str] {
+        if self.kind.is_custom() { CUSTOM_TYPES } else { usual }
     }
 
     /// Whether objects go once they are finalized. Kubernetes says of them that a deletion is answered with a Status, though
@@ -291,7 +314,10 @@ impl Paths<'_> {
         let operations = if sub.name == "log" {
             vec![("get", self.log(path))]
         } else {
-            let verbs = [CREATE, GET, UPDATE, PATCH];
+            let verbs = match self.kind.is_custom() {
+                true => [CREATE, CUSTOM_GET, UPDATE, CUSTOM_PATCH],
+                false => [CREATE, GET, UPDATE, PATCH],
+            };
             let verbs = verbs.iter().filter(|verb| sub.verbs.contains(&verb.verb));
             verbs.map(|verb| (verb.method, self.on_subresource(path, sub, verb))).collect()
         };
@@ -321,10 +347,12 @@ impl Paths<'_> {
         let kind = self.kind;
         let what = format!("{} {} of a {}", verb.word, sub.name, kind.name);
         let id = self.id(verb.word, path, "", &capitalized(&sub.name));
-        let sent = sub.kind.clone().unwrap_or_else(|| kind.group_version_kind());
+        let sent =
+            sub.kind.clone().filter(|_| !kind.is_custom()).unwrap_or_else(|| kind.group_version_kind());
         let mut operation = self.blank(&id, &what, verb.action, said(&sent));
-        let ty = sub.kind.as_ref().map_or(kind.ty.name.to_owned(), schemas::type_name);
-        self.fill(&mut operation, verb, &schemas::published(&ty));
+        let own = || schemas::published_kind(kind);
+        let schema = sub.kind.as_ref().map_or_else(own, |sent| schemas::published(&schemas::type_name(sent)));
+        self.fill(&mut operation, verb, &schema);
         operation
     }
 

@@ -35,6 +35,11 @@ pub(super) fn published(name: &str) -> String {
     format!("{parent}.{name}")
 }
 
+/// The name under which the objects of a resource are published.
+pub(super) fn published_kind(kind: &Kind) -> String {
+    kind.published_name().unwrap_or_else(|| published(kind.ty.name))
+}
+
 /// The type of a kind: `rbac.v1.Role` for Role in `rbac.authorization.k8s.io/v1`.
 pub(super) fn type_name(of: &GroupVersionKind) -> String {
     let package = match of.group.split('.').next() {
@@ -57,7 +62,11 @@ pub(super) fn of(
         roots.extend(["meta.v1.DeleteOptions".to_owned(), "meta.v1.Status".to_owned()]);
     }
     for kind in kinds {
-        roots.insert(kind.ty.name.to_owned());
+        match kind.is_custom() {
+            // What their schemas refer to.
+            true => roots.extend(["meta.v1.ListMeta", "meta.v1.ObjectMeta"].map(str::to_owned)),
+            false => drop(roots.insert(kind.ty.name.to_owned())),
+        }
         let subresources = kind.subresources.iter().filter(|sub| !is_connection(sub));
         roots.extend(subresources.filter_map(|sub| sub.kind.as_ref()).map(type_name));
     }
@@ -82,11 +91,18 @@ pub(super) fn of(
         let patch = json!({ "type": "object", "description": "A patch, in one of its forms." });
         schemas.made.insert(PATCH.to_owned(), patch);
     }
-    if any_allows("watch") {
+    if kinds.iter().any(|kind| kind.allows("watch") && !kind.is_custom()) {
         schemas.add_watch_event();
     }
-    for kind in kinds.iter().filter(|kind| kind.allows("list")) {
-        schemas.add_list(kind);
+    for kind in kinds {
+        match kind.published_schemas(dialect.version()) {
+            Some(own) => {
+                schemas.made.insert(format!("{}List", own.name), own.list);
+                schemas.made.insert(own.name, own.object);
+            }
+            None if kind.allows("list") => schemas.add_list(kind),
+            None => {}
+        }
     }
     schemas.finish()
 }
@@ -272,10 +288,10 @@ impl Schemas<'_> {
         self.put_type_meta(&mut properties, &item);
         let schema = json!({
             "type": "object",
-            "description": format!("{} is a list of {} objects.", kind.list_kind(), kind.name),
+            "description": format!("{} is a list of {} objects.", kind.list_name, kind.name),
             "properties": properties,
             "required": ["items"],
-            GROUP_VERSION_KIND: [group_version_kind(&kind.group, &kind.version, &kind.list_kind())],
+            GROUP_VERSION_KIND: [group_version_kind(&kind.group, &kind.version, &kind.list_name)],
         });
         self.made.insert(format!("{item}List"), schema);
     }

@@ -188,7 +188,7 @@ fn every_schema_of_a_kind_says_so_and_is_described() {
         }
         if kind.allows("list") {
             let list = &v3["components"]["schemas"][format!("{name}List")];
-            assert_eq!(list["x-kubernetes-group-version-kind"][0]["kind"], kind.list_kind());
+            assert_eq!(list["x-kubernetes-group-version-kind"][0]["kind"], kind.list_name);
         }
     }
     let scale = &v3_of("apis/apps/v1")["components"]["schemas"]["io.k8s.api.autoscaling.v1.Scale"];

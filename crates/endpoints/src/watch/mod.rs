@@ -53,7 +53,8 @@ impl Events {
         stopping: shutdown_signal::Wait,
     ) -> Events {
         let format = format_of(&renderer);
-        let encoder = Encoder { renderer, encodings, format, first: true };
+        let is_plain = renderer.is_plain() && renderer.form.representation == Representation::Itself;
+        let encoder = Encoder { renderer, encodings, format, is_plain, first: true };
         Events { watch, encoder, metrics, stopping, _permit: None, ended: false }
     }
 
@@ -104,6 +105,8 @@ struct Encoder {
     renderer: Renderer,
     encodings: Arc<Encodings>,
     format: Format,
+    /// Whether an object that is stored as it is shown is sent as it is stored.
+    is_plain: bool,
     first: bool,
 }
 
@@ -125,7 +128,7 @@ fn format_of(renderer: &Renderer) -> Format {
         Representation::Metadata(meta) | Representation::MetadataList(meta) => 7 + version(meta),
     };
     let media = u64::from(form.media == Media::Protobuf);
-    if representation == 0 && media == 0 && renderer.kind.stored_as.is_none() {
+    if representation == 0 && media == 0 && renderer.kind.stored_as.is_none() && !renderer.kind.is_custom() {
         return Format::JSON;
     }
     Format(u64::from(renderer.kind.id()) * FORMS + representation * 2 + media)
@@ -149,17 +152,21 @@ impl Encoder {
         };
         let first = std::mem::take(&mut self.first);
         let is_table = matches!(self.renderer.form.representation, Representation::Table(_));
-        if self.format == Format::JSON {
+        if self.format == Format::JSON || (self.is_plain && self.renderer.kind.shows_as_stored(object)) {
             return self.encodings.json(object, kind);
         }
         if first && is_table {
-            return self.framed(kind, &self.renderer.event_object(&ObjectView::from(object), true));
+            return self.framed(
+                kind,
+                &self.renderer.event_object(&ObjectView::of(&self.renderer.kind, object), true),
+            );
         }
         let format = if is_table { at_this_second(self.format) } else { self.format };
         let made = self.encodings.get(object, kind, format, |object: &Object| {
-            Ok::<_, std::convert::Infallible>(
-                self.framed(kind, &self.renderer.event_object(&ObjectView::from(object), false)),
-            )
+            Ok::<_, std::convert::Infallible>(self.framed(
+                kind,
+                &self.renderer.event_object(&ObjectView::of(&self.renderer.kind, object), false),
+            ))
         });
         match made {
             Ok(bytes) => bytes,

@@ -24,6 +24,7 @@ mod resource;
 mod scheduling;
 mod storage;
 
+pub(crate) use admissionregistration::webhooks;
 pub(crate) use core::{Addresses, Reserved};
 pub use core::{TokenIssuer, empty_deleted_namespaces};
 

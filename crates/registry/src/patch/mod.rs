@@ -90,7 +90,7 @@ fn read_object(body: &[u8], problems: &mut Problems) -> Result<Option<Map<String
 }
 
 /// What Go says of JSON that does not have the wanted form.
-fn cannot_unmarshal(found: &Value, wanted: &str) -> String {
+pub(crate) fn cannot_unmarshal(found: &Value, wanted: &str) -> String {
     let found = match found {
         Value::Null => "null",
         Value::Bool(_) => "bool",

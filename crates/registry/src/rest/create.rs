@@ -1,10 +1,8 @@
 //! Create: POST, and a PUT that may create.
 
 use super::{
-    ObjectView, Registry, ResourceStore, Target,
-    attempts::RACES_LOST_MAX,
-    refuse_invalid,
-    stored::{encode, refuse_large},
+    ObjectView, Registry, ResourceStore, Target, attempts::RACES_LOST_MAX, refuse_invalid,
+    stored::refuse_large,
 };
 use super::{WriteError, Written};
 use crate::{
@@ -86,6 +84,7 @@ impl Registry {
             options.must_be_in_time()?;
             warnings.truncate(before);
             warnings.extend(validation::warnings(kind, &document, None));
+            kind.strategy.finish(&mut document);
             let own = document.name().to_owned();
             let target = Target { name: &own, ..target };
             match self.store_new(target, &mut document, unchanged.clone(), options.dry_run).await {
@@ -112,7 +111,7 @@ impl Registry {
         let store = self.store(target.kind)?;
         let key = target.key();
         if dry_run {
-            let there = store.storage.get(&key, Position::MostRecent).await;
+            let there = store.storage().get(&key, Position::MostRecent).await;
             if let Some(object) = there.map_err(|error| target.failed("create", error))? {
                 return Err(target.exists(&object));
             }
@@ -120,7 +119,13 @@ impl Registry {
             return Ok(store.unstored(target.kind, document, None));
         }
         let reserved = target.kind.strategy.reserve(self, target, document, None).await?;
-        let value = encode(target.kind, document);
+        let value = match self.stored_value(target.kind, document).await {
+            Ok(value) => value,
+            Err(error) => {
+                self.release_reserved(reserved).await;
+                return Err(error);
+            }
+        };
         if let Err(status) = refuse_large(&value, 0) {
             self.release_reserved(reserved).await;
             return Err(status);
@@ -128,7 +133,8 @@ impl Registry {
         match self.write_new(target, &store, value, unchanged).await {
             Ok(object) => {
                 self.commit_reserved(reserved).await;
-                Ok(ObjectView::from(&object))
+                target.kind.mark_written(&object);
+                self.shown(target.kind, &object).await
             }
             Err(CreateError::Refused(status)) => {
                 self.release_reserved(reserved).await;
@@ -137,7 +143,7 @@ impl Registry {
             Err(CreateError::Storage(error)) => {
                 self.release_reserved_after(target, reserved, &error).await;
                 if matches!(error, StorageError::KeyExists { .. }) {
-                    let there = store.storage.get(&key, Position::MostRecent).await;
+                    let there = store.storage().get(&key, Position::MostRecent).await;
                     return Err(match there {
                         Ok(Some(object)) => target.exists(&object),
                         _ => Error::already_exists(target.qualified(), target.name, false),
@@ -158,7 +164,7 @@ impl Registry {
     ) -> Result<Object, CreateError> {
         let (key, ttl) = (target.key(), self.ttl(target.kind));
         for _ in 0..RACES_LOST_MAX {
-            match store.storage.create_while(&key, value.clone(), ttl, unchanged.as_ref()).await {
+            match store.storage().create_while(&key, value.clone(), ttl, unchanged.as_ref()).await {
                 Err(StorageError::OtherChanged { .. }) => {
                     let taken = self.must_take_new_content(target, target.name, Position::MostRecent).await;
                     unchanged = taken.map_err(CreateError::Refused)?;

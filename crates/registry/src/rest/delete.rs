@@ -31,9 +31,11 @@ impl Registry {
         let store = self.store(target.kind)?;
         let key = target.key();
         let mut attempts = Attempts::new(options.dry_run);
-        while let Some(existing) = attempts.next(store.storage.as_ref(), &key).await {
+        while let Some(existing) = attempts.next(store.storage().as_ref(), &key).await {
             let Existing { object, is_current } = existing.map_err(|error| target.failed("get", error))?;
             let current = object.ok_or_else(|| target.not_found())?;
+            // What cannot be shown is not deleted either, as upstream.
+            self.converted_one(target.kind, current.clone()).await?;
             let document = document_of(&current.value, Some(current.revision));
             let deleted = match check_preconditions(target, options, &document) {
                 Ok(()) => {
@@ -77,26 +79,26 @@ impl Registry {
             let update = Update { value: encode(&store.kind, &marked), ttl: self.ttl(&store.kind) };
             let preconditions = Preconditions { uid: None, revision: Some(current.revision) };
             let options = UpdateOptions { ignore_not_found: false, preconditions, hint: Some(current) };
-            let stored = store.storage.guaranteed_update(key, options, &mut |_| Ok(update.clone())).await;
+            let stored = store.storage().guaranteed_update(key, options, &mut |_| Ok(update.clone())).await;
             current = stored.map_err(|error| AttemptError::of_write(target, "delete", error))?;
         }
         if !removes {
-            return Ok(Deleted::Held(ObjectView::from(&current)));
+            return Ok(Deleted::Held(self.shown(target.kind, &current).await?));
         }
         if dry_run {
-            return Ok(Deleted::Gone(ObjectView::from(&current)));
+            return Ok(Deleted::Gone(self.shown(target.kind, &current).await?));
         }
         let preconditions = Preconditions { uid: None, revision: Some(current.revision) };
         let options = keepwatch_storage::DeleteOptions { preconditions, hint: Some(current.clone()) };
-        let gone = match store.storage.delete(key, options, &mut |_| Ok(())).await {
+        let gone = match store.storage().delete(key, options, &mut |_| Ok(())).await {
             // Once it was marked without finalizers, any other write could remove it. The request has succeeded then.
             Err(StorageError::NotFound { .. }) if is_marked => {
-                return Ok(Deleted::Gone(ObjectView::from(&current)));
+                return Ok(Deleted::Gone(self.shown(target.kind, &current).await?));
             }
             gone => gone.map_err(|error| AttemptError::of_write(target, "delete", error))?,
         };
         store.kind.strategy.after_deletion(self, target, &current).await;
-        Ok(Deleted::Gone(ObjectView::from(&gone)))
+        Ok(Deleted::Gone(self.shown(target.kind, &gone).await?))
     }
 
     /// Deletes the objects of a list, and returns the list. Calls `may_go_on` before each object.

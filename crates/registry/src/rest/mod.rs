@@ -19,7 +19,7 @@ pub(crate) use self::{
     attempts::Attempts,
     patch::apply_patch,
     read::namespace_and_name,
-    stored::{convert_from_stored, document_of, encode},
+    stored::{convert_from_stored, document_of, encode, write},
     update::{must_be_based_on, must_have_uid},
 };
 pub use self::{
@@ -33,6 +33,7 @@ pub use self::{
 
 use crate::{
     catalog::Catalog,
+    custom::{self, Converter, Definition},
     document::Fields,
     error::Error,
     inspect::ResourceInspector,
@@ -43,7 +44,15 @@ use keepwatch_apimachinery::{meta::Qualified, status::Cause};
 use keepwatch_storage::Storage;
 use parking_lot::RwLock;
 use serde_json::Value;
-use std::{collections::HashMap, fmt, net::Ipv4Addr, ops::RangeInclusive, sync::Arc, time::Duration};
+use std::{
+    collections::HashMap,
+    fmt,
+    net::Ipv4Addr,
+    ops::RangeInclusive,
+    sync::{Arc, OnceLock},
+    time::Duration,
+};
+use tokio::sync::watch;
 
 /// How a registry behaves.
 #[derive(Clone, Debug)]
@@ -78,19 +87,35 @@ pub struct Registry {
     catalog: Catalog,
     /// By the prefix of their keys, which all versions of a resource share.
     stores: RwLock<HashMap<String, Arc<ResourceStore>>>,
-    open: OpenStorage,
+    open: Arc<OpenStorage>,
     pub(crate) options: RegistryOptions,
     pub(crate) addresses: Addresses,
+    pub(crate) converter: OnceLock<Arc<dyn Converter>>,
 }
 
 /// Opens the storage of a resource.
-type OpenStorage = Box<dyn Fn(&Arc<Kind>, Arc<ResourceInspector>) -> Arc<dyn Storage> + Send + Sync>;
+type OpenStorage = dyn Fn(&Arc<Kind>, Arc<ResourceInspector>) -> Arc<dyn Storage> + Send + Sync;
 
 /// The stored objects of one resource, which all its versions share.
 struct ResourceStore {
-    storage: Arc<dyn Storage>,
+    /// Opened when it is first used: most custom resources are defined and hardly used.
+    storage: OnceLock<Arc<dyn Storage>>,
+    open: Arc<OpenStorage>,
     /// The kind in the stored version.
     kind: Arc<Kind>,
+    /// Closed when something else takes its place. Watches of custom resources end with it.
+    current: watch::Sender<()>,
+}
+
+impl ResourceStore {
+    fn new(kind: Arc<Kind>, open: &Arc<OpenStorage>) -> Arc<ResourceStore> {
+        let (current, _) = watch::channel(());
+        Arc::new(ResourceStore { storage: OnceLock::new(), open: Arc::clone(open), kind, current })
+    }
+
+    fn storage(&self) -> &Arc<dyn Storage> {
+        self.storage.get_or_init(|| (self.open)(&self.kind, Arc::new(ResourceInspector::new(&self.kind))))
+    }
 }
 
 /// The result of a write: the object, whether it is new, and the warnings for the client.
@@ -123,9 +148,10 @@ impl Registry {
         let registry = Registry {
             catalog: Catalog::new([]),
             stores: RwLock::default(),
-            open: Box::new(open),
+            open: Arc::new(open),
             options,
             addresses,
+            converter: OnceLock::new(),
         };
         registry.open_stores(&[Arc::clone(&kinds::NODE_PORTS), Arc::clone(&kinds::SERVERS)]);
         registry.serve(built_in().to_vec());
@@ -161,12 +187,61 @@ impl Registry {
         let mut stores = self.stores.write();
         for kind in kinds.iter().filter(|kind| kind.stored_as.is_none()) {
             let Some(prefix) = &kind.storage else { continue };
-            let open = || {
-                let storage = (self.open)(kind, Arc::new(ResourceInspector::new(kind)));
-                Arc::new(ResourceStore { storage, kind: Arc::clone(kind) })
-            };
-            stores.entry(prefix.clone()).or_insert_with(open);
+            let store = stores.entry(prefix.clone());
+            store.or_insert_with(|| ResourceStore::new(Arc::clone(kind), &self.open)).storage();
         }
+    }
+
+    /// Has objects of custom resources converted between versions by webhooks that this calls. The first one counts.
+    pub fn convert_by(&self, converter: Arc<dyn Converter>) {
+        let _ = self.converter.set(converter);
+    }
+
+    /// Serves what these define, all at the same moment, in place of what they defined before. If `is_changed`, what has
+    /// been watched ends: watchers come back and see it as it is now.
+    pub(crate) fn serve_definitions(&self, definitions: &[Arc<Definition>], is_changed: bool) {
+        let mut served = Vec::new();
+        let mut stores = self.stores.write();
+        for definition in definitions.iter().filter(|definition| !is_built_in(definition)) {
+            let kinds = custom::kinds(definition);
+            let prefix = kinds.stored.storage.clone().unwrap_or_default();
+            if is_changed || !stores.contains_key(&prefix) {
+                stores.insert(prefix, ResourceStore::new(kinds.stored, &self.open));
+            }
+            served.extend(kinds.served);
+        }
+        drop(stores);
+        let is_of = |kind: &Kind, definition: &Definition| {
+            kind.is_custom() && kind.plural == definition.names.plural && kind.group == definition.group
+        };
+        match definitions {
+            [] => {}
+            [definition] => self.catalog.replace(|kind| is_of(kind, definition), served),
+            // Only at the start, when there is nothing to replace.
+            _ => self.catalog.add(served),
+        }
+    }
+
+    /// Serves no more what this defined. Its watches end.
+    pub(crate) fn withdraw_definition(&self, definition: &Definition) {
+        if is_built_in(definition) {
+            return;
+        }
+        let (group, plural) = (&definition.group, &definition.names.plural);
+        self.withdraw(|kind| kind.is_custom() && kind.plural == *plural && kind.group == *group);
+        self.stores.write().remove(&format!("{group}/{plural}"));
+    }
+
+    /// The storage of a resource without a watch cache: for a look at objects that hardly anybody asks for.
+    pub(crate) fn storage_without_cache(&self, kind: &Kind) -> Arc<dyn Storage> {
+        let kind = Arc::new(kind.clone().uncached());
+        (self.open)(&kind, Arc::new(ResourceInspector::new(&kind)))
+    }
+
+    /// The storage of a resource for one list: the one that is open, or one without a cache.
+    pub(crate) fn storage_to_list(&self, kind: &Kind) -> Option<Arc<dyn Storage>> {
+        let store = self.store(kind).ok()?;
+        Some(store.storage.get().cloned().unwrap_or_else(|| self.storage_without_cache(&store.kind)))
     }
 
     fn store(&self, kind: &Kind) -> Result<Arc<ResourceStore>, Error> {
@@ -177,7 +252,7 @@ impl Registry {
 
     /// The storage of a resource.
     pub fn storage(&self, kind: &Kind) -> Option<Arc<dyn Storage>> {
-        self.store(kind).ok().map(|store| Arc::clone(&store.storage))
+        self.store(kind).ok().map(|store| Arc::clone(store.storage()))
     }
 
     fn ttl(&self, kind: &Kind) -> Option<Duration> {
@@ -191,10 +266,17 @@ impl fmt::Debug for ResourceStore {
     }
 }
 
+/// Whether a resource of that name and group is built in, which a definition does not replace.
+fn is_built_in(definition: &Definition) -> bool {
+    built_in().iter().any(|kind| kind.plural == definition.names.plural && kind.group == definition.group)
+}
+
 fn refuse_invalid(kind: &Kind, document: &Value, causes: Vec<Cause>) -> Result<(), Error> {
     if causes.is_empty() {
         return Ok(());
     }
     // Named by the stored kind: an event is one thing, whichever group it is sent to.
-    Err(Error::invalid(Qualified::new(&kind.stored().group, &kind.name), document.name(), causes))
+    // A custom resource by what it says itself, which may be what is wrong with it.
+    let own = if kind.is_custom() { document.text("kind") } else { &kind.name };
+    Err(Error::invalid(Qualified::new(&kind.stored().group, own), document.name(), causes))
 }

@@ -2,6 +2,7 @@
 
 use crate::{
     codec::{self, Expected},
+    custom,
     document::Fields,
     error::Error,
     options::FieldValidation,
@@ -59,16 +60,22 @@ pub(crate) fn apply_patch(
         };
         Error::invalid(Qualified::core(""), "", vec![Cause::invalid("patch", &shown.into(), why)])
     };
+    if let Some(served) = expected.custom() {
+        must_not_grow(&document, old)?;
+        let decoded =
+            custom::finish_patch(served, document, strictness).map_err(|refused| match refused {
+                custom::Refused::Form(why) => undecodable(&why),
+                custom::Refused::TooManyValues(error) => error,
+            })?;
+        warnings.extend(decoded.warnings);
+        return Ok(decoded.document);
+    }
     let kind = document.text("kind");
     // A strategic patch is applied to typed fields, so its kind is not read.
     if !matches!(patch, Patch::Strategic(_)) && !kind.is_empty() && kind != old.text("kind") {
         return Err(undecodable(&codec::not_registered(kind, document.text("apiVersion"))));
     }
-    let count = schema::count_values(&document);
-    // An object that had more before may still be changed, as long as it does not grow.
-    if count > schema::VALUES_MAX && count > schema::count_values(old) {
-        return Err(codec::too_many_values());
-    }
+    must_not_grow(&document, old)?;
     let mut problems = Problems::default();
     let decoder = match patch {
         Patch::Strategic(_) => schema::Decoder::Untyped,
@@ -86,4 +93,14 @@ pub(crate) fn apply_patch(
     }
     codec::finish(&mut document, &expected);
     Ok(document)
+}
+
+/// Refuses a document with too many values. One that had more all along may still be changed, as long as it does not get
+/// yet more.
+fn must_not_grow(new: &Value, old: &Value) -> Result<(), Error> {
+    let count = schema::count_values(new);
+    if count > schema::VALUES_MAX && count > schema::count_values(old) {
+        return Err(codec::too_many_values());
+    }
+    Ok(())
 }

@@ -5,6 +5,7 @@ use crate::{
     error::Error,
     kind::{Kind, UnknownField},
 };
+use futures::StreamExt;
 use keepwatch_apimachinery::{
     Quoted,
     list_options::{Position, ValidListOptions},
@@ -16,8 +17,9 @@ impl Registry {
     /// Reads an object.
     pub async fn get(&self, target: Target<'_>, position: Position) -> Result<Object, Error> {
         let key = target.key();
-        let found = self.store(target.kind)?.storage.get(&key, position).await;
-        found.map_err(|error| target.failed("get", error))?.ok_or_else(|| target.not_found())
+        let found = self.store(target.kind)?.storage().get(&key, position).await;
+        let found = found.map_err(|error| target.failed("get", error))?.ok_or_else(|| target.not_found())?;
+        self.converted_one(target.kind, found).await
     }
 
     /// Refuses a connection to an object behind which nothing can be reached.
@@ -33,8 +35,14 @@ impl Registry {
         let at = at.map_err(|status| Error::BadRequest(status.message))?;
         let limit = scope.options.limit().map(|limit| usize::try_from(limit.get()).unwrap_or(usize::MAX));
         let request = ListRequest { recursive: scope.recursive, at, limit, predicate: scope.predicate };
-        let list = self.store(target.kind)?.storage.get_list(&scope.key, request).await;
-        list.map_err(|error| target.failed("list", error))
+        let store = self.store(target.kind)?;
+        if target.kind.is_custom() {
+            store.storage().until_ready().await;
+        }
+        let list = store.storage().get_list(&scope.key, request).await;
+        let mut list = list.map_err(|error| target.failed("list", error))?;
+        list.items = self.converted(target.kind, list.items).await?;
+        Ok(list)
     }
 
     /// How many bytes an object has in the watch cache; 0 if the cache does not have it. Objects that expire are not cached.
@@ -62,8 +70,17 @@ impl Registry {
             predicate: scope.predicate,
             timeout: Some(timeout),
         };
-        let watch = self.store(target.kind)?.storage.watch(&scope.key, request).await;
-        watch.map_err(|error| target.failed("watch", error))
+        let store = self.store(target.kind)?;
+        if !target.kind.is_custom() {
+            let watch = store.storage().watch(&scope.key, request).await;
+            return watch.map_err(|error| target.failed("watch", error));
+        }
+        let mut current = store.current.subscribe();
+        store.storage().until_ready().await;
+        let watch = store.storage().watch(&scope.key, request).await;
+        let watch = watch.map_err(|error| target.failed("watch", error))?;
+        let replaced = async move { while current.changed().await.is_ok() {} };
+        Ok(self.converted_watch(target.kind, watch.take_until(Box::pin(replaced)).boxed()))
     }
 }
 

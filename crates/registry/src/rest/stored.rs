@@ -17,7 +17,8 @@ use keepwatch_storage::Object;
 use serde_json::Value;
 use std::cell::RefCell;
 
-/// An object in the stored version, as it is encoded for a client.
+/// An object in the stored version, as it is encoded for a client. A custom resource is in the version that was asked
+/// for.
 #[derive(Clone, Debug)]
 pub struct ObjectView {
     /// Its JSON, without a version.
@@ -104,6 +105,17 @@ pub(crate) fn encode(kind: &Kind, document: &Value) -> Bytes {
         } else {
             schema::write_stored(out, document, kind.ty, empty_lists);
         }
+        let encoded = Bytes::copy_from_slice(out);
+        out.shrink_to(WRITING_BYTES_MAX);
+        encoded
+    })
+}
+
+/// The bytes of a document of a custom resource.
+pub(crate) fn write(document: &Value) -> Bytes {
+    WRITING.with_borrow_mut(|out| {
+        out.clear();
+        schema::write_any(out, document);
         let encoded = Bytes::copy_from_slice(out);
         out.shrink_to(WRITING_BYTES_MAX);
         encoded

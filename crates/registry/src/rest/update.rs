@@ -8,7 +8,7 @@ use super::{
     attempts::{AttemptError, Attempts},
     patch::apply_patch,
     refuse_invalid,
-    stored::{convert_from_stored, document_of, encode, refuse_large, without_version},
+    stored::{document_of, encode, refuse_large, without_version},
 };
 use crate::{
     codec::{Decoded, Expected},
@@ -82,7 +82,7 @@ impl Registry {
         let creates =
             target.kind.create_on_update && part == Part::Main && matches!(change, Change::Replace(_));
         let mut attempts = Attempts::new(options.dry_run);
-        while let Some(existing) = attempts.next(store.storage.as_ref(), &key).await {
+        while let Some(existing) = attempts.next(store.storage().as_ref(), &key).await {
             let existing = existing.map_err(|error| target.failed("update", error))?;
             let Some(current) = existing.object else {
                 let Change::Replace(document) = &change else { return Err(target.not_found()) };
@@ -103,7 +103,8 @@ impl Registry {
                     failed.error
                 });
             };
-            let revised = self.updated_document(target, part, &change, &current, warnings);
+            let old = self.current_document(target.kind, &current).await?;
+            let revised = self.updated_document(target, part, &change, (&current, &old), warnings);
             options.must_be_in_time()?;
             let stored = match revised {
                 Ok(revised) => self.store_updated(target, revised, &current, options.dry_run).await,
@@ -124,7 +125,7 @@ impl Registry {
         let preconditions = Preconditions { uid: Some(uid.to_owned()), revision: None };
         let options = UpdateOptions { ignore_not_found: true, preconditions, hint: None };
         let checked = store
-            .storage
+            .storage()
             .guaranteed_update(&target.key(), options, &mut |_| Err("only its uid was asked for".into()))
             .await;
         match checked {
@@ -139,16 +140,15 @@ impl Registry {
         target: Target<'_>,
         part: Part,
         change: &Change<'_>,
-        current: &Object,
+        (current, old): (&Object, &Value),
         warnings: &mut Vec<String>,
     ) -> Result<Value, Error> {
         warnings.clear();
         let kind = target.kind;
-        let old = convert_from_stored(kind, document_of(&current.value, Some(current.revision)));
         let mut new = match change {
             Change::Replace(document) => document.clone(),
             Change::Patch { patch, strictness } => {
-                apply_patch(Expected::of(kind), patch, *strictness, &old, warnings)?
+                apply_patch(Expected::of(kind), patch, *strictness, old, warnings)?
             }
         };
         match change {
@@ -162,12 +162,13 @@ impl Registry {
         };
         warnings.extend(strategy::drop_repeated_owners(&mut new, repeated));
         must_be_based_on(target, &new, current)?;
-        strategy::prepare_update(kind, part, &mut new, &old, Timestamp::now());
+        strategy::prepare_update(kind, part, &mut new, old, Timestamp::now());
         new.object_or_new("metadata").remove("resourceVersion");
-        refuse_invalid(kind, &new, validation::update_part(kind, part, &new, &old))?;
+        refuse_invalid(kind, &new, validation::update_part(kind, part, &new, old))?;
         if part == Part::Main {
-            warnings.extend(validation::warnings(kind, &new, Some(&old)));
+            warnings.extend(validation::warnings(kind, &new, Some(old)));
         }
+        kind.strategy.finish(&mut new);
         Ok(new)
     }
 
@@ -190,29 +191,45 @@ impl Registry {
         let preconditions = Preconditions { uid: None, revision: Some(current.revision) };
         if finished {
             let options = DeleteOptions { preconditions, hint: Some(current.clone()) };
-            let gone = store.storage.delete(&key, options, &mut |_| Ok(())).await;
+            let gone = store.storage().delete(&key, options, &mut |_| Ok(())).await;
             gone.map_err(|error| AttemptError::of_write(target, "update", error))?;
             store.kind.strategy.after_deletion(self, target, current).await;
             return Ok(store.unstored(target.kind, &new, Some(current.revision)));
         }
         let reserved = target.kind.strategy.reserve(self, target, &mut new, Some(current)).await?;
-        let value = encode(target.kind, &new);
+        let value = match self.stored_value(target.kind, &new).await {
+            Ok(value) => value,
+            Err(error) => {
+                self.release_reserved(reserved).await;
+                return Err(error.into());
+            }
+        };
         if let Err(status) = refuse_large(&value, current.value.len()) {
             self.release_reserved(reserved).await;
             return Err(status.into());
         }
         let update = Update { value, ttl: self.ttl(target.kind) };
         let options = UpdateOptions { ignore_not_found: false, preconditions, hint: Some(current.clone()) };
-        match store.storage.guaranteed_update(&key, options, &mut |_| Ok(update.clone())).await {
+        match store.storage().guaranteed_update(&key, options, &mut |_| Ok(update.clone())).await {
             Ok(object) => {
                 self.commit_reserved(reserved).await;
-                Ok(ObjectView::from(&object))
+                target.kind.mark_written(&object);
+                Ok(self.shown(target.kind, &object).await?)
             }
             Err(error) => {
                 self.release_reserved_after(target, reserved, &error).await;
                 Err(AttemptError::of_write(target, "update", error))
             }
         }
+    }
+
+    /// Removes an object of this version, by the server itself.
+    pub(crate) async fn remove_stored(&self, target: Target<'_>, current: &Object) -> Result<(), Error> {
+        let preconditions = Preconditions { uid: None, revision: Some(current.revision) };
+        let options = DeleteOptions { preconditions, hint: Some(current.clone()) };
+        let store = self.store(target.kind)?;
+        let gone = store.storage().delete(&target.key(), options, &mut |_| Ok(())).await;
+        gone.map(drop).map_err(|error| target.failed("delete", error))
     }
 
     /// Changes a stored object for the server itself, without the rules for clients.

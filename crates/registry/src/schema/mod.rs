@@ -19,7 +19,7 @@ pub(crate) use lenient::lossy;
 pub(crate) use normalize::{Decoder, absent, double, is_unwritten, json_schema, normalize_some, zero_value};
 pub use normalize::{TypeError, normalize, zero};
 pub use quantity::{InvalidQuantity, Quantity};
-pub(crate) use read::{OBJECT_VALUES, count_values, read_some};
+pub(crate) use read::{OBJECT_VALUES, count_values, read_some, read_untyped};
 pub use read::{Problems, ReadError, VALUES_MAX, read, read_yaml};
 pub(crate) use strict::{field_problems, operation_problems, yaml_duplicates};
 pub use time::{Timestamp, micro_time, parse_time, time};

@@ -86,14 +86,28 @@ pub fn read(text: &[u8], problems: &mut Problems) -> Result<Value, ReadError> {
     read_some(text, problems, &mut { VALUES_MAX })
 }
 
+/// The same for documents without a type: of two fields with one name only the last counts.
+pub(crate) fn read_untyped(text: &[u8], problems: &mut Problems) -> Result<Value, ReadError> {
+    read_leniently(text, problems, &mut { VALUES_MAX }, true)
+}
+
 /// Reads JSON that is a part of a document, which may have this many more values.
 pub(crate) fn read_some(
     text: &[u8],
     problems: &mut Problems,
     values: &mut usize,
 ) -> Result<Value, ReadError> {
+    read_leniently(text, problems, values, false)
+}
+
+fn read_leniently(
+    text: &[u8],
+    problems: &mut Problems,
+    values: &mut usize,
+    last_counts: bool,
+) -> Result<Value, ReadError> {
     let (reported, left) = (problems.0.len(), *values);
-    let mut limits = Limits::new(values, usize::MAX);
+    let mut limits = Limits { last_counts, ..Limits::new(values, usize::MAX) };
     let read = read_once(text, problems, &mut limits);
     // Hardly any text needs rewriting, so it is done only after an error.
     if read.is_ok() && !limits.has_negative_zero {
@@ -102,7 +116,7 @@ pub(crate) fn read_some(
     let Some(text) = lenient::rewritten(text) else { return read };
     problems.0.truncate(reported);
     *values = left;
-    read_once(&text, problems, &mut Limits::new(values, usize::MAX))
+    read_once(&text, problems, &mut Limits { last_counts, ..Limits::new(values, usize::MAX) })
 }
 
 fn read_once(text: &[u8], problems: &mut Problems, limits: &mut Limits<'_>) -> Result<Value, ReadError> {

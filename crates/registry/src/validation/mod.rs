@@ -43,7 +43,7 @@ use crate::{
 pub fn create(kind: &Kind, document: &Value) -> Vec<Cause> {
     let mut errors = FieldErrors::default();
     let object = Node::root(document);
-    if kind.strategy.validate_addresses(&object, None, &mut errors) {
+    if kind.strategy.validate_first(&object, None, &mut errors) {
         return errors.0;
     }
     metadata::check(&object.at("metadata"), form(kind), &mut errors);
@@ -55,7 +55,7 @@ pub fn create(kind: &Kind, document: &Value) -> Vec<Cause> {
 pub fn update(kind: &Kind, new: &Value, old: &Value) -> Vec<Cause> {
     let mut errors = FieldErrors::default();
     let (new, old) = (Node::root(new), Node::root(old));
-    if kind.strategy.validate_addresses(&new, Some(&old), &mut errors) {
+    if kind.strategy.validate_first(&new, Some(&old), &mut errors) {
         return errors.0;
     }
     common_change(kind, &new, &old, &mut errors);

@@ -11,6 +11,7 @@ mod create;
 mod update;
 mod patch;
 mod limits;
+mod definitions;
 mod delete;
 mod read;
 mod every_kind;

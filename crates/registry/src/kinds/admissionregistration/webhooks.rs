@@ -82,17 +82,39 @@ fn client_config(config: &Node, errors: &mut FieldErrors) {
         return;
     }
     if url.exists() {
-        if !url.as_text().starts_with("https://") {
-            let scheme = url.as_text().split_once("://").map_or("", |(scheme, _)| scheme);
-            let detail = "'https' is the only allowed URL scheme; desired format: https://host[/path]";
-            errors.invalid(&url, scheme, detail);
-        }
-        let rest = url.as_text().split_once("://").map_or("", |(_, rest)| rest);
-        if rest.split(['/', '?', '#']).next().is_none_or(str::is_empty) {
-            errors.invalid(&url, "", "host must be specified; desired format: https://host[/path]");
-        }
-        return;
+        return webhook_url(&url, errors);
     }
+    webhook_service(&service, errors);
+}
+
+/// The address of a webhook.
+pub(crate) fn webhook_url(url: &Node, errors: &mut FieldErrors) {
+    if !url.as_text().starts_with("https://") {
+        let scheme = url.as_text().split_once("://").map_or("", |(scheme, _)| scheme);
+        let detail = "'https' is the only allowed URL scheme; desired format: https://host[/path]";
+        errors.invalid(url, scheme, detail);
+    }
+    let rest = url.as_text().split_once("://").map_or("", |(_, rest)| rest);
+    let (rest, fragment) = rest.split_once('#').unwrap_or((rest, ""));
+    let (rest, query) = rest.split_once('?').unwrap_or((rest, ""));
+    let authority = rest.split('/').next().unwrap_or_default();
+    let (user, host) =
+        authority.rsplit_once('@').map_or((None, authority), |(user, host)| (Some(user), host));
+    if host.is_empty() {
+        errors.invalid(url, "", "host must be specified; desired format: https://host[/path]");
+    }
+    if let Some(user) = user {
+        errors.invalid(url, user, "user information is not permitted in the URL");
+    }
+    for (part, what) in [(fragment, "fragments"), (query, "query parameters")] {
+        if !part.is_empty() {
+            errors.invalid(url, part, &format!("{what} are not permitted in the URL"));
+        }
+    }
+}
+
+/// The service of a webhook.
+pub(crate) fn webhook_service(service: &Node, errors: &mut FieldErrors) {
     // The original mixes up the two.
     for (name, reported_at) in [("namespace", "name"), ("name", "namespace")] {
         if service.text(name).is_empty() {

@@ -1,15 +1,16 @@
 //! CustomResourceDefinition.
 
 use crate::{
+    custom::{self, rules},
     defaults::extension::service_port,
+    deletion::{self, Deletion},
     document::{Edit, FieldErrors, Fields, Node, Object},
-    error::Error,
     kind::{Generation, Kind, Subresource},
-    rest::{Registry, Target},
+    options::DeleteOptions,
+    schema::Timestamp,
     strategy::{Creation, Strategy},
     validation::{SPEC, Step},
 };
-use async_trait::async_trait;
 use serde_json::{Value, json};
 
 pub(super) fn kind() -> Kind {
@@ -25,7 +26,6 @@ pub(super) fn kind() -> Kind {
     .stored_at("apiextensions.k8s.io/customresourcedefinitions")
     .requires_version()
     .generation(Generation::Spec)
-    .status_keeps_metadata()
     .takes_any_finalizer()
     .stored_as_json()
     .strategy(CustomResourceDefinitionStrategy)
@@ -33,13 +33,7 @@ pub(super) fn kind() -> Kind {
 
 struct CustomResourceDefinitionStrategy;
 
-#[async_trait]
 impl Strategy for CustomResourceDefinitionStrategy {
-    async fn admit(&self, _: &Registry, target: Target<'_>, _: &mut Value) -> Result<Option<Error>, Error> {
-        let why = "custom resources are not served yet, so their definitions are not taken";
-        Err(Error::method_not_supported(target.qualified(), "create", why))
-    }
-
     fn set_defaults(&self, object: &mut Object) {
         let spec = object.object_or_new("spec");
         let names = spec.object_or_new("names");
@@ -75,14 +69,32 @@ impl Strategy for CustomResourceDefinitionStrategy {
         SPEC
     }
 
-    /// A CustomResourceDefinition: its name and scope. Its schemas are looked at where they are used.
-    fn validate(&self, definition: &Node, _: Option<&Node>, errors: &mut FieldErrors) {
-        let (name, spec) = (definition.at("metadata.name"), definition.at("spec"));
-        let expected = format!("{}.{}", spec.at("names").text("plural"), spec.text("group"));
-        if !name.as_text().is_empty() && name.as_text() != expected {
-            errors.invalid(&name, name.as_text(), "must be spec.names.plural+\".\"+spec.group");
+    fn validate(&self, definition: &Node, old: Option<&Node>, errors: &mut FieldErrors) {
+        rules::check(definition, old, errors);
+    }
+
+    fn validate_status(&self, definition: &Node, _: &Node, errors: &mut FieldErrors) {
+        rules::check_status(definition, errors);
+    }
+
+    /// It stays until its objects are gone.
+    fn plan_deletion(
+        &self,
+        kind: &Kind,
+        options: &DeleteOptions,
+        document: &Value,
+        now: Timestamp,
+    ) -> Deletion {
+        if document.is_deleting() {
+            let Deletion { marked, removes } = deletion::plan(kind, options, document, now);
+            let lacks_grace = document.field("metadata.deletionGracePeriodSeconds").is_none();
+            let mut marked = marked.or_else(|| (lacks_grace && !removes).then(|| document.clone()));
+            if let Some(marked) = &mut marked {
+                marked.object_or_new("metadata").insert("deletionGracePeriodSeconds".to_owned(), 0.into());
+            }
+            return Deletion { marked, removes };
         }
-        errors.one_of(&spec.at("scope"), &["Cluster", "Namespaced"]);
+        Deletion { marked: Some(custom::mark_for_deletion(document, now)), removes: false }
     }
 }
 
@@ -114,7 +126,6 @@ mod tests {
     use serde_json::Value;
     use serde_json::json;
 
-    /// Here and not over REST, because definitions are refused there as long as nothing serves what they define.
     #[test]
     fn a_definition_remembers_every_version_in_which_objects_may_be_stored() {
         let kind = find("apiextensions.k8s.io", "v1", "customresourcedefinitions").unwrap();

@@ -304,13 +304,8 @@ proptest! {
     fn bytes_that_mean_nothing_do_no_harm(message in proptest::collection::vec(any::<u8>(), 0..200)) {
         let _ = open(&message);
         let _ = open(&[&MAGIC[..], &message].concat());
-<<<<<<< .merge_file_R1ngCq
         // Not those that have no Protobuf, such as `version.Info`: their fields have no numbers.
         for ty in schema::all().filter(|ty| ty.fields.iter().all(|field| field.number > 0)) {
-=======
-        // The version of the server is JSON alone, so its fields have no numbers.
-        for ty in schema::all().filter(|ty| ty.name != "version.Info") {
->>>>>>> .merge_file_IQKxOB
             check_whatever(&message, ty);
         }
     }

@@ -118,7 +118,15 @@ fn fine(ty: &str) -> Value {
             "request": "LS0tLS1CRUdJTiBDRVJUSUZJQ0FURSBSRVFVRVNULS0tLS0K", "signerName": "a.io/b", "usages": ["client auth"],
         }}),
         "apiextensions.v1.CustomResourceDefinition" => {
-            json!({"spec": {"names": {"plural": "as"}, "group": "b.io", "scope": "Cluster"}})
+            json!({
+                "spec": {
+                    "names": {"plural": "as", "singular": "a", "kind": "A", "listKind": "AList"}, "group": "b.io",
+                    "scope": "Cluster", "versions": [{
+                        "name": "v1", "served": true, "storage": true, "schema": {"openAPIV3Schema": {"type": "object"}},
+                    }],
+                },
+                "status": {"storedVersions": ["v1"]},
+            })
         }
         "admissionregistration.v1.ValidatingWebhookConfiguration" => json!({"webhooks": [{
             "name": "a.b.c", "clientConfig": {"url": "https://a"}, "sideEffects": "None", "admissionReviewVersions": ["v1"],

@@ -169,7 +169,7 @@ async fn delete_contents(registry: &Registry, namespace: &str) -> Remaining {
 
 async fn delete_all(registry: &Registry, kind: &Kind, namespace: &str, remaining: &mut Remaining) {
     let all = Target { kind, namespace, name: "" };
-    let Some(storage) = registry.storage(kind) else { return };
+    let Some(storage) = registry.storage_to_list(kind) else { return };
     let request = ListRequest { at: ListAt::MostRecent, ..ListRequest::all() };
     let found = match storage.get_list(&all.key(), request).await {
         Ok(found) => found,

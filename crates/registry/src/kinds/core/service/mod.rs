@@ -151,7 +151,7 @@ impl Strategy for ServiceStrategy {
     }
 
     /// Addresses are looked at before anything else, because they are given out before. Whether something is wrong with them.
-    fn validate_addresses(&self, service: &Node, old: Option<&Node>, errors: &mut FieldErrors) -> bool {
+    fn validate_first(&self, service: &Node, old: Option<&Node>, errors: &mut FieldErrors) -> bool {
         if !is_of_type(service, "ExternalName") {
             cluster_ips(service, &service.at("spec"), old, errors);
         }

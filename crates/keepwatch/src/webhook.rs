@@ -1,0 +1,374 @@
+//! Calls the webhooks that convert custom resources between versions.
+//!
+//! Kept true: a webhook's certificate is checked against the CA of its definition, or the system's if there is none; each
+//! webhook has connections of its own, which are used again; a call ends after [`CALL_MAX`], whatever the webhook does.
+//!
+//! A webhook in the cluster is named by its service. Nobody routes a service's address where there is no cluster around the
+//! server, so the endpoints of the service are called.
+
+use async_trait::async_trait;
+use bytes::Bytes;
+use http::{Method, Request, StatusCode, header};
+use http_body_util::{BodyExt, Full, Limited};
+use hyper_rustls::{FixedServerNameResolver, HttpsConnector, HttpsConnectorBuilder};
+use hyper_util::{
+    client::legacy::{
+        Client,
+        connect::{HttpConnector, dns::Name},
+    },
+    rt::TokioExecutor,
+};
+use keepwatch_apimachinery::{
+    list_options::{ListAt, Position},
+    selector::LabelSelector,
+};
+use keepwatch_registry::{
+    Registry,
+    custom::{ConversionError, Converter, Webhook, WebhookService},
+    kinds::known,
+    rest::Target,
+};
+use keepwatch_storage::{ListRequest, Predicate};
+use rustls::{
+    ClientConfig, RootCertStore,
+    pki_types::{CertificateDer, ServerName, pem::PemObject},
+};
+use serde_json::Value;
+use std::{
+    collections::HashMap,
+    error::Error,
+    net::{IpAddr, SocketAddr},
+    pin::Pin,
+    sync::{Arc, Mutex, OnceLock, PoisonError, Weak},
+    task::{Context, Poll},
+    time::Duration,
+};
+
+/// How long a webhook may take.
+const CALL_MAX: Duration = Duration::from_secs(30);
+/// The largest answer of a webhook.
+const ANSWER_BYTES_MAX: usize = 64 << 20;
+/// How many webhooks have connections that are kept.
+const CLIENTS_MAX: usize = 64;
+/// The port of a service if none is given.
+const PORT: u16 = 443;
+
+/// Calls webhooks.
+pub(crate) struct Webhooks {
+    resolver: Resolver,
+    clients: Mutex<HashMap<Webhook, HttpClient>>,
+}
+
+type HttpClient = Client<HttpsConnector<HttpConnector<Resolve>>, Full<Bytes>>;
+
+impl Webhooks {
+    pub(crate) fn new(registry: &Arc<Registry>) -> Webhooks {
+        Webhooks { resolver: Resolver(Arc::downgrade(registry)), clients: Mutex::default() }
+    }
+
+    fn client(&self, webhook: &Webhook) -> Result<HttpClient, ConversionError> {
+        let mut clients = self.clients.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(client) = clients.get(webhook) {
+            return Ok(client.clone());
+        }
+        let client = self.new_client(webhook)?;
+        // Hardly any server has so many. What is in use keeps its connections.
+        if clients.len() >= CLIENTS_MAX {
+            clients.clear();
+        }
+        clients.insert(webhook.clone(), client.clone());
+        Ok(client)
+    }
+
+    fn new_client(&self, webhook: &Webhook) -> Result<HttpClient, ConversionError> {
+        let config = client_config(webhook)?;
+        let resolve = Resolve { resolver: self.resolver.clone(), service: webhook.service.clone() };
+        let mut tcp = HttpConnector::new_with_resolver(resolve);
+        tcp.enforce_http(false);
+        let mut https = HttpsConnectorBuilder::new().with_tls_config(config).https_only();
+        if let Some(service) = &webhook.service {
+            let name = ServerName::try_from(host(service));
+            let name = name.map_err(|error| ConversionError(error.to_string()))?;
+            https = https.with_server_name_resolver(FixedServerNameResolver::new(name));
+        }
+        let connector = https.enable_http1().enable_http2().wrap_connector(tcp);
+        Ok(Client::builder(TokioExecutor::new()).build(connector))
+    }
+}
+
+/// What may be said to a webhook: to one whose certificate its CA has signed.
+fn client_config(webhook: &Webhook) -> Result<ClientConfig, ConversionError> {
+    let mut roots = RootCertStore::empty();
+    if webhook.ca_bundle.is_empty() {
+        roots = system_roots().clone();
+    } else {
+        let unusable = |why: &dyn std::fmt::Display| {
+            ConversionError(format!("the caBundle of the webhook cannot be used: {why}"))
+        };
+        for certificate in CertificateDer::pem_slice_iter(&webhook.ca_bundle) {
+            let certificate = certificate.map_err(|error| unusable(&error))?;
+            roots.add(certificate).map_err(|error| unusable(&error))?;
+        }
+        if roots.is_empty() {
+            return Err(unusable(&"it has no certificate"));
+        }
+    }
+    let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
+    let config = ClientConfig::builder_with_provider(provider).with_safe_default_protocol_versions();
+    let config = config.map_err(|error| ConversionError(error.to_string()))?;
+    Ok(config.with_root_certificates(roots).with_no_client_auth())
+}
+
+/// The CAs that the system trusts, read when they are first needed.
+fn system_roots() -> &'static RootCertStore {
+    static ROOTS: OnceLock<RootCertStore> = OnceLock::new();
+    ROOTS.get_or_init(|| {
+        let mut roots = RootCertStore::empty();
+        roots.add_parsable_certificates(rustls_native_certs::load_native_certs().certs);
+        roots
+    })
+}
+
+/// The name of a service, which its certificate has.
+fn host(service: &WebhookService) -> String {
+    format!("{}.{}.svc", service.name, service.namespace)
+}
+
+/// Where a webhook is called, and the same as clients are told it. The port of a service is found with its address.
+fn addresses(webhook: &Webhook) -> (String, String) {
+    let seconds = CALL_MAX.as_secs();
+    match (&webhook.url, &webhook.service) {
+        (_, Some(service)) => {
+            let path = service.path.as_deref().unwrap_or("/");
+            let path = path.strip_prefix('/').unwrap_or(path);
+            let (host, port) = (host(service), service.port.unwrap_or(PORT));
+            let rest = format!("/{path}?timeout={seconds}s");
+            (format!("https://{host}{rest}"), format!("https://{host}:{port}{rest}"))
+        }
+        (url, None) => {
+            let url = url.as_deref().unwrap_or_default();
+            let sign = if url.contains('?') { '&' } else { '?' };
+            let url = format!("{url}{sign}timeout={seconds}s");
+            (url.clone(), url)
+        }
+    }
+}
+
+#[async_trait]
+impl Converter for Webhooks {
+    async fn send(&self, webhook: &Webhook, review: Bytes) -> Result<Bytes, ConversionError> {
+        let (url, told) = addresses(webhook);
+        let failed = |why: String| ConversionError(format!("Post {told:?}: {why}"));
+        let client = self.client(webhook)?;
+        let request = Request::builder()
+            .method(Method::POST)
+            .uri(&url)
+            .header(header::CONTENT_TYPE, "application/json")
+            .header(header::ACCEPT, "application/json, */*")
+            .header(header::USER_AGENT, concat!("keepwatch/", env!("CARGO_PKG_VERSION")))
+            .body(Full::new(review))
+            .map_err(|error| failed(error.to_string()))?;
+        let call = async {
+            let response = client.request(request).await.map_err(|error| failed(root_cause(&error)))?;
+            let status = response.status();
+            let body = Limited::new(response.into_body(), ANSWER_BYTES_MAX).collect().await;
+            let body = body.map_err(|error| failed(root_cause(&*error)))?.to_bytes();
+            if status.is_success() { Ok(body) } else { Err(ConversionError(refusal(status, &body))) }
+        };
+        match tokio::time::timeout(CALL_MAX, call).await {
+            Ok(answer) => answer,
+            Err(_) => Err(failed("context deadline exceeded".to_owned())),
+        }
+    }
+}
+
+/// What first went wrong, in the words of Go where that is easy.
+fn root_cause(error: &(dyn Error + 'static)) -> String {
+    let mut cause = error;
+    while let Some(source) = cause.source() {
+        cause = source;
+    }
+    if let Some(error) = cause.downcast_ref::<std::io::Error>() {
+        // An error of TLS comes inside of one of the connection.
+        if let Some(inner) = error.get_ref() {
+            return root_cause(inner);
+        }
+        if error.kind() == std::io::ErrorKind::ConnectionRefused {
+            return "connect: connection refused".to_owned();
+        }
+    }
+    if let Some(rustls::Error::InvalidCertificate(error)) = cause.downcast_ref::<rustls::Error>() {
+        return match error {
+            // A CA that only has the same name signs otherwise.
+            rustls::CertificateError::UnknownIssuer | rustls::CertificateError::BadSignature => {
+                "tls: failed to verify certificate: x509: certificate signed by unknown authority".to_owned()
+            }
+            other => format!("tls: failed to verify certificate: {other}"),
+        };
+    }
+    cause.to_string()
+}
+
+/// What a status means, in the words of Kubernetes' clients.
+fn refusal(status: StatusCode, body: &[u8]) -> String {
+    match status {
+        StatusCode::NOT_FOUND => "the server could not find the requested resource".to_owned(),
+        StatusCode::UNAUTHORIZED => "the server has asked for the client to provide credentials".to_owned(),
+        StatusCode::METHOD_NOT_ALLOWED => {
+            "the server does not allow this method on the requested resource".to_owned()
+        }
+        StatusCode::TOO_MANY_REQUESTS => {
+            "the server has received too many requests and has asked us to try again later".to_owned()
+        }
+        status if status.is_server_error() => {
+            let said = String::from_utf8_lossy(body);
+            format!("an error on the server ({:?}) has prevented the request from succeeding", said.trim())
+        }
+        status => format!("the server rejected our request with the code {}", status.as_u16()),
+    }
+}
+
+/// Finds the addresses of services.
+#[derive(Clone)]
+struct Resolver(Weak<Registry>);
+
+impl Resolver {
+    /// The addresses at which a service is served.
+    async fn resolve(&self, service: &WebhookService) -> Result<Vec<SocketAddr>, String> {
+        let registry = self.0.upgrade().ok_or("the server is stopping")?;
+        let (namespace, name) = (service.namespace.as_str(), service.name.as_str());
+        let target = Target { kind: known("", "services"), namespace, name };
+        let object = registry.get(target, Position::Any).await;
+        let object = object.map_err(|error| match error.is_not_found() {
+            true => format!("service {name:?} not found"),
+            false => error.to_string(),
+        })?;
+        let stored: Value = serde_json::from_slice(&object.value).unwrap_or_default();
+        let wanted = service.port.unwrap_or(PORT);
+        let spec = &stored["spec"];
+        if spec["type"] == "ExternalName" {
+            let external = spec["externalName"].as_str().unwrap_or_default();
+            let found = tokio::net::lookup_host((external, wanted)).await;
+            return found.map(Iterator::collect).map_err(|error| error.to_string());
+        }
+        let ports = spec["ports"].as_array().into_iter().flatten();
+        let port = ports.clone().find(|port| port["port"].as_u64() == Some(u64::from(wanted)));
+        let port = port.ok_or_else(|| format!("no service port {wanted} found for service {name:?}"))?;
+        let mut found = self.endpoints(&registry, service, port["name"].as_str().unwrap_or_default()).await;
+        if found.is_empty() {
+            // Somebody may route it.
+            let address = spec["clusterIP"].as_str().and_then(|text| text.parse::<IpAddr>().ok());
+            let address = address.ok_or_else(|| format!("no endpoints available for service {name:?}"))?;
+            found.push(SocketAddr::new(address, wanted));
+        }
+        Ok(found)
+    }
+
+    /// The ready endpoints of a service for the port of that name.
+    async fn endpoints(&self, registry: &Registry, service: &WebhookService, port: &str) -> Vec<SocketAddr> {
+        let kind = known("discovery.k8s.io", "endpointslices");
+        let all = Target { kind, namespace: &service.namespace, name: "" };
+        let labels = format!("kubernetes.io/service-name={}", service.name);
+        let (Some(storage), Ok(labels)) = (registry.storage(kind), LabelSelector::parse(&labels)) else {
+            return Vec::new();
+        };
+        let predicate = Predicate { labels, ..Predicate::default() };
+        let request = ListRequest { recursive: true, at: ListAt::Any, limit: None, predicate };
+        let Ok(slices) = storage.get_list(&all.key(), request).await else { return Vec::new() };
+        let mut found = Vec::new();
+        for slice in &slices.items {
+            let slice: Value = serde_json::from_slice(&slice.value).unwrap_or_default();
+            let ports = slice["ports"].as_array().into_iter().flatten();
+            let is_it = |own: &&Value| own["name"].as_str().unwrap_or_default() == port;
+            let number = ports.clone().find(is_it).and_then(|own| own["port"].as_u64());
+            let Some(number) = number.and_then(|number| u16::try_from(number).ok()) else { continue };
+            let endpoints = slice["endpoints"].as_array().into_iter().flatten();
+            for endpoint in endpoints.filter(|endpoint| endpoint["conditions"]["ready"] != false) {
+                let addresses = endpoint["addresses"].as_array().into_iter().flatten();
+                let addresses = addresses.filter_map(|address| address.as_str()?.parse::<IpAddr>().ok());
+                found.extend(addresses.map(|address| SocketAddr::new(address, number)));
+            }
+        }
+        found
+    }
+}
+
+/// Finds the addresses of one webhook: those of its service, or of the name in its URL.
+#[derive(Clone)]
+struct Resolve {
+    resolver: Resolver,
+    service: Option<WebhookService>,
+}
+
+impl tower_service::Service<Name> for Resolve {
+    type Response = std::vec::IntoIter<SocketAddr>;
+    type Error = Box<dyn Error + Send + Sync>;
+    type Future = Pin<Box<dyn Future<Output = Result<Self::Response, Self::Error>> + Send>>;
+
+    fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), Self::Error>> {
+        Poll::Ready(Ok(()))
+    }
+
+    fn call(&mut self, name: Name) -> Self::Future {
+        let Resolve { resolver, service } = self.clone();
+        Box::pin(async move {
+            let found: Vec<SocketAddr> = match service {
+                Some(service) => resolver.resolve(&service).await?,
+                // The port of the URL counts.
+                None => tokio::net::lookup_host((name.as_str(), 0)).await?.collect(),
+            };
+            Ok(found.into_iter())
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_webhook_is_called_at_its_url_or_by_the_name_of_its_service() {
+        let webhook = |url: Option<&str>, path: Option<&str>, port| Webhook {
+            url: url.map(str::to_owned),
+            service: url.is_none().then(|| WebhookService {
+                namespace: "ns".to_owned(),
+                name: "hook".to_owned(),
+                path: path.map(str::to_owned),
+                port,
+            }),
+            ca_bundle: Vec::new(),
+            review_versions: vec!["v1".to_owned()],
+        };
+        for (webhook, called, told) in [
+            (
+                webhook(Some("https://a.example:1/x"), None, None),
+                "https://a.example:1/x?timeout=30s",
+                "https://a.example:1/x?timeout=30s",
+            ),
+            (
+                webhook(None, Some("/convert"), None),
+                "https://hook.ns.svc/convert?timeout=30s",
+                "https://hook.ns.svc:443/convert?timeout=30s",
+            ),
+            (
+                webhook(None, None, Some(8443)),
+                "https://hook.ns.svc/?timeout=30s",
+                "https://hook.ns.svc:8443/?timeout=30s",
+            ),
+        ] {
+            assert_eq!(addresses(&webhook), (called.to_owned(), told.to_owned()));
+        }
+    }
+
+    #[test]
+    fn a_bundle_without_certificates_is_refused() {
+        let webhook = Webhook {
+            url: Some("https://a.example".to_owned()),
+            service: None,
+            ca_bundle: b"x".to_vec(),
+            review_versions: Vec::new(),
+        };
+        let refused = client_config(&webhook).unwrap_err();
+        assert_eq!(refused.0, "the caBundle of the webhook cannot be used: it has no certificate");
+    }
+}

@@ -1,0 +1,424 @@
+//! Custom resources over HTTP: definitions come, change and go, and their objects with them.
+
+#![allow(clippy::unwrap_used, reason = "a test says by panicking that something is wrong")]
+
+mod common;
+
+use common::*;
+use keepwatch::Server;
+use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, IsCa, KeyPair};
+use serde_json::{Value, json};
+use std::sync::{
+    Arc,
+    atomic::{AtomicUsize, Ordering},
+};
+use tokio::net::{TcpListener, TcpStream};
+use tokio_rustls::{TlsAcceptor, rustls, rustls::pki_types::PrivateKeyDer};
+
+const DEFINITIONS: &str = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
+const BOATS: &str = "/apis/example.com/v1/namespaces/default/boats";
+const MERGE: &str = "Content-Type: application/merge-patch+json\r\n";
+
+/// A version whose spec has these properties.
+fn version(name: &str, stored: bool, properties: Value) -> Value {
+    json!({
+        "name": name, "served": true, "storage": stored,
+        "schema": {"openAPIV3Schema": {
+            "type": "object", "properties": {"spec": {"type": "object", "properties": properties}},
+        }},
+    })
+}
+
+fn definition(plural: &str, versions: Value) -> Value {
+    let kind = plural[..1].to_uppercase() + &plural[1..plural.len() - 1];
+    json!({
+        "apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
+        "metadata": {"name": format!("{plural}.example.com")},
+        "spec": {
+            "group": "example.com", "scope": "Namespaced", "names": {"plural": plural, "kind": kind},
+            "versions": versions,
+        },
+    })
+}
+
+fn boats() -> Value {
+    definition("boats", json!([version("v1", true, json!({"crew": {"type": "integer"}}))]))
+}
+
+fn boat(version: &str, name: &str, spec: Value) -> String {
+    let api_version = format!("example.com/{version}");
+    json!({"apiVersion": api_version, "kind": "Boat", "metadata": {"name": name}, "spec": spec}).to_string()
+}
+
+async fn is_served(server: &Server, path: &str) -> bool {
+    get(server, path).await.code == 200
+}
+
+/// Defines a kind and waits until it is served.
+async fn define(server: &Server, definition: &Value) {
+    let made = post(server, DEFINITIONS, &definition.to_string()).await;
+    assert_eq!(made.code, 201, "{made:?}");
+    let plural = definition["spec"]["names"]["plural"].as_str().unwrap();
+    let path = format!("/apis/example.com/v1/{plural}");
+    until("the kind is served", || is_served(server, &path)).await;
+}
+
+/// Changes a definition by a merge patch.
+async fn redefine(server: &Server, name: &str, patch: Value) -> Answer {
+    let path = format!("{DEFINITIONS}/{name}");
+    ask(server, "PATCH", &path, MERGE, patch.to_string().as_bytes()).await
+}
+
+/// Opens a watch and returns its connection, behind the head.
+async fn watch(server: &Server, path: &str) -> Wire<TcpStream> {
+    let mut wire = Wire::open(server).await;
+    wire.request("GET", path, "", b"").await;
+    assert_eq!(wire.head().await.unwrap().code, 200);
+    wire
+}
+
+/// The next event of a watch: `ADDED a example.com/v1`; none at its end.
+async fn event(wire: &mut Wire<TcpStream>) -> Option<(String, Value)> {
+    // Chunked: a line with the length, the event, an empty line.
+    loop {
+        let line = wire.line().await?;
+        if line.trim() == "0" {
+            return None;
+        }
+        if let Ok(event) = serde_json::from_str::<Value>(&line)
+            && event.is_object()
+        {
+            let object = &event["object"];
+            let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+            let shown =
+                [text(&event["type"]), text(&object["metadata"]["name"]), text(&object["apiVersion"])]
+                    .join(" ");
+            return Some((shown, object.clone()));
+        }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_definition_is_served_and_takes_its_objects_with_it_when_it_goes() {
+    let server = server().start().await.unwrap();
+    let before = get(&server, BOATS).await;
+    assert_eq!((before.code, before.text().as_str()), (404, "404 page not found\n"));
+    define(&server, &boats()).await;
+    let named = get(&server, &format!("{DEFINITIONS}/boats.example.com")).await.json();
+    let conditions: Vec<String> = named["status"]["conditions"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|own| format!("{} {} {}", own["type"], own["status"], own["reason"]).replace('"', ""))
+        .collect();
+    assert_eq!(conditions, ["NamesAccepted True NoConflicts", "Established True InitialNamesAccepted"]);
+    assert_eq!(post(&server, BOATS, &boat("v1", "a", json!({"crew": 2}))).await.code, 201);
+    let held =
+        r#"{"apiVersion":"example.com/v1","kind":"Boat","metadata":{"name":"b","finalizers":["x.y/z"]}}"#;
+    assert_eq!(post(&server, BOATS, held).await.code, 201);
+
+    let gone = ask(&server, "DELETE", &format!("{DEFINITIONS}/boats.example.com"), "", b"").await;
+    assert_eq!(gone.json()["metadata"]["finalizers"], json!(["customresourcecleanup.apiextensions.k8s.io"]));
+    until("a is deleted", || async { get(&server, &format!("{BOATS}/a")).await.code == 404 }).await;
+    until("nothing new is taken", || async {
+        let refused = post(&server, BOATS, &boat("v1", "c", json!({}))).await;
+        refused.code == 403
+            && refused.text().contains("create not allowed while custom resource definition is terminating")
+    })
+    .await;
+    let freed =
+        ask(&server, "PATCH", &format!("{BOATS}/b"), MERGE, br#"{"metadata":{"finalizers":null}}"#).await;
+    assert_eq!(freed.code, 200, "{freed:?}");
+    until("the kind is gone", || async { get(&server, BOATS).await.text() == "404 page not found\n" }).await;
+    assert_eq!(get(&server, "/apis/example.com").await.code, 404);
+
+    // A kind of the same name is another one.
+    define(&server, &boats()).await;
+    assert_eq!(get(&server, BOATS).await.json()["items"], json!([]));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_watch_ends_when_its_definition_changes_and_goes_on_where_it_was() {
+    let server = server().start().await.unwrap();
+    define(&server, &boats()).await;
+    let first = post(&server, BOATS, &boat("v1", "a", json!({"crew": 1}))).await.json();
+    let version = first["metadata"]["resourceVersion"].as_str().unwrap();
+    let mut watching = watch(&server, &format!("{BOATS}?watch=true&resourceVersion={version}")).await;
+    assert_eq!(
+        redefine(&server, "boats.example.com", json!({"metadata": {"labels": {"a": "b"}}})).await.code,
+        200
+    );
+    post(&server, BOATS, &boat("v1", "b", json!({"crew": 1}))).await;
+    let (shown, object) = event(&mut watching).await.unwrap();
+    assert_eq!(shown, "ADDED b example.com/v1", "a label is none of its business");
+
+    let columns = json!([version_with_column()]);
+    assert_eq!(
+        redefine(&server, "boats.example.com", json!({"spec": {"versions": columns}})).await.code,
+        200
+    );
+    assert!(event(&mut watching).await.is_none());
+    post(&server, BOATS, &boat("v1", "c", json!({"crew": 1}))).await;
+    let version = object["metadata"]["resourceVersion"].as_str().unwrap();
+    let mut watching = watch(&server, &format!("{BOATS}?watch=true&resourceVersion={version}")).await;
+    assert_eq!(event(&mut watching).await.unwrap().0, "ADDED c example.com/v1");
+}
+
+fn version_with_column() -> Value {
+    let mut own =
+        version("v1", true, json!({"crew": {"type": "integer", "default": 7}, "name": {"type": "string"}}));
+    own["additionalPrinterColumns"] = json!([{"name": "Crew", "type": "integer", "jsonPath": ".spec.crew"}]);
+    own
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_object_is_shown_in_every_version_with_the_defaults_of_now() {
+    let server = server().start().await.unwrap();
+    let crew = json!({"crew": {"type": "integer"}});
+    let both = json!([version("v1", true, crew.clone()), version("v2", false, crew.clone())]);
+    define(&server, &definition("boats", both)).await;
+    post(&server, BOATS, &boat("v1", "a", json!({}))).await;
+    let newer = "/apis/example.com/v2/namespaces/default/boats";
+    post(&server, newer, &boat("v2", "b", json!({"crew": 2}))).await;
+    for (path, version) in [(BOATS, "example.com/v1"), (newer, "example.com/v2")] {
+        let items = get(&server, path).await.json()["items"].as_array().unwrap().clone();
+        assert!(items.iter().all(|item| item["apiVersion"] == version), "{items:?}");
+        assert_eq!(items.len(), 2);
+    }
+
+    // What was stored before is shown with a default that is new, and in a version that is not stored any more.
+    let with_default = json!({"crew": {"type": "integer", "default": 9}});
+    let versions = json!([version("v1", false, with_default.clone()), version("v2", true, with_default)]);
+    assert_eq!(
+        redefine(&server, "boats.example.com", json!({"spec": {"versions": versions}})).await.code,
+        200
+    );
+    until("the default is seen", || async {
+        get(&server, &format!("{newer}/a")).await.json()["spec"]["crew"] == 9
+    })
+    .await;
+    let stored = get(&server, &format!("{DEFINITIONS}/boats.example.com")).await.json();
+    assert_eq!(stored["status"]["storedVersions"], json!(["v1", "v2"]));
+    let both = get(&server, newer).await.json();
+    assert_eq!(
+        (&both["items"][0]["spec"]["crew"], &both["items"][1]["spec"]["crew"]),
+        (&json!(9), &json!(2))
+    );
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn definitions_and_objects_are_there_after_a_restart_and_watches_resume() {
+    let folder = tempfile::tempdir().unwrap();
+    let start = || async { server().data_dir(folder.path()).start().await.unwrap() };
+    let first = start().await;
+    define(&first, &boats()).await;
+    let made = post(&first, BOATS, &boat("v1", "a", json!({"crew": 1}))).await.json();
+    post(&first, BOATS, &boat("v1", "b", json!({"crew": 1}))).await;
+    first.stop().await;
+
+    let second = start().await;
+    assert_eq!(get(&second, &format!("{BOATS}/a")).await.json()["spec"]["crew"], 1, "it is served at once");
+    let version = made["metadata"]["resourceVersion"].as_str().unwrap();
+    let mut watching = watch(&second, &format!("{BOATS}?watch=true&resourceVersion={version}")).await;
+    assert_eq!(event(&mut watching).await.unwrap().0, "ADDED b example.com/v1");
+    post(&second, BOATS, &boat("v1", "c", json!({"crew": 1}))).await;
+    assert_eq!(event(&mut watching).await.unwrap().0, "ADDED c example.com/v1");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_name_that_is_taken_is_given_when_it_is_free_again() {
+    let server = server().start().await.unwrap();
+    let named = |plural: &str, kind: &str| {
+        let mut own = definition(plural, json!([version("v1", true, json!({}))]));
+        own["spec"]["names"] = json!({"plural": plural, "kind": kind});
+        own
+    };
+    define(&server, &named("boats", "Boat")).await;
+    post(&server, DEFINITIONS, &named("ships", "Boat").to_string()).await;
+    let accepted = || async {
+        let ships = get(&server, &format!("{DEFINITIONS}/ships.example.com")).await.json();
+        let all = ships["status"]["conditions"].as_array().cloned().unwrap_or_default();
+        let own = all.iter().find(|own| own["type"] == "NamesAccepted").cloned().unwrap_or_default();
+        format!("{} {}", own["reason"], own["message"]).replace(['"', '\\'], "")
+    };
+    until("the conflict is told", || async {
+        accepted().await == "ListKindConflict BoatList is already in use"
+    })
+    .await;
+    assert_eq!(get(&server, "/apis/example.com/v1/ships").await.code, 404);
+    ask(&server, "DELETE", &format!("{DEFINITIONS}/boats.example.com"), "", b"").await;
+    until("the other gets the name", || is_served(&server, "/apis/example.com/v1/ships")).await;
+    assert_eq!(accepted().await, "NoConflicts no conflicts found");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn documents_about_the_api_follow_the_definitions() {
+    let server = server().start().await.unwrap();
+    let index = |answer: Answer| answer.json()["paths"]["apis/example.com/v1"]["serverRelativeURL"].clone();
+    assert!(index(get(&server, "/openapi/v3").await).is_null());
+    define(&server, &boats()).await;
+    let url = index(get(&server, "/openapi/v3").await);
+    let document = get(&server, url.as_str().unwrap()).await.json();
+    let schema = &document["components"]["schemas"]["com.example.v1.Boat"];
+    assert_eq!(schema["properties"]["spec"]["properties"]["crew"], json!({"type": "integer"}));
+    let core = get(&server, "/openapi/v3").await.json()["paths"]["api/v1"].clone();
+    redefine(&server, "boats.example.com", json!({"spec": {"versions": [version_with_column()]}})).await;
+    until("the schema is published", || async { index(get(&server, "/openapi/v3").await) != url }).await;
+    assert_eq!(get(&server, "/openapi/v3").await.json()["paths"]["api/v1"], core, "others stay as they are");
+    let swagger = get(&server, "/openapi/v2").await.json();
+    assert!(swagger["definitions"]["com.example.v1.Boat"].is_object());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn selectors_find_objects_by_defaults_that_are_not_stored() {
+    let server = server().start().await.unwrap();
+    let with = |properties: Value| {
+        let mut own = version("v1", true, properties);
+        own["selectableFields"] = json!([{"jsonPath": ".spec.colour"}]);
+        json!([own])
+    };
+    define(&server, &definition("boats", with(json!({"colour": {"type": "string"}})))).await;
+    post(&server, BOATS, &boat("v1", "a", json!({}))).await;
+    post(&server, BOATS, &boat("v1", "b", json!({"colour": "red"}))).await;
+    let names = |path: &'static str| {
+        let server = &server;
+        async move {
+            let list = get(server, &format!("{BOATS}?fieldSelector={path}")).await.json();
+            let items = list["items"].as_array().cloned().unwrap_or_default();
+            items.iter().map(|item| item["metadata"]["name"].as_str().unwrap().to_owned()).collect::<Vec<_>>()
+        }
+    };
+    assert_eq!(names("spec.colour=red").await, ["b"]);
+    assert_eq!(names("spec.colour=").await, ["a"]);
+    let versions = with(json!({"colour": {"type": "string", "default": "blue"}}));
+    redefine(&server, "boats.example.com", json!({"spec": {"versions": versions}})).await;
+    until("the default counts", || async { names("spec.colour=blue").await == ["a"] }).await;
+    assert_eq!(names("spec.colour!=blue").await, ["b"]);
+}
+
+/// A webhook that renames `crew` to `sailors` from v1 to v2, and counts how often it is asked.
+struct Hook {
+    url: String,
+    ca: String,
+    calls: Arc<AtomicUsize>,
+}
+
+impl Hook {
+    async fn start() -> Hook {
+        let mut params = CertificateParams::new(Vec::new()).unwrap();
+        params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+        let ca = CertifiedIssuer::self_signed(params, KeyPair::generate().unwrap()).unwrap();
+        let key = KeyPair::generate().unwrap();
+        let own = CertificateParams::new(["127.0.0.1".to_owned()]).unwrap().signed_by(&key, &ca).unwrap();
+        let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
+        let config = rustls::ServerConfig::builder_with_provider(provider)
+            .with_safe_default_protocol_versions()
+            .unwrap()
+            .with_no_client_auth()
+            .with_single_cert(vec![own.der().clone()], PrivateKeyDer::Pkcs8(key.serialize_der().into()))
+            .unwrap();
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let url = format!("https://{}/convert", listener.local_addr().unwrap());
+        let (calls, acceptor) = (Arc::new(AtomicUsize::new(0)), TlsAcceptor::from(Arc::new(config)));
+        let counted = Arc::clone(&calls);
+        tokio::spawn(async move {
+            while let Ok((stream, _)) = listener.accept().await {
+                let (acceptor, counted) = (acceptor.clone(), Arc::clone(&counted));
+                tokio::spawn(async move {
+                    let Ok(stream) = acceptor.accept(stream).await else { return };
+                    let mut wire = Wire::over(stream);
+                    while let Some(head) = wire.head().await {
+                        let length = head.header("content-length").unwrap().parse().unwrap();
+                        let review = wire.bytes(length).await.unwrap();
+                        counted.fetch_add(1, Ordering::Relaxed);
+                        let body = converted(&serde_json::from_slice(&review).unwrap()).to_string();
+                        wire.send(format!("HTTP/1.1 200 OK\r\nContent-Length: {}\r\n\r\n{body}", body.len()))
+                            .await;
+                    }
+                });
+            }
+        });
+        use base64::Engine;
+        let ca = base64::prelude::BASE64_STANDARD.encode(ca.pem());
+        Hook { url, ca, calls }
+    }
+
+    fn definition(&self, ca: &str) -> Value {
+        let versions = json!([
+            version("v1", true, json!({"crew": {"type": "integer"}})),
+            version("v2", false, json!({"sailors": {"type": "integer"}})),
+        ]);
+        let mut own = definition("boats", versions);
+        own["spec"]["conversion"] = json!({"strategy": "Webhook", "webhook": {
+            "conversionReviewVersions": ["v1"], "clientConfig": {"url": self.url, "caBundle": ca},
+        }});
+        own
+    }
+}
+
+fn converted(review: &Value) -> Value {
+    let wanted = review["request"]["desiredAPIVersion"].as_str().unwrap();
+    let (from, to) = if wanted.ends_with("v2") { ("crew", "sailors") } else { ("sailors", "crew") };
+    let objects = review["request"]["objects"].as_array().unwrap().iter().map(|object| {
+        let mut object = object.clone();
+        object["apiVersion"] = wanted.into();
+        if let Some(count) = object["spec"].as_object_mut().and_then(|spec| spec.remove(from)) {
+            object["spec"][to] = count;
+        }
+        object
+    });
+    let objects: Vec<Value> = objects.collect();
+    json!({
+        "apiVersion": review["apiVersion"], "kind": "ConversionReview",
+        "response": {
+            "uid": review["request"]["uid"], "result": {"status": "Success"}, "convertedObjects": objects,
+        },
+    })
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_webhook_converts_what_is_not_stored_as_it_is_asked_for() {
+    let (server, hook) = (server().start().await.unwrap(), Hook::start().await);
+    define(&server, &hook.definition(&hook.ca)).await;
+    let newer = "/apis/example.com/v2/namespaces/default/boats";
+    for number in 0..30 {
+        let name = format!("a{number}");
+        assert_eq!(post(&server, BOATS, &boat("v1", &name, json!({"crew": number}))).await.code, 201);
+    }
+    assert_eq!(get(&server, BOATS).await.json()["items"][0]["spec"]["crew"], 0);
+    assert_eq!(hook.calls.load(Ordering::Relaxed), 0, "they are stored as they are asked for");
+    let list = get(&server, newer).await.json();
+    assert_eq!(list["items"].as_array().unwrap().len(), 30);
+    assert_eq!(list["items"][1]["spec"], json!({"sailors": 1}));
+    assert_eq!(hook.calls.load(Ordering::Relaxed), 1, "they are converted in one call");
+    get(&server, newer).await;
+    assert_eq!(hook.calls.load(Ordering::Relaxed), 1, "and not again");
+
+    let made = post(&server, newer, &boat("v2", "b", json!({"sailors": 7}))).await;
+    assert_eq!(made.json()["spec"], json!({"sailors": 7}));
+    assert_eq!(get(&server, &format!("{BOATS}/b")).await.json()["spec"], json!({"crew": 7}));
+    let version = made.json()["metadata"]["resourceVersion"].as_str().unwrap().to_owned();
+    let mut watching = watch(&server, &format!("{newer}?watch=true&resourceVersion={version}")).await;
+    post(&server, BOATS, &boat("v1", "c", json!({"crew": 8}))).await;
+    let (shown, object) = event(&mut watching).await.unwrap();
+    assert_eq!((shown.as_str(), &object["spec"]), ("ADDED c example.com/v2", &json!({"sailors": 8})));
+    let patched = ask(&server, "PATCH", &format!("{newer}/c"), MERGE, br#"{"spec":{"sailors":9}}"#).await;
+    assert_eq!(patched.json()["spec"], json!({"sailors": 9}));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_webhook_that_its_ca_did_not_sign_for_is_not_believed() {
+    let (server, hook, other) = (server().start().await.unwrap(), Hook::start().await, Hook::start().await);
+    define(&server, &hook.definition(&other.ca)).await;
+    post(&server, BOATS, &boat("v1", "a", json!({"crew": 1}))).await;
+    let refused = get(&server, "/apis/example.com/v2/namespaces/default/boats/a").await;
+    assert_eq!(refused.code, 500);
+    let message = refused.json()["message"].as_str().unwrap().to_owned();
+    assert!(
+        message.starts_with("conversion webhook for example.com/v1, Kind=Boat failed: Post"),
+        "{message}"
+    );
+    assert!(message.ends_with("x509: certificate signed by unknown authority"), "{message}");
+    assert_eq!(hook.calls.load(Ordering::Relaxed), 0);
+    assert_eq!(get(&server, &format!("{BOATS}/a")).await.code, 200, "in the stored version nobody is asked");
+}

@@ -1,0 +1,33 @@
+//! Custom resources: kinds that users define.
+//!
+//! A definition is an object of `customresourcedefinitions`; its own rules stand in [`rules`] and in that kind's file. From
+//! one whose names are accepted ([`names`]) comes a [`Definition`], from each version that it serves a kind of the catalog
+//! ([`served`]), whose objects take the same road as all others. What is special about them:
+//!
+//! - bodies are decoded by the schema of the definition and not by the table of types ([`decode`]),
+//! - objects are stored in one version and shown in any ([`convert`]), by a webhook if the definition says so,
+//! - their columns come from the definition ([`columns`]).
+//!
+//! [`controller`] follows the definitions, serves them, and deletes the objects of those that are deleted.
+
+mod definition;
+pub(crate) mod schema;
+mod expressions;
+mod json_path;
+mod columns;
+mod served;
+mod object;
+mod decode;
+mod convert;
+mod names;
+pub(crate) mod rules;
+mod controller;
+
+pub use controller::Definitions;
+pub(crate) use controller::mark_for_deletion;
+pub use convert::{ConversionError, Converter};
+pub(crate) use decode::{Refused, decode, finish_patch};
+pub(crate) use definition::Definition;
+pub use definition::{ScalePaths, Webhook, WebhookService};
+pub use served::{OpenApiVersion, PublishedSchemas, kinds_of};
+pub(crate) use served::{Served, TERMINATING_VERBS, kinds};

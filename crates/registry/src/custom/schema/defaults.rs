@@ -1,0 +1,92 @@
+//! What is absent and has a default gets it.
+
+use std::fmt;
+
+use serde_json::{Map, Value};
+
+use super::node::{Node, Schema};
+use crate::schema::{VALUES_MAX, count_values};
+
+/// Defaults inside of defaults would make more values than a document may have. Whoever defined the kind makes them smaller.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct TooManyDefaults;
+
+impl fmt::Display for TooManyDefaults {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(
+            f,
+            "too many values: the defaults of the kind would add more than the {VALUES_MAX} of a document"
+        )
+    }
+}
+
+impl std::error::Error for TooManyDefaults {}
+
+impl Schema {
+    /// Sets what is absent and has a default, and what is null and must not be. The document is unfit for use if there
+    /// are too many.
+    pub(crate) fn fill_defaults(&self, document: &mut Value) -> Result<(), TooManyDefaults> {
+        Filling { left: VALUES_MAX }.value(self.root(), document)
+    }
+}
+
+struct Filling {
+    /// How many values may still be added.
+    left: usize,
+}
+
+type Filled = Result<(), TooManyDefaults>;
+
+impl Filling {
+    fn value(&mut self, node: &Node, value: &mut Value) -> Filled {
+        if !node.below.defaults {
+            return Ok(());
+        }
+        match value {
+            Value::Object(fields) => self.object(node, fields),
+            Value::Array(items) => {
+                let Some(schema) = node.items.as_deref() else { return Ok(()) };
+                items.iter_mut().try_for_each(|item| self.element(schema, item))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    fn object(&mut self, node: &Node, fields: &mut Map<String, Value>) -> Filled {
+        for (name, property) in &node.properties {
+            if !property.below.defaults {
+                continue;
+            }
+            match (fields.get_mut(&**name), &property.default) {
+                (Some(value), _) => self.element(property, value)?,
+                (None, Some(default)) => {
+                    let mut value = self.copy(default)?;
+                    self.value(property, &mut value)?;
+                    fields.insert((**name).to_owned(), value);
+                }
+                (None, None) => {}
+            }
+        }
+        if let Some(schema) = node.additional_schema().filter(|schema| schema.below.defaults) {
+            for (name, value) in fields.iter_mut() {
+                if node.property(name).is_none() {
+                    self.element(schema, value)?;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// What is there already, though it may be null.
+    fn element(&mut self, node: &Node, value: &mut Value) -> Filled {
+        if let Some(default) = node.default.as_ref().filter(|_| value.is_null() && !node.nullable) {
+            *value = self.copy(default)?;
+        }
+        self.value(node, value)
+    }
+
+    fn copy(&mut self, default: &Value) -> Result<Value, TooManyDefaults> {
+        self.left = self.left.checked_sub(count_values(default)).ok_or(TooManyDefaults)?;
+        Ok(default.clone())
+    }
+}

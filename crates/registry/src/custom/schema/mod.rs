@@ -1,0 +1,49 @@
+//! Structural schemas: what a version of a custom resource may look like, and everything that follows from it.
+//!
+//! A definition is checked by [`definition::validate`] before it is stored. [`Schema::parse`] then makes of its
+//! `openAPIV3Schema` a small tree of [`Node`]s, which all requests share. With it a document is taken in the steps in
+//! which Kubernetes takes it:
+//!
+//! 1. [`Schema::decode`]: metadata gets the form of its type, unknown fields are dropped and told, and nulls that nobody
+//!    allows are dropped. The same is done to what comes from storage, and after a conversion between versions.
+//! 2. [`Schema::fill_defaults`]: what is absent and has a default gets it; on reads too.
+//! 3. [`Schema::check_values`], [`Schema::check_embedded`], [`Schema::check_lists`]: what is wrong with it. After an
+//!    update, what did not change is not blamed.
+//! 4. [`Schema::check_rules`] calls whoever knows the language of rules, unless the values are too wrong for that.
+//! 5. [`settle_numbers`]: whole numbers lose their point, as they do in Kubernetes' storage.
+//!
+//! [`openapi`] makes of the stored JSON what clients are told of a kind. Nothing here is kept for that: descriptions are
+//! most of a definition.
+//!
+//! Everything here is plain data and functions on it: no storage, no HTTP, no waiting.
+
+mod node;
+mod numbers;
+mod parse;
+mod path;
+mod shown;
+mod format;
+mod pattern;
+mod prune;
+mod embedded;
+mod defaults;
+mod ratchet;
+mod validate;
+mod lists;
+pub(crate) mod definition;
+pub(crate) mod openapi;
+
+pub(crate) use defaults::TooManyDefaults;
+pub(in crate::custom) use definition::joined;
+pub(crate) use embedded::Source;
+#[cfg(test)]
+pub(crate) use node::Checks;
+pub(crate) use node::{Additional, ListType, Node, Part, Rule, Schema, Type};
+pub(crate) use numbers::settle as settle_numbers;
+pub(in crate::custom) use path::Path;
+pub(in crate::custom) use ratchet::Old;
+pub(in crate::custom) use shown::shown;
+pub(crate) use validate::type_name;
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,53 @@
+//! Any definition is valid or explained; with a valid one, any object is decoded and checked, and what was decoded once stays as
+//! it is.
+
+#![no_main]
+
+use keepwatch_fuzz::custom::{definition, object, root_schema};
+use keepwatch_registry::{
+    codec::{Body, Expected, Media, decode},
+    custom::{OpenApiVersion, kinds_of},
+    kinds,
+    options::FieldValidation,
+    strategy::Part,
+    validation,
+};
+use libfuzzer_sys::{arbitrary::Unstructured, fuzz_target};
+
+fuzz_target!(|bytes: &[u8]| {
+    let mut source = Unstructured::new(bytes);
+    let Ok(schema) = root_schema(&mut source) else { return };
+    let sent = definition(&schema).to_string();
+    let definitions =
+        kinds::find("apiextensions.k8s.io", "v1", "customresourcedefinitions").expect("it is built in");
+    let body = Body { bytes: sent.as_bytes(), media: Media::Json };
+    let Ok(decoded) = decode(&body, Expected::of(definitions), FieldValidation::Warn) else { return };
+    let causes = validation::create(definitions, &decoded.document);
+    for cause in &causes {
+        assert!(!cause.field.is_empty() && !cause.message.is_empty(), "{sent}");
+    }
+    if !causes.is_empty() {
+        return;
+    }
+    let stored = decoded.document.to_string().into();
+    let kind = kinds_of(&stored).pop().expect("a valid definition makes a kind");
+    for version in [OpenApiVersion::V2, OpenApiVersion::V3] {
+        assert!(kind.published_schemas(version).is_some());
+    }
+    let Ok(made) = object(&mut source, &schema) else { return };
+    let text = made.to_string();
+    let read = |text: &str, strictness| {
+        decode(&Body { bytes: text.as_bytes(), media: Media::Json }, Expected::of(&kind), strictness)
+    };
+    let Ok(decoded) = read(&text, FieldValidation::Warn) else { return };
+    let again = read(&decoded.document.to_string(), FieldValidation::Strict);
+    let again = again.unwrap_or_else(|error| panic!("{error:?}: {} of {sent}", decoded.document));
+    assert_eq!(again.document, decoded.document, "what was decoded stays as it is: {sent}");
+    validation::create(&kind, &decoded.document);
+    validation::warnings(&kind, &decoded.document, None);
+    let Ok(older) = object(&mut source, &schema) else { return };
+    if let Ok(older) = read(&older.to_string(), FieldValidation::Ignore) {
+        validation::update(&kind, &decoded.document, &older.document);
+        validation::update_part(&kind, Part::Status, &decoded.document, &older.document);
+    }
+});
