@@ -7,6 +7,7 @@ use crate::checker::{Typed, check};
 use crate::cost::{CostEstimate, estimate};
 use crate::eval::{Program, plan};
 use crate::schema::Declared;
+use crate::stack::with_room;
 use crate::syntax::parse;
 use crate::syntax::source::Errors;
 use crate::types::Type;
@@ -57,8 +58,7 @@ impl Env {
     ///
     /// What is wrong with it.
     pub fn check(&self, expression: &str) -> Result<Checked, Issues> {
-        let parsed = parse(expression).map_err(Issues)?;
-        let typed = check(parsed, self).map_err(Issues)?;
+        let typed = with_room(|| check(parse(expression)?, self)).map_err(Issues)?;
         let variables = self.variables.iter().map(|variable| variable.name.clone()).collect();
         Ok(Checked { typed, variables, sizes: self.sizes.clone() })
     }
@@ -98,7 +98,7 @@ impl Checked {
 
     /// What it costs at least and at most to evaluate.
     pub fn estimate(&self) -> CostEstimate {
-        estimate(&self.typed, self.sizes.as_deref())
+        with_room(|| estimate(&self.typed, self.sizes.as_deref()))
     }
 
     /// A program that evaluates it.
@@ -107,7 +107,7 @@ impl Checked {
     ///
     /// A constant part of it has no value.
     pub fn program(&self) -> Result<Program, String> {
-        plan(&self.typed, &self.variables)
+        with_room(|| plan(&self.typed, &self.variables))
     }
 }
 

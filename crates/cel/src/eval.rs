@@ -11,6 +11,7 @@ use std::borrow::Cow;
 use std::fmt;
 
 use crate::declarations::Failure;
+use crate::stack::with_room;
 use crate::value::Value;
 use plan::Node;
 pub(crate) use plan::plan;
@@ -105,6 +106,6 @@ impl Program {
         activation: &Activation<'a>,
         cost_max: u64,
     ) -> (Result<Value<'a>, EvalError>, u64) {
-        run::run(self, activation, cost_max)
+        with_room(|| run::run(self, activation, cost_max))
     }
 }

@@ -272,7 +272,14 @@ pub(super) fn add<'a>(args: &[Value<'a>]) -> Outcome<'a> {
     }
 }
 
+/// How many elements a list has at most that an expression puts together. Concatenation costs as good as nothing, so a rule
+/// that doubles a list again and again would otherwise take all memory.
+const LIST_ELEMENTS_MAX: usize = 1 << 18;
+
 fn add_lists<'a>(left: &List<'a>, right: &List<'a>) -> Outcome<'a> {
+    if left.len().saturating_add(right.len()) > LIST_ELEMENTS_MAX {
+        return Err(Failure::Error(format!("list has more than {LIST_ELEMENTS_MAX} elements")));
+    }
     let mut values = left.values()?;
     match left.list_type() {
         ListType::Atomic => {

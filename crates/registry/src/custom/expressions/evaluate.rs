@@ -8,6 +8,7 @@ use keepwatch_apimachinery::{go::Quoted, status::Cause};
 use keepwatch_cel::{
     eval::EvalError,
     rules::{self, CALL_COST_MAX, Compiled, Place},
+    stack::with_room,
     value::Value as CelValue,
 };
 use serde_json::Value;
@@ -43,7 +44,8 @@ impl Rules {
     fn outcome<'v>(&self, root: &'v Node, new: &'v Value, past: Past<'v>) -> Outcome {
         let mut evaluation = Evaluation { outcome: Outcome::default(), budget: OBJECT_COST_MAX };
         // Why it stopped is among the causes.
-        let _ = evaluation.site(&self.root, &Subject { node: root, path: &Path::Root, new, past });
+        let _ =
+            with_room(|| evaluation.site(&self.root, &Subject { node: root, path: &Path::Root, new, past }));
         evaluation.outcome
     }
 }
