@@ -13,7 +13,7 @@ use std::{
 };
 
 /// As little load as shows that something was done.
-const SMALL: &str = "--objects 60 --size 4000 --namespaces 2 --watchers 12 --informers 2 --concurrency 4 --rate 40 --duration 1s";
+const SMALL: &str = "--objects 60 --size 4000 --namespaces 2 --watchers 12 --informers 2 --concurrency 4 --rate 40 --definitions 20 --duration 1s";
 /// How long anything may take that has to happen. Machines that run tests are slow at times.
 const SOON: Duration = Duration::from_secs(60);
 
