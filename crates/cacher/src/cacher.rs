@@ -16,7 +16,7 @@ use crate::{
 use async_trait::async_trait;
 use bytes::Bytes;
 use futures::{StreamExt, future, stream};
-use keepwatch_apimachinery::{list_options::Position, meta::Qualified};
+use keepwatch_apimachinery::{ResourceVersion, list_options::Position, meta::Qualified};
 use keepwatch_storage::{
     CacheSource, DeleteOptions, Existing, HistoryReader, List, ListRequest, Object, ResourcePrefix, Storage,
     StorageError, TryUpdate, Unchanged, UpdateOptions, Validate, Watch, WatchRequest,
@@ -30,7 +30,16 @@ use std::{
     },
     time::Duration,
 };
-use tokio::{sync::Notify, task::JoinSet, time::Instant};
+use tokio::{
+    sync::Notify,
+    task::JoinSet,
+    time::{Instant, sleep, timeout},
+};
+
+/// How long watches that are being finished may take to read what they have not read yet.
+const FINISH_WATCHES_MAX: Duration = Duration::from_secs(30);
+/// How often to look whether they have.
+const FINISHED_POLL_INTERVAL: Duration = Duration::from_millis(50);
 
 /// The watch cache of one resource. Its watches end when it is dropped.
 pub struct Cacher {
@@ -249,5 +258,19 @@ impl Storage for Cacher {
 
     async fn until_ready(&self) {
         self.shared.until_ready().await;
+    }
+
+    async fn finish_watches(&self, through: ResourceVersion) {
+        let finished = async {
+            while self.shared.until_fresh(through).await.is_err() {}
+            let mut wakers = Wakers::default();
+            self.shared.state.write().finish_watches(&mut wakers);
+            drop(wakers);
+            while self.watcher_count() > 0 {
+                sleep(FINISHED_POLL_INTERVAL).await;
+            }
+        };
+        // Later, they end with the cache.
+        let _ = timeout(FINISH_WATCHES_MAX, finished).await;
     }
 }

@@ -161,6 +161,11 @@ impl State {
         watchers
     }
 
+    /// Ends all watches after the events up to now.
+    pub(crate) fn finish_watches(&mut self, wakers: &mut Wakers) {
+        self.watchers_in_order().into_iter().for_each(|watcher| watcher.finish(wakers));
+    }
+
     /// Ends all watches.
     pub(crate) fn end_watches(&mut self, wakers: &mut Wakers) {
         self.watchers_in_order().into_iter().for_each(|watcher| watcher.end(wakers));

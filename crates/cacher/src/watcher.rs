@@ -90,6 +90,8 @@ struct Queue {
     initial_state: Option<ResourceVersion>,
     /// A bookmark was due while the watcher was lagging.
     bookmark_due: bool,
+    /// The watch ends once the reader has caught up; no more events are added.
+    is_finishing: bool,
     ended: bool,
     reader_waker: Option<Waker>,
 }
@@ -137,6 +139,7 @@ impl Watcher {
             last_revision: None,
             initial_state: matches!(stage, Stage::State { .. }).then_some(after),
             bookmark_due: false,
+            is_finishing: false,
             ended: false,
             reader_waker: None,
         };
@@ -170,7 +173,7 @@ impl Watcher {
         let Some(watch_event) = event.watch_event(&self.predicate) else { return };
         let mut queue = self.queue.lock();
         match queue.mode {
-            Mode::Live { after } if event.revision > after && !queue.ended => {}
+            Mode::Live { after } if event.revision > after && !queue.is_closed() => {}
             _ => return,
         }
         let bytes = value_bytes(&watch_event);
@@ -195,7 +198,7 @@ impl Watcher {
         }
         let mut queue = self.queue.lock();
         match queue.mode {
-            Mode::Live { after } if revision >= after && revision > self.start && !queue.ended => {}
+            Mode::Live { after } if revision >= after && revision > self.start && !queue.is_closed() => {}
             Mode::Live { .. } => return,
             Mode::Lagging { .. } => return queue.bookmark_due = true,
         }
@@ -214,6 +217,13 @@ impl Watcher {
             Mode::Lagging { after } => Some(queue.initial_state.map_or(after, |state| state.min(after))),
             Mode::Live { .. } => queue.initial_state,
         }
+    }
+
+    /// Ends the watch after the events up to now, wherever they have to be read from.
+    pub(crate) fn finish(&self, wakers: &mut Wakers) {
+        let mut queue = self.queue.lock();
+        queue.is_finishing = true;
+        wakers.0.extend(queue.reader_waker.take());
     }
 
     /// Ends the watch. The events in the queue are still delivered.
@@ -456,6 +466,8 @@ impl Reader {
             }
             if let Mode::Lagging { after } = queue.mode {
                 self.position = self.position.max(after);
+            } else if queue.is_finishing {
+                return ReadOutcome::Ended;
             } else {
                 // An idle watcher releases the capacity that a burst of events needed.
                 self.batch.shrink_to(IDLE_CAPACITY_EVENTS);
@@ -539,6 +551,11 @@ impl Reader {
 }
 
 impl Queue {
+    /// Whether no more events are added.
+    fn is_closed(&self) -> bool {
+        self.ended || self.is_finishing
+    }
+
     /// Has the reader's task woken at the next event or at the end of the watch.
     fn register_waker(&mut self, context: &Context<'_>) {
         if !self.reader_waker.as_ref().is_some_and(|waker| waker.will_wake(context.waker())) {

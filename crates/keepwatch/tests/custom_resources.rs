@@ -138,6 +138,33 @@ async fn a_definition_is_served_and_takes_its_objects_with_it_when_it_goes() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_watch_receives_the_deletion_of_every_object_of_a_deleted_definition() {
+    const BOATS_MADE: usize = 300;
+    let server = server().start().await.unwrap();
+    define(&server, &boats()).await;
+    for number in 0..BOATS_MADE {
+        let one = boat("v1", &format!("b{number:03}"), json!({"crew": number}));
+        assert_eq!(post(&server, BOATS, &one).await.code, 201);
+    }
+    let version = get(&server, BOATS).await.json()["metadata"]["resourceVersion"].clone();
+    let path = format!("{BOATS}?watch=true&resourceVersion={}", version.as_str().unwrap());
+    let mut watching = Vec::new();
+    for _ in 0..4 {
+        watching.push(watch(&server, &path).await);
+    }
+    let gone = ask(&server, "DELETE", &format!("{DEFINITIONS}/boats.example.com"), "", b"").await;
+    assert_eq!(gone.code, 200);
+    until("the kind is gone", || async { get(&server, BOATS).await.text() == "404 page not found\n" }).await;
+    for mut wire in watching {
+        for number in 0..BOATS_MADE {
+            let (shown, _) = event(&mut wire).await.expect("no event is lost");
+            assert_eq!(shown, format!("DELETED b{number:03} example.com/v1"));
+        }
+        assert_eq!(event(&mut wire).await, None);
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_watch_ends_when_its_definition_changes_and_goes_on_where_it_was() {
     let server = server().start().await.unwrap();
     define(&server, &boats()).await;

@@ -26,6 +26,9 @@ use std::{
     time::Duration,
 };
 
+/// How long watches of storage without a cache have to deliver what they have not delivered yet.
+const FINISH_WATCHES_FOR: Duration = Duration::from_secs(1);
+
 /// One object at one revision. Cloning shares it, so that a list, an event and every watcher of it hold the same.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Object(Arc<Version>);
@@ -328,4 +331,10 @@ pub trait Storage: Send + Sync + 'static {
 
     /// Waits until it can do all this, if it was opened just now.
     async fn until_ready(&self) {}
+
+    /// Gives its watches the time to deliver what happened up to `through`, before it is dropped. A cache ends each as soon
+    /// as it has; other storage does not know how far its watches are.
+    async fn finish_watches(&self, _through: ResourceVersion) {
+        tokio::time::sleep(FINISH_WATCHES_FOR).await;
+    }
 }

@@ -8,7 +8,7 @@ use super::{
 use keepwatch_apimachinery::list_options::Position;
 use keepwatch_cacher::CacherOptions;
 use keepwatch_storage::{
-    WatchRequest,
+    Storage, WatchRequest,
     testing::{labels, pod},
 };
 
@@ -220,4 +220,56 @@ async fn a_start_that_is_too_old_is_not_counted_as_a_terminated_watcher() {
     cache.backend.inner.compact(version(50)).await.unwrap();
     cache.client(after(4)).await.receives("ERROR too old resource version: 4 (50); END").await;
     assert_eq!(terminated(&cache), 0.0);
+}
+
+/// Ends the watches of the cache once they have delivered everything so far.
+fn finish(cache: &TestCache) -> tokio::task::JoinHandle<f64> {
+    let (cacher, backend) = (cache.cacher.clone(), cache.backend.inner.clone());
+    tokio::spawn(async move {
+        let revision = backend.current_revision().await.unwrap();
+        timed(cacher.finish_watches(revision)).await.1
+    })
+}
+
+#[tokio::test(start_paused = true)]
+async fn watches_that_are_finished_first_deliver_everything_from_the_history_and_from_storage() {
+    let cache = short_history().await;
+    let (mut stopped, mut reader) = (cache.client(after(4)).await, cache.client(after(4)).await);
+    let mut starting = cache.client(initial_events(Position::MostRecent)).await;
+    update(&cache, 1..=1000, &mut reader).await;
+    let finishing = finish(&cache);
+    reader.receives("END").await;
+    for data in 1..=1000 {
+        stopped.receives(&updated(data)).await;
+    }
+    stopped.receives("END").await;
+    starting.receives("ADDED a@2; ADDED b@3; ADDED c@4; STATE END @4").await;
+    for data in 1..=1000 {
+        starting.receives(&updated(data)).await;
+    }
+    starting.receives("END").await;
+    drop((stopped, reader, starting));
+    assert!(finishing.await.unwrap() < 1.0);
+}
+
+#[tokio::test(start_paused = true)]
+async fn watches_that_are_finished_wait_for_what_the_cache_has_not_seen_yet() {
+    let cache = TestCache::abc().await;
+    let mut reader = cache.client(after(4)).await;
+    cache.backend.pause_watches();
+    cache.put(&pod("a").data(1)).await;
+    let finishing = finish(&cache);
+    reader.receives_nothing_for(10).await;
+    cache.backend.resume_watches();
+    reader.receives(&updated(1)).await;
+    reader.receives("END").await;
+    drop(reader);
+    assert!(finishing.await.unwrap() < 11.0);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_watcher_that_never_reads_is_not_waited_for_for_ever() {
+    let cache = TestCache::abc().await;
+    let _stopped = cache.client(after(2)).await;
+    assert_eq!(finish(&cache).await.unwrap(), 30.0);
 }

@@ -23,6 +23,7 @@ use crate::{
 };
 use futures::StreamExt;
 use keepwatch_apimachinery::{
+    ResourceVersion,
     list_options::{ListAt, Position, WatchStart},
     status::Cause,
 };
@@ -105,7 +106,7 @@ impl Definitions {
             definitions.known.insert(namespace_and_name(kind(), object).1.to_owned(), known);
             all.push(definition);
         }
-        registry.serve_definitions(&all, true);
+        registry.serve_definitions(&all, false);
         Ok(definitions)
     }
 
@@ -127,14 +128,14 @@ impl Definitions {
                             self.look_at(&own, object).await;
                         }
                         WatchEvent::Deleted(object) => {
-                            self.forget(namespace_and_name(kind(), &object).1).await
+                            self.forget(namespace_and_name(kind(), &object).1, object.revision).await
                         }
-                        WatchEvent::Bookmark { initial_state_end, .. } => {
+                        WatchEvent::Bookmark { initial_state_end, revision } => {
                             // What was deleted while nobody watched.
                             if let Some(initial) = initial.take_if(|_| initial_state_end) {
                                 let gone = self.known.keys().filter(|own| !initial.contains(*own));
                                 for own in gone.cloned().collect::<Vec<_>>() {
-                                    self.forget(&own).await;
+                                    self.forget(&own, revision).await;
                                 }
                             }
                         }
@@ -147,8 +148,9 @@ impl Definitions {
 
     /// Looks at a definition, and at those that wait for names that it has given up.
     async fn look_at(&mut self, own: &str, object: Object) {
+        let revision = object.revision;
         let seen = self.examine(own, object).await;
-        self.serve(own, seen.serving);
+        self.serve(own, seen.serving, revision);
         if seen.released {
             self.look_at_waiting(own).await;
         }
@@ -167,8 +169,9 @@ impl Definitions {
         let waiting: Vec<String> = self.known.iter().filter(waits).map(|(name, _)| name.clone()).collect();
         for other in waiting {
             let Ok(object) = self.registry.get(target(&other), Position::MostRecent).await else { continue };
+            let revision = object.revision;
             let seen = self.examine(&other, object).await;
-            self.serve(&other, seen.serving);
+            self.serve(&other, seen.serving, revision);
         }
     }
 
@@ -226,29 +229,38 @@ impl Definitions {
         taken
     }
 
-    fn serve(&mut self, own: &str, serving: Serving) {
+    /// Serves this from now on. What happened before this version is still delivered to those who watch already.
+    fn serve(&mut self, own: &str, serving: Serving, since: ResourceVersion) {
         let Some(known) = self.known.get_mut(own) else { return };
         match serving {
             Serving::Same => {}
             Serving::Nothing => {
                 if let Some(old) = known.served.take() {
-                    self.registry.withdraw_definition(&old);
+                    self.withdraw(&old, since);
                 }
             }
             Serving::New(new) => {
                 // Caches and watches go on if only the deletion is new.
                 let is_changed = known.served.as_ref().is_none_or(|old| !old.serves_the_same(&new));
-                self.registry.serve_definitions(&[Arc::clone(&new)], is_changed);
+                for replaced in self.registry.serve_definitions(&[Arc::clone(&new)], is_changed) {
+                    self.jobs.spawn(replaced.finish(since));
+                }
                 known.served = Some(new);
             }
         }
     }
 
-    /// Serves nothing of a definition any more that is gone.
-    async fn forget(&mut self, own: &str) {
+    fn withdraw(&mut self, served: &Definition, since: ResourceVersion) {
+        if let Some(replaced) = self.registry.withdraw_definition(served) {
+            self.jobs.spawn(replaced.finish(since));
+        }
+    }
+
+    /// Serves nothing of a definition any more that has been gone since this version.
+    async fn forget(&mut self, own: &str, since: ResourceVersion) {
         let Some(known) = self.known.remove(own) else { return };
         if let Some(served) = &known.served {
-            self.registry.withdraw_definition(served);
+            self.withdraw(served, since);
         }
         self.look_at_group(&known.group, own).await;
     }

@@ -40,7 +40,7 @@ use crate::{
     kind::Kind,
     kinds::{self, Addresses, built_in},
 };
-use keepwatch_apimachinery::{meta::Qualified, status::Cause};
+use keepwatch_apimachinery::{ResourceVersion, meta::Qualified, status::Cause};
 use keepwatch_storage::Storage;
 use parking_lot::RwLock;
 use serde_json::Value;
@@ -197,16 +197,22 @@ impl Registry {
         let _ = self.converter.set(converter);
     }
 
-    /// Serves what these define, all at the same moment, in place of what they defined before. If `is_changed`, what has
-    /// been watched ends: watchers come back and see it as it is now.
-    pub(crate) fn serve_definitions(&self, definitions: &[Arc<Definition>], is_changed: bool) {
-        let mut served = Vec::new();
+    /// Serves what these define, all at the same moment, in place of what they defined before. If `is_changed`, this
+    /// returns the storage that was used before, whose watches have to end: watchers come back and see the objects as they
+    /// are now.
+    pub(crate) fn serve_definitions(
+        &self,
+        definitions: &[Arc<Definition>],
+        is_changed: bool,
+    ) -> Vec<Replaced> {
+        let (mut served, mut replaced) = (Vec::new(), Vec::new());
         let mut stores = self.stores.write();
         for definition in definitions.iter().filter(|definition| !is_built_in(definition)) {
             let kinds = custom::kinds(definition);
             let prefix = kinds.stored.storage.clone().unwrap_or_default();
             if is_changed || !stores.contains_key(&prefix) {
-                stores.insert(prefix, ResourceStore::new(kinds.stored, &self.open));
+                let store = ResourceStore::new(kinds.stored, &self.open);
+                replaced.extend(stores.insert(prefix, store).map(Replaced));
             }
             served.extend(kinds.served);
         }
@@ -220,16 +226,18 @@ impl Registry {
             // Only at the start, when there is nothing to replace.
             _ => self.catalog.add(served),
         }
+        replaced
     }
 
-    /// Serves no more what this defined. Its watches end.
-    pub(crate) fn withdraw_definition(&self, definition: &Definition) {
+    /// Serves no more what this defined, and returns its storage, whose watches have to end.
+    pub(crate) fn withdraw_definition(&self, definition: &Definition) -> Option<Replaced> {
         if is_built_in(definition) {
-            return;
+            return None;
         }
         let (group, plural) = (&definition.group, &definition.names.plural);
+        let store = self.stores.write().remove(&format!("{group}/{plural}"));
         self.withdraw(|kind| kind.is_custom() && kind.plural == *plural && kind.group == *group);
-        self.stores.write().remove(&format!("{group}/{plural}"));
+        store.map(Replaced)
     }
 
     /// The storage of a resource without a watch cache: for a look at objects that hardly anybody asks for.
@@ -257,6 +265,18 @@ impl Registry {
 
     fn ttl(&self, kind: &Kind) -> Option<Duration> {
         kind.expires.then_some(self.options.event_ttl)
+    }
+}
+
+/// The storage of a definition that is gone or has changed. Its watches end when this is dropped.
+pub(crate) struct Replaced(Arc<ResourceStore>);
+
+impl Replaced {
+    /// Ends the watches once they have delivered what happened up to this version.
+    pub(crate) async fn finish(self, through: ResourceVersion) {
+        if let Some(storage) = self.0.storage.get() {
+            storage.finish_watches(through).await;
+        }
     }
 }
 
