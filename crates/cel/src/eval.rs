@@ -11,6 +11,7 @@ use std::borrow::Cow;
 use std::fmt;
 
 use crate::declarations::Failure;
+use crate::limits;
 use crate::stack::with_room;
 use crate::value::Value;
 use plan::Node;
@@ -106,6 +107,7 @@ impl Program {
         activation: &Activation<'a>,
         cost_max: u64,
     ) -> (Result<Value<'a>, EvalError>, u64) {
+        limits::begin_evaluation();
         with_room(|| run::run(self, activation, cost_max))
     }
 }

@@ -12,6 +12,7 @@ mod syntax;
 pub mod types;
 pub mod schema;
 mod declarations;
+mod limits;
 pub mod env;
 mod checker;
 pub mod cost;

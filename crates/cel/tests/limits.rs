@@ -46,3 +46,45 @@ fn a_rule_that_doubles_a_list_again_and_again_fails() {
     let (value, _) = rule.program().eval(&activation, 1_000_000);
     assert_eq!(value.unwrap_err().to_string(), "list has more than 262144 elements");
 }
+
+/// The error of a rule whose evaluation would take minutes or gigabytes without limits.
+fn error(expression: &str) -> String {
+    let place = place();
+    let rule = place.rule(expression, false).unwrap();
+    let one = json!(1);
+    let activation = place.activation(&one, None, false).unwrap();
+    let (value, _) = rule.program().eval(&activation, 1_000_000);
+    value.unwrap_err().to_string()
+}
+
+#[test]
+fn a_rule_that_walks_over_a_value_of_shared_parts_fails() {
+    // 2 to the power of 40 ones, which are all the same.
+    let shared = format!("[[1]]{}", ".map(a, [a, a])".repeat(40));
+    let visited = "more than 4194304 values are compared or made";
+    for walk in [
+        format!("{shared} == {shared}"),
+        format!("'%s'.format([{shared}]) == ''"),
+        format!("dyn({shared}).flatten(50).size() == 1"),
+    ] {
+        let error = error(&walk);
+        assert!(error.ends_with(visited) || error.contains("cost limit exceeded"), "{walk}: {error}");
+    }
+}
+
+#[test]
+fn a_rule_that_compares_all_elements_of_a_long_list_with_each_other_costs_too_much() {
+    let exceeded = "operation cancelled: actual cost limit exceeded";
+    assert_eq!(error("lists.range(200000).distinct().size() == 1"), exceeded);
+    assert_eq!(error("sets.equivalent(lists.range(100000), lists.range(100000))"), exceeded);
+    assert_eq!(error("lists.range(1000000000).size() == 1"), exceeded);
+}
+
+#[test]
+fn a_rule_that_makes_a_long_text_fails() {
+    let visited = "more than 4194304 values are compared or made";
+    let longer = ".replace('a', 'aaaaaaaaaa')";
+    assert_eq!(error(&format!("'a'{}.size() == 1", longer.repeat(12))), visited);
+    let text = format!("'a'{}", longer.repeat(5));
+    assert_eq!(error(&format!("lists.range(100).map(x, {text}).join() == ''")), visited);
+}

@@ -6,6 +6,7 @@ use super::rule::{
     REQUIREMENTS_PER_CHARACTER, TRAVERSAL_FACTOR,
 };
 use super::times_factor;
+use crate::limits;
 use crate::value::{Opaque, Value};
 
 /// What a call costs. `result`: what it gave, unless it failed.
@@ -72,6 +73,15 @@ pub(crate) fn call(rule: CostRule, args: &[Value<'_>], result: Option<&Value<'_>
     }
 }
 
+/// How much of the cost of a call is known before it is made. It is less than everything only where that is little work.
+pub(crate) fn before_call(rule: CostRule, args: &[Value<'_>]) -> u64 {
+    match (rule, args) {
+        (CostRule::Distinct | CostRule::Sets(_), [Value::List(_), ..]) => call(rule, args, None),
+        (CostRule::Range, [Value::Int(end)]) => u64::try_from(*end).unwrap_or_default(),
+        _ => 0,
+    }
+}
+
 /// Whether the function belongs to the language and not to one of Kubernetes' libraries.
 fn is_of_language(rule: CostRule) -> bool {
     matches!(
@@ -129,8 +139,11 @@ fn self_comparison(list: Option<&Value<'_>>) -> u64 {
     list_call(factor, size.saturating_mul(size))
 }
 
-/// What it costs to look at everything in a value once.
+/// What it costs to look at everything in a value once; more than anything may cost if that is too much to count.
 fn traversal_of(value: &Value<'_>) -> u64 {
+    if limits::visit(1).is_err() {
+        return u64::MAX;
+    }
     let bytes = |count: usize| (count as f64 * TRAVERSAL_FACTOR) as u64;
     match value {
         Value::String(text) => bytes(text.len()),

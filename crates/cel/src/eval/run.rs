@@ -254,6 +254,10 @@ impl<'a> Context<'a, '_> {
     }
 
     fn apply(&mut self, call: &'a CallNode, args: &[Value<'a>]) -> Evaluated<'a> {
+        let known = track::before_call(call.cost, args);
+        if self.cost.saturating_add(known) > self.cost_max {
+            return Err(self.charge(known).err().unwrap_or(EvalError::CostExceeded));
+        }
         let result = (call.operation)(args);
         if let (CostRule::Distinct | CostRule::Sort { .. }, Some(found)) = (call.cost, args.first())
             && !matches!(found, Value::List(_))

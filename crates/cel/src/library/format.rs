@@ -2,6 +2,7 @@
 
 use super::{leaf, text};
 use crate::declarations::{Failure, Outcome};
+use crate::limits;
 use crate::types::Type;
 use crate::value::{List, Value};
 use keepwatch_apimachinery::Quoted;
@@ -67,6 +68,12 @@ fn double(argument: &Value<'_>) -> Option<f64> {
 
 /// `%s`.
 pub(super) fn string(argument: &Value<'_>) -> Result<String, String> {
+    let bytes = match argument {
+        Value::String(text) => text.len(),
+        Value::Bytes(bytes) => bytes.len(),
+        _ => 1,
+    };
+    limits::visit(bytes).map_err(message)?;
     Ok(match argument {
         Value::Null => "null".into(),
         Value::List(elements) => list(elements)?,
@@ -125,7 +132,10 @@ fn go_quoted(text: &str) -> String {
 /// A value inside a list or a map.
 fn nested(value: &Value<'_>) -> Result<String, String> {
     Ok(match value {
-        Value::String(text) => go_quoted(text),
+        Value::String(text) => {
+            limits::visit(text.len()).map_err(message)?;
+            go_quoted(text)
+        }
         Value::Bytes(_) => format!("b{}", go_quoted(&string(value)?)),
         Value::Double(number) => leaf::format::nested_double(*number),
         Value::Timestamp(_) => format!("timestamp({})", go_quoted(&string(value)?)),

@@ -4,6 +4,7 @@ use super::{define, int};
 use crate::ast::operator;
 use crate::cost::rule::CostRule;
 use crate::declarations::{Definition, Failure, Mismatch, Operation, Outcome};
+use crate::limits;
 use crate::types::Type;
 use crate::value::{Duration, List, Value, compare, equal};
 
@@ -302,6 +303,7 @@ fn flatten<'a>(args: &[Value<'a>]) -> Outcome<'a> {
 
 fn flatten_into<'a>(flat: &mut Vec<Value<'a>>, of: &List<'a>, depth: i64) -> Result<(), Failure> {
     for element in of.iter() {
+        limits::visit(1)?;
         match element? {
             Value::List(inner) if depth > 0 => flatten_into(flat, &inner, depth - 1)?,
             other => flat.push(other),

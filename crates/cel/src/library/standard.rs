@@ -6,6 +6,7 @@ use std::sync::Arc;
 use super::{ONE, define, leaf, text};
 use crate::cost::rule::CostRule;
 use crate::declarations::{Definition, Failure, Mismatch, Outcome};
+use crate::limits;
 use crate::schema::ListType;
 use crate::value::{
     Duration, List, Map, MapValues, Object, Opaque, Text, Value, compare, contains, equal, same_keys,
@@ -272,14 +273,8 @@ pub(super) fn add<'a>(args: &[Value<'a>]) -> Outcome<'a> {
     }
 }
 
-/// How many elements a list has at most that an expression puts together. Concatenation costs as good as nothing, so a rule
-/// that doubles a list again and again would otherwise take all memory.
-const LIST_ELEMENTS_MAX: usize = 1 << 18;
-
 fn add_lists<'a>(left: &List<'a>, right: &List<'a>) -> Outcome<'a> {
-    if left.len().saturating_add(right.len()) > LIST_ELEMENTS_MAX {
-        return Err(Failure::Error(format!("list has more than {LIST_ELEMENTS_MAX} elements")));
-    }
+    limits::list_may_have(left.len().saturating_add(right.len()))?;
     let mut values = left.values()?;
     match left.list_type() {
         ListType::Atomic => {
@@ -290,6 +285,7 @@ fn add_lists<'a>(left: &List<'a>, right: &List<'a>) -> Outcome<'a> {
         ListType::Set => {
             for value in right.iter() {
                 let value = value?;
+                limits::visit(1)?;
                 if !values.iter().any(|known| matches!(equal(known, &value), Ok(true))) {
                     values.push(value);
                 }
@@ -298,6 +294,7 @@ fn add_lists<'a>(left: &List<'a>, right: &List<'a>) -> Outcome<'a> {
         ListType::Map(keys) => {
             for value in right.iter() {
                 let value = value?;
+                limits::visit(values.len())?;
                 match values.iter_mut().find(|known| matches!(same_keys(known, &value, keys), Ok(true))) {
                     Some(known) => *known = value,
                     None => values.push(value),

@@ -3,6 +3,7 @@
 use super::{ONE, define, int, leaf, text, texts};
 use crate::cost::rule::CostRule;
 use crate::declarations::{Definition, Failure, Outcome};
+use crate::limits;
 use crate::value::Value;
 
 pub(super) const FUNCTIONS: &[Definition] = &[
@@ -85,7 +86,9 @@ fn count(arg: Option<&Value<'_>>) -> Result<i64, Failure> {
 fn replace<'a>(args: &[Value<'a>]) -> Outcome<'a> {
     let [of, old, new, times @ ..] = args else { return Err(Failure::NoSuchOverload) };
     let times = count(times.first())?;
-    Ok(Value::text(leaf::strings::replace(text(of)?, text(old)?, text(new)?, times)))
+    let (of, old, new) = (text(of)?, text(old)?, text(new)?);
+    limits::visit(of.matches(old).count().saturating_mul(new.len()))?;
+    Ok(Value::text(leaf::strings::replace(of, old, new, times)))
 }
 
 fn split<'a>(args: &[Value<'a>]) -> Outcome<'a> {
@@ -107,7 +110,10 @@ fn join<'a>(args: &[Value<'a>]) -> Outcome<'a> {
             joined.push_str(separator);
         }
         match element? {
-            Value::String(part) => joined.push_str(&part),
+            Value::String(part) => {
+                limits::visit(part.len() + separator.len())?;
+                joined.push_str(&part);
+            }
             other => return Err(Failure::Error(format!("join: invalid input: {}", other.message_text()))),
         }
     }

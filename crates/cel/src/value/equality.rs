@@ -4,10 +4,12 @@ use serde_json::{Map as JsonMap, Value as Json};
 
 use super::{List, Map, Object, Opaque, Value, compare};
 use crate::declarations::Failure;
+use crate::limits;
 use crate::schema::{Declared, ListType, unescape};
 
 /// Whether two values are equal. Where the left value is of a document, its schema says how.
 pub(crate) fn equal(left: &Value<'_>, right: &Value<'_>) -> Result<bool, Failure> {
+    limits::visit(1)?;
     Ok(match (left, right) {
         (Value::Null, other) | (other, Value::Null) => {
             matches!(other, Value::Null) && matches!((left, right), (Value::Null, Value::Null))
@@ -62,6 +64,7 @@ pub(crate) fn contains(container: &Value<'_>, value: &Value<'_>) -> Result<bool,
                     Err(error) => failure = failure.or(Some(error)),
                 }
             }
+            limits::visit(0)?;
             match failure {
                 Some(error) if matches!(list, List::Json { declared: Some(_), .. }) => Err(error),
                 _ => Ok(false),
@@ -95,6 +98,7 @@ fn lists(left: &List<'_>, right: &List<'_>) -> Result<bool, Failure> {
                     other => return other,
                 }
             }
+            limits::visit(0)?;
             Ok(true)
         }
         ListType::Set => {
