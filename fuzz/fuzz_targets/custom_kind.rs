@@ -8,7 +8,7 @@ use keepwatch_registry::{
     codec::{Body, Expected, Media, decode},
     custom::{OpenApiVersion, kinds_of},
     kinds,
-    options::FieldValidation,
+    options::{FieldValidation, WriteOptions},
     strategy::Part,
     validation,
 };
@@ -43,11 +43,14 @@ fuzz_target!(|bytes: &[u8]| {
     let again = read(&decoded.document.to_string(), FieldValidation::Strict);
     let again = again.unwrap_or_else(|error| panic!("{error:?}: {} of {sent}", decoded.document));
     assert_eq!(again.document, decoded.document, "what was decoded stays as it is: {sent}");
-    validation::create(&kind, &decoded.document);
+    let options = WriteOptions::default();
+    let mut causes = validation::create(&kind, &decoded.document);
+    let _ = validation::rules(&kind, &decoded.document, None, &options, &mut causes);
     validation::warnings(&kind, &decoded.document, None);
     let Ok(older) = object(&mut source, &schema) else { return };
     if let Ok(older) = read(&older.to_string(), FieldValidation::Ignore) {
-        validation::update(&kind, &decoded.document, &older.document);
+        let mut causes = validation::update(&kind, &decoded.document, &older.document);
+        let _ = validation::rules(&kind, &decoded.document, Some(&older.document), &options, &mut causes);
         validation::update_part(&kind, Part::Status, &decoded.document, &older.document);
     }
 });

@@ -69,6 +69,10 @@ COSTLY = definition("costly", json.dumps({"type": "object", "properties": {
     "pruned": {"type": "array", "items": {"type": "object", "properties": {"a": {"type": "string"}}}},
     "quadratic": {**names(100), "x-kubernetes-validations": [{"rule": "self.all(x, self.all(y, x.startsWith(y) || !y.endsWith(x)))"}]},
     "matched": {"type": "string", "maxLength": 10_000, "x-kubernetes-validations": [{"rule": "self.matches('^((a+)+|(a|aa)+)$')"}]},
+    "nested": {"type": "integer", "x-kubernetes-validations": [
+        {"rule": f"{list(range(100))}.all(x, {list(range(70))}.all(y, {list(range(30 + n))}.all(z, self > 0)))"} for n in range(5)]},
+    "shared": {"type": "integer", "x-kubernetes-validations": [
+        {"rule": "[[1]]" + ".map(a, [a, a])" * 30 + ".all(x, x == x) || self > 0"} for _ in range(5)]},
     "computed": {"type": "array", "maxItems": 2000, "items": {"type": "integer"},
                  "x-kubernetes-validations": [{"rule": "self.map(x, x * 2).filter(x, x > 1).sum() >= 0 && self.isSorted()"}]},
 }}))
@@ -91,6 +95,8 @@ COSTLY_BODIES = {
     "refused": costly(refused=["x"] * 550_000),
     "pruned": costly(pruned=[{"b": {"c": 1}}] * 25_000),
     "quadratic": costly(quadratic=[f"n{n}" for n in range(100)], matched="a" * 9_999 + "!", computed=list(range(2000))),
+    "nested": costly(nested=1),
+    "shared": costly(shared=1),
     "wrong": costly(keyed=[1] * 550_000),
     "unknown": costly(**{f"u{n}": {} for n in range(50_000)}),
 }

@@ -428,7 +428,7 @@ impl Api {
         let is_large = handlers::is_large(&own, &its, &route, &body).await;
         let body_bytes = body.len();
         let work = async move {
-            let answer = handlers::handle(&own, &its, &route, body, deadline.into_std()).await;
+            let answer = own.handle_by_threads(its, route, body, deadline.into_std()).await;
             drop(bytes_held);
             (answer, Some(permit))
         };
@@ -470,13 +470,37 @@ impl Api {
             Err(_) => context.refusal(&too_slow()),
         }
     }
+
+    /// Handles a request on this thread, and begins again on a thread for that if rules take long.
+    async fn handle_by_threads(
+        self: Arc<Self>,
+        context: Arc<RequestContext>,
+        route: handlers::Route,
+        body: Bytes,
+        deadline: Instant,
+    ) -> Result<handlers::Answer, handlers::ErrorResponse> {
+        let max = Some(large_documents::RULES_ON_SHARED_THREAD_MAX);
+        let answer = handlers::handle(&self, &context, &route, body.clone(), deadline, max).await;
+        let Err(handlers::ErrorResponse::TakesLong) = answer else { return answer };
+        let turn = large_documents::LONG_RULES_OF_USER.acquire(&context.limited_as).await;
+        let work = async move {
+            let answer = handlers::handle(&self, &context, &route, body, deadline, None).await;
+            drop(turn);
+            answer
+        };
+        let done = AbortOnDropHandle::new(large_documents::rules().spawn(work)).await;
+        done.unwrap_or_else(|error| {
+            tracing::error!(%error, "a request failed");
+            Err(failed().into())
+        })
+    }
 }
 
 fn failed() -> Status {
     Status::internal_error("the request could not be carried out")
 }
 
-fn too_slow() -> Status {
+pub(crate) fn too_slow() -> Status {
     Status::timeout("request did not complete within the allotted timeout", 0)
 }
 

@@ -37,7 +37,9 @@ pub fn to_status(error: Error) -> Status {
         }
         Error::Unexplained(why) => Status::unexplained(why),
         Error::Internal(why) => Status::internal_error(&why),
-        Error::Late => Status::timeout("request did not complete within the allotted timeout", 0),
+        Error::Late | Error::TakesLong => {
+            Status::timeout("request did not complete within the allotted timeout", 0)
+        }
         Error::Stopping => Status::service_unavailable("the server is stopping"),
         Error::Storage { subject, operation, error } => storage(&subject, operation, *error),
     }

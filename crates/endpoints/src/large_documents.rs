@@ -1,5 +1,5 @@
-//! Threads for large documents. Decoding, checking and encoding one takes milliseconds, and must not block the threads
-//! that serve all other requests.
+//! Threads for large documents, and for rules of custom resources that take long. Decoding, checking and encoding a large
+//! document takes milliseconds, and must not block the threads that serve all other requests.
 //!
 //! Kept true: work that waits, as for storage, occupies no thread; a user has only a few large requests and answers in
 //! work at a time, so that other users wait for few of them; the bodies in work are bounded for all users together, because
@@ -14,6 +14,7 @@ use parking_lot::Mutex;
 use std::{
     collections::HashMap,
     sync::{Arc, LazyLock},
+    time::Duration,
 };
 use tokio::{
     runtime::{Builder, Handle, Runtime},
@@ -56,6 +57,10 @@ struct Lane {
 static LARGE: LazyLock<Lane> = LazyLock::new(|| Lane::new("large-requests", LARGE_KIB_MAX));
 static HUGE: LazyLock<Lane> = LazyLock::new(|| Lane::new("huge-requests", HUGE_KIB_MAX));
 static ANSWERS: LazyLock<Runtime> = LazyLock::new(|| threads("large-answers"));
+static RULES: LazyLock<Runtime> = LazyLock::new(|| threads("long-rules"));
+
+/// How long rules of custom resources are evaluated on a thread that has other work. Most take microseconds.
+pub(crate) const RULES_ON_SHARED_THREAD_MAX: Duration = Duration::from_millis(5);
 
 /// A runtime whose threads start when they are first needed.
 fn threads(name: &str) -> Runtime {
@@ -84,6 +89,11 @@ pub(crate) fn answers() -> &'static Handle {
     ANSWERS.handle()
 }
 
+/// The threads that evaluate rules which take long.
+pub(crate) fn rules() -> &'static Handle {
+    RULES.handle()
+}
+
 /// The right to work on a large request.
 pub(crate) struct LargeRequestPermit {
     _of_user: OwnedSemaphorePermit,
@@ -100,6 +110,8 @@ pub(crate) async fn request_permit(user: &User, body_bytes: usize) -> Option<Lar
 
 /// Limits the large requests of each user. All servers of a process share it.
 static REQUESTS_OF_USER: PerUserLimit = PerUserLimit(LazyLock::new(Mutex::default));
+/// Limits the requests of each user whose rules take long.
+pub(crate) static LONG_RULES_OF_USER: PerUserLimit = PerUserLimit(LazyLock::new(Mutex::default));
 /// Limits the large answers of each user.
 pub(crate) static ANSWERS_OF_USER: PerUserLimit = PerUserLimit(LazyLock::new(Mutex::default));
 

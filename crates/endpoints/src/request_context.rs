@@ -103,6 +103,8 @@ impl RequestContext {
                 response
             }
             handlers::ErrorResponse::Response(response) => *response,
+            // Only where nothing can take longer: at the deadline.
+            handlers::ErrorResponse::TakesLong => self.refusal(&crate::api::too_slow()),
         }
     }
 

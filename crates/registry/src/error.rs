@@ -68,6 +68,9 @@ pub enum Error {
     Internal(String),
     /// The deadline of the request has passed.
     Late,
+    /// The rules of a custom resource take longer than the caller allowed. Nothing was written; it can begin again where
+    /// they may take longer.
+    TakesLong,
     /// The server stopped before the request was complete.
     Stopping,
     /// Storage failed, or refused.
@@ -208,6 +211,7 @@ impl fmt::Display for Error {
             | Error::Internal(why) => f.write_str(why),
             Error::DoesNotFit => f.write_str("the patch does not fit the object"),
             Error::Late => f.write_str("nobody waits for the answer any more"),
+            Error::TakesLong => f.write_str("the rules of the kind take long to evaluate"),
             Error::Stopping => f.write_str("the server is stopping"),
             Error::Storage { subject, operation, error } => write!(f, "{operation} {subject}: {error}"),
         }

@@ -82,6 +82,8 @@ pub struct Kind {
     pub expires: bool,
     /// Whether a new object contains its name, or what the server reserves by its name, in other fields too.
     pub(crate) depends_on_name: bool,
+    /// Whether it can take long to check an object, however small it is.
+    pub is_costly_to_check: bool,
     /// Whether objects can be created in namespaces that do not exist.
     pub(crate) takes_any_namespace: bool,
     /// The warning of every request, if the kind is deprecated.
@@ -277,6 +279,7 @@ impl Kind {
             status_keeps_metadata: false,
             expires: false,
             depends_on_name: false,
+            is_costly_to_check: false,
             takes_any_namespace: false,
             deprecation: None,
             deletion_warning: None,
@@ -471,6 +474,12 @@ impl Kind {
     /// A deletion that does not say what happens to dependents is answered with this warning.
     pub fn warns_of_deletion(mut self, warning: &'static str) -> Kind {
         self.deletion_warning = Some(warning);
+        self
+    }
+
+    /// It can take long to check an object, however small it is.
+    pub(crate) fn costly_to_check(mut self) -> Kind {
+        self.is_costly_to_check = true;
         self
     }
 

@@ -8,7 +8,7 @@ use crate::{
 };
 use keepwatch_apimachinery::{meta::Qualified, status::Cause};
 use serde_json::Value;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 /// What to do about fields that a kind does not have, or that come twice.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -33,6 +33,9 @@ pub struct WriteOptions {
     pub field_validation: FieldValidation,
     /// After this time nobody waits for the write any more, and it is not begun.
     pub deadline: Option<Instant>,
+    /// How long the rules of a custom resource may be evaluated before the write ends with [`Error::TakesLong`], because
+    /// its thread has other work to do. None: until the deadline.
+    pub rules_time_max: Option<Duration>,
 }
 
 /// Whose options they are: the name that errors carry.
@@ -96,7 +99,7 @@ impl WriteOptions {
         refuse(writing.name(), causes)?;
         let dry_run = !dry_runs.is_empty();
         let field_manager = field_manager.to_owned();
-        Ok(WriteOptions { dry_run, field_manager, field_validation, deadline: None })
+        Ok(WriteOptions { dry_run, field_manager, field_validation, deadline: None, rules_time_max: None })
     }
 
     /// Refuses to begin a write for which nobody waits any more.

@@ -113,6 +113,16 @@ pub(crate) trait Strategy: Send + Sync {
     /// Checks a change through a subresource that only its kind has.
     fn validate_part(&self, _kind: &Kind, _part: Part, _new: &Node, _old: &Node, _errors: &mut FieldErrors) {}
 
+    /// Evaluates the rules that users wrote for the objects of this kind, once everything else was validated. Returns
+    /// warnings about what an update leaves broken.
+    fn evaluate_rules(
+        &self,
+        _objects: &Evaluated,
+        _errors: &mut FieldErrors,
+    ) -> Result<Vec<String>, Interrupted> {
+        Ok(Vec::new())
+    }
+
     /// Adds warnings about fields that are deprecated, ambiguous or likely to be a mistake.
     fn warn(&self, _object: &Node, _old: Option<&Node>, _warnings: &mut Warnings) {}
 
@@ -187,6 +197,19 @@ pub(crate) trait Strategy: Send + Sync {
     /// Converts an object from this version to the stored one.
     fn convert_to_stored(&self, _document: &mut Value) {}
 }
+
+/// The object that rules are evaluated for.
+pub(crate) struct Evaluated<'a> {
+    pub(crate) new: &'a Value,
+    /// The object before an update.
+    pub(crate) old: Option<&'a Value>,
+    /// Asked now and then whether to stop.
+    pub(crate) interrupted: &'a dyn Fn() -> bool,
+}
+
+/// The evaluation of rules was interrupted.
+#[derive(Debug)]
+pub(crate) struct Interrupted;
 
 /// A kind whose objects have nothing special about them.
 pub(crate) struct Plain;

@@ -29,7 +29,10 @@ use keepwatch_registry::{
     rest::{Target, WriteError},
     strategy::{Part, Requester},
 };
-use std::{sync::Arc, time::Instant};
+use std::{
+    sync::Arc,
+    time::{Duration, Instant},
+};
 
 /// An answer that is no failure.
 pub(crate) struct Answer {
@@ -54,6 +57,8 @@ pub(crate) enum ErrorResponse {
     Status { status: Box<Status>, warnings: Vec<String> },
     /// Something else.
     Response(Box<Response<Body>>),
+    /// Nothing was done: rules take longer than the thread has time for.
+    TakesLong,
 }
 
 impl From<Status> for ErrorResponse {
@@ -64,12 +69,15 @@ impl From<Status> for ErrorResponse {
 
 impl From<Error> for ErrorResponse {
     fn from(error: Error) -> ErrorResponse {
-        to_status(error).into()
+        WriteError { error, warnings: Vec::new() }.into()
     }
 }
 
 impl From<WriteError> for ErrorResponse {
     fn from(WriteError { error, warnings }: WriteError) -> ErrorResponse {
+        if let Error::TakesLong = error {
+            return ErrorResponse::TakesLong;
+        }
         ErrorResponse::Status { status: Box::new(to_status(error)), warnings }
     }
 }
@@ -261,8 +269,9 @@ pub(crate) async fn handle(
     route: &Route,
     body: Bytes,
     deadline: Instant,
+    rules_time_max: Option<Duration>,
 ) -> Result<Answer, ErrorResponse> {
-    let call = Call { api, context, route, deadline: Some(deadline) };
+    let call = Call { api, context, route, deadline: Some(deadline), rules_time_max };
     // All that can be read and is not stored.
     let is_component = route.kind.storage.is_none();
     match route.action {
@@ -292,8 +301,9 @@ const LONG_SELECTOR_BYTES_MIN: usize = 1 << 10;
 
 /// Whether a request takes long because of its body, its selector, or the object that it is about.
 pub(crate) async fn is_large(api: &Api, context: &RequestContext, route: &Route, body: &[u8]) -> bool {
-    let call = Call { api, context, route, deadline: None };
-    if route.action.writes() && large_documents::is_large(body, call.sends_protobuf()) {
+    let call = Call { api, context, route, deadline: None, rules_time_max: None };
+    let is_large = || large_documents::is_large(body, call.sends_protobuf());
+    if route.action.writes() && (route.kind.is_costly_to_check || is_large()) {
         return true;
     }
     match route.action {
@@ -321,6 +331,8 @@ struct Call<'a> {
     route: &'a Route,
     /// Until when its client waits.
     deadline: Option<Instant>,
+    /// How long rules may be evaluated on this thread; None: until the deadline.
+    rules_time_max: Option<Duration>,
 }
 
 impl Call<'_> {

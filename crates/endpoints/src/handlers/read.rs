@@ -114,7 +114,7 @@ pub(crate) async fn watch(
     route: &Route,
     upgrade: Option<hyper::upgrade::OnUpgrade>,
 ) -> Result<Response<Body>, ErrorResponse> {
-    let call = Call { api, context, route, deadline: None };
+    let call = Call { api, context, route, deadline: None, rules_time_max: None };
     let renderer = call.renderer(ResponseKind::Watch)?;
     let options = call.list_options()?.check()?;
     let timeout = duration(&options, api.options.min_watch);

@@ -69,7 +69,7 @@ impl Call<'_> {
 
     fn write_options(&self, writing: Writing) -> Result<WriteOptions, ErrorResponse> {
         let options = WriteOptions::from_query(&self.context.query.pairs(), writing)?;
-        Ok(WriteOptions { deadline: self.deadline, ..options })
+        Ok(WriteOptions { deadline: self.deadline, rules_time_max: self.rules_time_max, ..options })
     }
 
     fn written(&self, renderer: &Renderer, written: Written) -> Result<Answer, ErrorResponse> {

@@ -1,17 +1,13 @@
 //! What is special about custom resources when they are written and shown.
 
-use super::{
-    Served,
-    expressions::Outcome,
-    schema::{self, Schema},
-};
+use super::{Served, schema};
 use crate::{
     document::{FieldErrors, Fields, Node},
     error::Error,
     kind::FieldPath,
     rest::{Registry, Target},
     schema::Timestamp,
-    strategy::{Creation, Strategy},
+    strategy::{Creation, Evaluated, Interrupted, Strategy},
     table::Column,
     validation::{SPEC, Step, warnings::Warnings},
 };
@@ -37,12 +33,6 @@ impl CustomObject {
             }
         }
         errors.0.len() > before
-    }
-
-    /// What the rules of the definition say of an object.
-    fn broken_rules(&self, schema: &Schema, new: &Value, old: Option<&Value>) -> Outcome {
-        let rules = self.0.definition.rules(self.0.version);
-        rules.map_or_else(Outcome::default, |rules| rules.evaluate(schema.root(), new, old))
     }
 
     /// The numbers of its scale, if it has one.
@@ -99,7 +89,6 @@ impl Strategy for CustomObject {
         self.check_scale(new.value, schema::Part::Whole, errors);
         errors.0.extend(schema.check_embedded(new.value));
         errors.0.extend(schema.check_lists(new.value, before));
-        schema.check_rules(&mut errors.0, || self.broken_rules(schema, new.value, before).causes);
     }
 
     fn validate_status(&self, new: &Node, old: &Node, errors: &mut FieldErrors) {
@@ -112,14 +101,25 @@ impl Strategy for CustomObject {
         errors.0.extend(schema.check_values(new.value, Some(old.value), schema::Part::Status));
         self.check_scale(new.value, schema::Part::Status, errors);
         errors.0.extend(schema.check_lists(new.value, Some(old.value)));
-        schema.check_rules(&mut errors.0, || self.broken_rules(schema, new.value, Some(old.value)).causes);
+    }
+
+    fn evaluate_rules(
+        &self,
+        objects: &Evaluated,
+        errors: &mut FieldErrors,
+    ) -> Result<Vec<String>, Interrupted> {
+        let Some(schema) = self.0.schema() else { return Ok(Vec::new()) };
+        let has_other_type = self.has_other_type(&Node::root(objects.new), &mut FieldErrors::default());
+        if has_other_type || !schema.may_evaluate_rules(&mut errors.0) {
+            return Ok(Vec::new());
+        }
+        let Some(rules) = self.0.definition.rules(self.0.version) else { return Ok(Vec::new()) };
+        let outcome = rules.evaluate(schema.root(), objects)?;
+        errors.0.extend(outcome.causes);
+        Ok(outcome.warnings)
     }
 
     fn warn(&self, object: &Node, old: Option<&Node>, warnings: &mut Warnings) {
-        if let (Some(old), Some(schema)) = (old, self.0.schema()) {
-            let forgiven = self.broken_rules(schema, object.value, Some(old.value)).warnings;
-            forgiven.iter().for_each(|warning| warnings.push(warning));
-        }
         let had = |name: &Value| old.is_some_and(|old| old.value.finalizers().contains(name));
         let new = object.value.finalizers().iter().filter(|name| !had(name)).filter_map(Value::as_str);
         for name in new.filter(|name| !name.contains('/')) {

@@ -77,7 +77,9 @@ impl Registry {
                 document.object_or_new("metadata").insert("name".to_owned(), own.into());
                 kind.strategy.name_is_generated(&mut document);
             }
-            refuse_invalid(kind, &document, validation::create(kind, &document))?;
+            let mut causes = validation::create(kind, &document);
+            validation::rules(kind, &document, None, options, &mut causes)?;
+            refuse_invalid(kind, &document, causes)?;
             if let Some(status) = refused_if_valid {
                 return Err(status);
             }

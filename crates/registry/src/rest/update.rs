@@ -104,7 +104,7 @@ impl Registry {
                 });
             };
             let old = self.current_document(target.kind, &current).await?;
-            let revised = self.updated_document(target, part, &change, (&current, &old), warnings);
+            let revised = self.updated_document(target, part, &change, (&current, &old), options, warnings);
             options.must_be_in_time()?;
             let stored = match revised {
                 Ok(revised) => self.store_updated(target, revised, &current, options.dry_run).await,
@@ -141,6 +141,7 @@ impl Registry {
         part: Part,
         change: &Change<'_>,
         (current, old): (&Object, &Value),
+        options: &WriteOptions,
         warnings: &mut Vec<String>,
     ) -> Result<Value, Error> {
         warnings.clear();
@@ -164,8 +165,11 @@ impl Registry {
         must_be_based_on(target, &new, current)?;
         strategy::prepare_update(kind, part, &mut new, old, Timestamp::now());
         new.object_or_new("metadata").remove("resourceVersion");
-        refuse_invalid(kind, &new, validation::update_part(kind, part, &new, old))?;
+        let mut causes = validation::update_part(kind, part, &new, old);
+        let still_broken = validation::rules(kind, &new, Some(old), options, &mut causes)?;
+        refuse_invalid(kind, &new, causes)?;
         if part == Part::Main {
+            warnings.extend(still_broken);
             warnings.extend(validation::warnings(kind, &new, Some(old)));
         }
         kind.strategy.finish(&mut new);

@@ -8,6 +8,8 @@
 //! kinds share. FieldErrors of metadata come more than once on updates, because Kubernetes checks it for every kind and again
 //! for most.
 //!
+//! [`rules`] evaluates what users wrote for their own kinds. It comes last and can take long, so it has a limit in time.
+//!
 //! Not here: selectors of requests, quotas, whether others exist, and the schemas of custom resources.
 
 pub(crate) mod names;
@@ -35,9 +37,12 @@ use serde_json::Value;
 use self::{metadata::Form, warnings::Warnings};
 use crate::{
     document::{FieldErrors, Node},
+    error::Error,
     kind::{Kind, NameRule},
-    strategy::Part,
+    options::WriteOptions,
+    strategy::{Evaluated, Interrupted, Part},
 };
+use std::time::Instant;
 
 /// Validates a new object.
 pub fn create(kind: &Kind, document: &Value) -> Vec<Cause> {
@@ -93,6 +98,30 @@ pub(crate) fn status_change(kind: &Kind, new: &Node, old: &Node, errors: &mut Fi
     let known = form(kind).known_finalizers;
     metadata::check_change(&new.at("metadata"), &old.at("metadata"), known, errors);
     kind.strategy.validate_status(new, old, errors);
+}
+
+/// Evaluates the rules that users wrote for a kind, for an object in which validation has found `causes`. Adds the errors
+/// to them, and returns warnings about what an update leaves broken.
+///
+/// # Errors
+///
+/// The rules took longer than they may.
+pub fn rules(
+    kind: &Kind,
+    new: &Value,
+    old: Option<&Value>,
+    options: &WriteOptions,
+    causes: &mut Vec<Cause>,
+) -> Result<Vec<String>, Error> {
+    let begun = Instant::now();
+    let limits = [options.deadline, options.rules_time_max.map(|max| begun + max)];
+    let until = limits.into_iter().flatten().min();
+    let interrupted = || until.is_some_and(|until| until <= Instant::now());
+    let mut errors = FieldErrors(std::mem::take(causes));
+    let evaluated =
+        kind.strategy.evaluate_rules(&Evaluated { new, old, interrupted: &interrupted }, &mut errors);
+    *causes = errors.0;
+    evaluated.map_err(|Interrupted| options.must_be_in_time().err().unwrap_or(Error::TakesLong))
 }
 
 /// Warnings about a valid object.

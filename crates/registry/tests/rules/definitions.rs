@@ -3,7 +3,7 @@
 use crate::world::{World, until};
 use keepwatch_apimachinery::list_options::Position;
 use keepwatch_registry::{
-    Registry, RegistryOptions,
+    Error, Registry, RegistryOptions,
     codec::{self, Body, Expected, Media},
     custom::Definitions,
     kind::Kind,
@@ -12,7 +12,10 @@ use keepwatch_registry::{
     strategy::Requester,
 };
 use serde_json::{Value, json};
-use std::sync::{Arc, Mutex};
+use std::{
+    sync::{Arc, Mutex},
+    time::{Duration, Instant},
+};
 
 fn definition(plural: &str) -> Value {
     json!({
@@ -40,16 +43,26 @@ fn served(registry: &Registry, plural: &str) -> Option<Arc<Kind>> {
 }
 
 async fn create(registry: &Registry, kind: &Kind, name: &str, spec: Value) -> Result<(), String> {
+    let created = create_with(registry, kind, name, spec, &WriteOptions::default()).await;
+    created.map_err(|error| error.to_string())
+}
+
+async fn create_with(
+    registry: &Registry,
+    kind: &Kind,
+    name: &str,
+    spec: Value,
+    options: &WriteOptions,
+) -> Result<(), Error> {
     let document = json!({
         "apiVersion": kind.api_version(), "kind": kind.name, "metadata": {"name": name}, "spec": spec,
     });
     let bytes = serde_json::to_vec(&document).unwrap();
     let body = Body { bytes: &bytes, media: Media::Json };
-    let decoded =
-        codec::decode(&body, Expected::of(kind), FieldValidation::Warn).map_err(|error| error.to_string())?;
+    let decoded = codec::decode(&body, Expected::of(kind), FieldValidation::Warn)?;
     let target = Target { kind, namespace: "", name: "" };
-    let written = registry.create(target, decoded, &WriteOptions::default(), &Requester::default()).await;
-    written.map(drop).map_err(|refusal| refusal.error.to_string())
+    let written = registry.create(target, decoded, options, &Requester::default()).await;
+    written.map(drop).map_err(|refusal| refusal.error)
 }
 
 #[tokio::test]
@@ -111,4 +124,33 @@ async fn another_server_on_the_store_serves_what_one_defines_and_what_was_define
     for world in [&first, &second] {
         until("none serves it", || async { served(&world.registry, "ships").is_none() }).await;
     }
+}
+
+/// The evaluation of a rule that never ends used to block a thread of the runtime for as long as its budget allowed.
+#[tokio::test]
+async fn rules_end_when_the_thread_or_the_client_has_no_more_time() {
+    let world = World::new().await;
+    follow(&world).await;
+    let mut boats = definition("boats");
+    let schema = &mut boats["spec"]["versions"][0]["schema"]["openAPIV3Schema"]["properties"]["spec"];
+    let hundred = json!((0..100).collect::<Vec<_>>());
+    let long = format!("{hundred}.all(x, {hundred}.all(y, {hundred}.all(z, self.n >= 0)))");
+    schema["x-kubernetes-validations"] = json!([{"rule": long}]);
+    world.post("customresourcedefinitions", boats).await.ok();
+    until("it is served", || async { served(&world.registry, "boats").is_some() }).await;
+    let boats = served(&world.registry, "boats").unwrap();
+    let (now, soon) = (Instant::now(), Duration::from_millis(1));
+    for (options, expected) in [
+        (WriteOptions { rules_time_max: Some(soon), ..WriteOptions::default() }, Error::TakesLong),
+        (WriteOptions { deadline: Some(now), ..WriteOptions::default() }, Error::Late),
+        (WriteOptions { deadline: Some(now + soon), ..WriteOptions::default() }, Error::Late),
+    ] {
+        let error = create_with(&world.registry, &boats, "a", json!({"n": 1}), &options).await.unwrap_err();
+        assert_eq!(error.to_string(), expected.to_string());
+    }
+    let error = create(&world.registry, &boats, "a", json!({"n": 1})).await.unwrap_err();
+    assert!(
+        error.contains("no further validation rules will be run due to call cost exceeds limit"),
+        "{error}"
+    );
 }

@@ -18,8 +18,11 @@ use keepwatch_cel::{
 };
 use serde_json::Value;
 
+/// What the rules may cost for all defaults of a schema.
+const DEFAULTS_COST_MAX: u64 = 100_000_000;
+
 /// Checks the rules of one schema.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct Checker {
     /// Whether the schema is stored already: what one rule costs was judged when it was written.
     is_unchanged: bool,
@@ -27,12 +30,14 @@ pub(crate) struct Checker {
     total: u64,
     /// The dearest ones and where they stand, the dearest first.
     dearest: Vec<(u64, String)>,
+    /// What the rules may still cost for defaults.
+    defaults_budget: u64,
 }
 
 impl Checker {
     /// For a schema that is new, or for one that is stored already.
     pub(crate) fn new(is_unchanged: bool) -> Checker {
-        Checker { is_unchanged, ..Checker::default() }
+        Checker { is_unchanged, total: 0, dearest: Vec::new(), defaults_budget: DEFAULTS_COST_MAX }
     }
 
     /// Adds what an expression costs.
@@ -128,7 +133,7 @@ impl RuleChecker for Checker {
     }
 
     fn check_default(&mut self, path: &str, node: &Node, default: &Value) -> Vec<Cause> {
-        let mut causes = Rules::at(node).evaluate_default(node, default);
+        let mut causes = Rules::at(node).evaluate_default(node, default, &mut self.defaults_budget);
         for cause in &mut causes {
             cause.field = joined(path, &cause.field);
         }

@@ -4,6 +4,7 @@ use super::{
     super::schema::{Node, Old, Path, joined, shown, type_name},
     compile::{Rules, Site, SiteRule},
 };
+use crate::strategy::{Evaluated, Interrupted};
 use keepwatch_apimachinery::{go::Quoted, status::Cause};
 use keepwatch_cel::{
     eval::EvalError,
@@ -30,23 +31,29 @@ pub(crate) struct Outcome {
 }
 
 impl Rules {
-    /// Evaluates the rules for an object, and for what it was before an update.
-    pub(crate) fn evaluate(&self, root: &Node, new: &Value, old: Option<&Value>) -> Outcome {
-        self.outcome(root, new, Past { own: Old::at_root(root, old), nearest: None, ratchets: true })
+    /// Evaluates the rules for an object.
+    pub(crate) fn evaluate(&self, root: &Node, objects: &Evaluated) -> Result<Outcome, Interrupted> {
+        let past = Past { own: Old::at_root(root, objects.old), nearest: None, ratchets: true };
+        let interrupted = objects.interrupted;
+        let mut evaluation = Evaluation { outcome: Outcome::default(), budget: OBJECT_COST_MAX, interrupted };
+        let subject = Subject { node: root, path: &Path::Root, new: objects.new, past };
+        match with_room(|| evaluation.site(&self.root, &subject)) {
+            Err(Stopped::Interrupted) => Err(Interrupted),
+            // The reason is among the causes.
+            Ok(()) | Err(Stopped::TooCostly) => Ok(evaluation.outcome),
+        }
     }
 
-    /// The same for a default, which the rules see as its own past.
-    pub(super) fn evaluate_default(&self, node: &Node, default: &Value) -> Vec<Cause> {
+    /// Evaluates the rules for a default, which they see as its own past. The cost is taken off the budget.
+    pub(super) fn evaluate_default(&self, node: &Node, default: &Value, budget: &mut u64) -> Vec<Cause> {
         let past = Past { own: Old::at_root(node, Some(default)), nearest: None, ratchets: false };
-        self.outcome(node, default, past).causes
-    }
-
-    fn outcome<'v>(&self, root: &'v Node, new: &'v Value, past: Past<'v>) -> Outcome {
-        let mut evaluation = Evaluation { outcome: Outcome::default(), budget: OBJECT_COST_MAX };
-        // Why it stopped is among the causes.
-        let _ =
-            with_room(|| evaluation.site(&self.root, &Subject { node: root, path: &Path::Root, new, past }));
-        evaluation.outcome
+        let own = OBJECT_COST_MAX.min(*budget);
+        let mut evaluation = Evaluation { outcome: Outcome::default(), budget: own, interrupted: &|| false };
+        let subject = Subject { node, path: &Path::Root, new: default, past };
+        // The reason is among the causes.
+        let _ = with_room(|| evaluation.site(&self.root, &subject));
+        *budget -= own - evaluation.budget;
+        evaluation.outcome.causes
     }
 }
 
@@ -121,15 +128,21 @@ impl<'v> Subject<'_, 'v> {
     }
 }
 
-/// The budget is used up, or one expression cost too much: nothing else is evaluated.
-struct Stopped;
-
-struct Evaluation {
-    outcome: Outcome,
-    budget: u64,
+/// Why nothing else is evaluated.
+enum Stopped {
+    /// The budget is used up, or one expression cost too much.
+    TooCostly,
+    /// The caller asked for it.
+    Interrupted,
 }
 
-impl Evaluation {
+struct Evaluation<'i> {
+    outcome: Outcome,
+    budget: u64,
+    interrupted: &'i dyn Fn() -> bool,
+}
+
+impl Evaluation<'_> {
     /// The rules of a place, then those below it.
     fn site(&mut self, site: &Site, subject: &Subject<'_, '_>) -> Result<(), Stopped> {
         if subject.new.is_null() {
@@ -197,7 +210,8 @@ impl Evaluation {
         if compiled.uses_old_self() && old.is_none() && !rule.optional_old_self {
             return Ok(());
         }
-        let (result, cost) = run(place, compiled, subject.new, old, rule.optional_old_self);
+        let (result, cost) =
+            run(self.interrupted, place, compiled, subject.new, old, rule.optional_old_self)?;
         self.charge(cost, OUT_OF_BUDGET, subject)?;
         match result {
             Ok(CelValue::Bool(true)) => Ok(()),
@@ -215,7 +229,7 @@ impl Evaluation {
                 let detail = rules::evaluation_error(&error, &rule.shown);
                 self.outcome.causes.push(subject.refused(&detail));
                 match error {
-                    EvalError::CostExceeded | EvalError::Interrupted => Err(Stopped),
+                    EvalError::CostExceeded | EvalError::Interrupted => Err(Stopped::TooCostly),
                     EvalError::Failed(_) | EvalError::Internal(_) => Ok(()),
                 }
             }
@@ -231,7 +245,8 @@ impl Evaluation {
     ) -> Result<Option<String>, Stopped> {
         let Some((text, expression)) = &rule.message_expression else { return Ok(None) };
         // It sees the old value itself, even where the rule sees an optional one.
-        let (result, cost) = run(place, expression, subject.new, subject.past.own.value(), false);
+        let (result, cost) =
+            run(self.interrupted, place, expression, subject.new, subject.past.own.value(), false)?;
         self.charge(cost, OUT_OF_BUDGET_FOR_MESSAGE, subject)?;
         match result {
             Ok(value) => Ok(rules::message(&value)),
@@ -241,7 +256,7 @@ impl Evaluation {
                     Quoted(text)
                 );
                 self.outcome.causes.push(subject.refused(&detail));
-                Err(Stopped)
+                Err(Stopped::TooCostly)
             }
             Err(_) => Ok(None),
         }
@@ -254,23 +269,32 @@ impl Evaluation {
                 Ok(())
             }
             None => {
+                self.budget = 0;
                 self.outcome.causes.push(subject.refused(out_of_budget));
-                Err(Stopped)
+                Err(Stopped::TooCostly)
             }
         }
     }
 }
 
-/// The value of an expression, and what it cost.
+/// The value of an expression, and its cost.
 fn run<'v>(
+    interrupted: &'v dyn Fn() -> bool,
     place: &'v Place,
     expression: &'v Compiled,
     new: &'v Value,
     old: Option<&'v Value>,
     optional_old_self: bool,
-) -> (Result<CelValue<'v>, EvalError>, u64) {
-    match place.activation(new, old, optional_old_self) {
-        Ok(activation) => expression.program().eval(&activation, CALL_COST_MAX),
-        Err(error) => (Err(error), 0),
+) -> Result<(Result<CelValue<'v>, EvalError>, u64), Stopped> {
+    if interrupted() {
+        return Err(Stopped::Interrupted);
+    }
+    let activation = match place.activation(new, old, optional_old_self) {
+        Ok(activation) => activation.interrupted_by(interrupted),
+        Err(error) => return Ok((Err(error), 0)),
+    };
+    match expression.program().eval(&activation, CALL_COST_MAX) {
+        (Err(EvalError::Interrupted), _) => Err(Stopped::Interrupted),
+        evaluated => Ok(evaluated),
     }
 }

@@ -14,4 +14,3 @@ mod node;
 
 pub(crate) use check::Checker;
 pub(crate) use compile::Rules;
-pub(crate) use evaluate::Outcome;

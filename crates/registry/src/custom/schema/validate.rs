@@ -491,17 +491,17 @@ pub(crate) fn blocks_rules(cause: &Cause) -> bool {
 }
 
 impl Schema {
-    /// Calls `rules` if the schema has any; if `causes` has faults that make them meaningless, says that instead.
-    pub(crate) fn check_rules(&self, causes: &mut Vec<Cause>, rules: impl FnOnce() -> Vec<Cause>) {
+    /// Whether there are rules to be evaluated. If `causes` has faults that make them meaningless, that is one more cause.
+    pub(crate) fn may_evaluate_rules(&self, causes: &mut Vec<Cause>) -> bool {
         if !self.has_rules() {
-            return;
+            return false;
         }
         if causes.iter().any(blocks_rules) {
             let why = "some validation rules were not checked because the object was invalid; correct the existing errors \
                 to complete validation";
             causes.push(shown::invalid("<nil>", &Value::Null, why));
-            return;
+            return false;
         }
-        causes.extend(rules());
+        true
     }
 }

@@ -27,6 +27,7 @@ pub(super) fn kind() -> Kind {
     .requires_version()
     .generation(Generation::Spec)
     .takes_any_finalizer()
+    .costly_to_check()
     .stored_as_json()
     .strategy(CustomResourceDefinitionStrategy)
 }

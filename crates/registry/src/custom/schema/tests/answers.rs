@@ -49,7 +49,7 @@ pub(super) fn write(request: &Value) -> Value {
     let mut causes = schema.check_values(&new, old.as_ref(), Part::Whole);
     causes.extend(schema.check_embedded(&new));
     causes.extend(schema.check_lists(&new, old.as_ref()));
-    schema.check_rules(&mut causes, Vec::new);
+    schema.may_evaluate_rules(&mut causes);
     settle_numbers(&mut new);
     json!({"unknown": unknown, "causes": causes, "object": new})
 }
