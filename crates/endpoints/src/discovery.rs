@@ -171,7 +171,7 @@ fn api_resource(kind: &Kind) -> Value {
         "singularName": kind.singular,
         "namespaced": kind.namespaced,
         "kind": kind.name,
-        "verbs": kind.told_verbs(),
+        "verbs": kind.discovery_verbs(),
     });
     put_names(&mut entry, kind);
     if kind.storage.is_some() {
@@ -248,7 +248,7 @@ fn aggregated_resource(kind: &Kind) -> Value {
         "responseKind": { "group": "", "version": "", "kind": kind.name },
         "scope": if kind.namespaced { "Namespaced" } else { "Cluster" },
         "singularResource": kind.singular,
-        "verbs": kind.told_verbs(),
+        "verbs": kind.discovery_verbs(),
     });
     put_names(&mut entry, kind);
     let subresource = |sub: &Subresource| {

@@ -1,7 +1,7 @@
 //! Admission: checks that look at other objects before an object is written.
 //!
-//! These are the admission plugins of Kubernetes that every cluster has and clients notice. What admission adds to objects
-//! of one kind is in the file of the kind.
+//! These are the admission plugins of Kubernetes that are always enabled and that clients notice. Fields that admission
+//! adds to objects of one kind are set in the file of the kind.
 
 use crate::{
     document::{Edit, Fields},
@@ -18,7 +18,7 @@ use keepwatch_storage::{ListRequest, Object, Unchanged};
 use serde_json::{Value, json};
 
 impl Registry {
-    /// Refuses a change in a namespace that does not exist.
+    /// Rejects a change in a namespace that does not exist.
     pub(crate) async fn must_have_namespace(&self, target: Target<'_>) -> Result<(), Error> {
         if target.kind.namespaced {
             self.namespace(target.namespace, Position::Any).await?;
@@ -37,8 +37,8 @@ impl Registry {
         }
     }
 
-    /// Refuses new objects, and new subresources of objects, in a namespace that is terminating. The namespace takes the
-    /// object only if it has not changed when the object is written; what is returned checks that.
+    /// Rejects new objects, and new subresources of objects, in a namespace that is terminating. The namespace accepts
+    /// the object only if it has not changed when the object is written; the returned guard checks that.
     pub(crate) async fn must_take_new_content(
         &self,
         target: Target<'_>,

@@ -1,7 +1,7 @@
 //! The objects of the server itself, such as the namespace `default` and the service `kubernetes`: a server creates those
 //! that do not exist.
 //!
-//! A server starts without an object that is refused, because the reason can be removed only while a server runs.
+//! A server starts even if an object is rejected, because the reason can be removed only while a server runs.
 
 use crate::{
     codec::{Decoded, Expected, finish},
@@ -22,10 +22,10 @@ use std::{net::IpAddr, sync::Arc, time::Duration};
 /// The namespaces that every server has.
 const NAMESPACES: [&str; 4] = ["default", "kube-node-lease", "kube-public", "kube-system"];
 
-/// How often the creation of an object is tried: another server may be about to create it.
+/// The maximum number of attempts to create one object: another server may create it at the same time.
 const ATTEMPTS_MAX: usize = 4;
 const RETRY_PAUSE: Duration = Duration::from_millis(100);
-/// How long the server waits between two checks that all its objects exist.
+/// The time between two checks that all of the server's objects exist.
 const RECONCILE_INTERVAL: Duration = Duration::from_secs(10);
 
 impl Registry {
@@ -35,7 +35,7 @@ impl Registry {
         self.make_own_objects(address, true).await
     }
 
-    /// Creates missing objects again and again, because clients may delete them.
+    /// Creates missing objects at an interval, because clients may delete them.
     pub async fn keep_own_objects(self: Arc<Self>, address: (IpAddr, u16)) {
         loop {
             tokio::time::sleep(RECONCILE_INTERVAL).await;

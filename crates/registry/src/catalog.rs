@@ -1,4 +1,4 @@
-//! Which kinds are served at this moment.
+//! The kinds that are served now.
 //!
 //! Kept true: a [`Snapshot`] never changes, so a request that holds one sees the same kinds from its beginning to its end;
 //! kinds of one group, version and plural are there once.
@@ -184,7 +184,7 @@ mod tests {
     }
 
     #[test]
-    fn a_kind_that_is_added_again_takes_the_place_of_the_first() {
+    fn a_kind_that_is_added_again_replaces_the_first() {
         let catalog = Catalog::new([widgets("v1")]);
         let (first, second) = (catalog.find("example.com", "v1", "widgets").unwrap(), widgets("v1"));
         catalog.add([Arc::clone(&second)]);

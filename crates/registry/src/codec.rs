@@ -1,6 +1,6 @@
 //! Request bodies: from JSON, YAML or Protobuf to a document of the kind that a path expects.
 //!
-//! Kept true by [`decode`]: a document that comes out is normalised, has the defaults of its kind, and says the kind and
+//! Kept true by [`decode`]: a decoded document is normalised, has the defaults of its kind, and has the kind and
 //! apiVersion that were expected.
 
 use crate::{
@@ -17,7 +17,7 @@ use crate::{
 use serde_json::Value;
 use std::fmt;
 
-/// How a body is written.
+/// The format of a body.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Media {
     /// JSON.
@@ -31,9 +31,9 @@ pub enum Media {
 /// A request body.
 #[derive(Clone, Copy, Debug)]
 pub struct Body<'a> {
-    /// As it came.
+    /// The bytes as received.
     pub bytes: &'a [u8],
-    /// How it is written.
+    /// The format of the bytes.
     pub media: Media,
 }
 
@@ -182,7 +182,7 @@ impl fmt::Display for Strict {
     }
 }
 
-/// How many bytes of a malformed body an error message contains.
+/// The number of bytes of a malformed body that an error message contains.
 const SUMMARY_BYTES: usize = 30;
 
 /// The beginning of a malformed body, for an error message.
@@ -198,7 +198,7 @@ pub(crate) fn summary(body: &[u8]) -> String {
     }
 }
 
-/// Gives a document its defaults, and the kind and apiVersion that its path stands for.
+/// Sets the defaults of a document, and the kind and apiVersion of its path.
 pub fn finish(document: &mut Value, expected: &Expected<'_>) {
     let root = document.make_object();
     expected.strategy.set_defaults(root);
@@ -330,7 +330,7 @@ mod tests {
         decode(&Body { bytes: text.as_bytes(), media: Media::Yaml }, expected, strictness)
     }
 
-    /// As the real server answered it.
+    /// The answers of a real kube-apiserver.
     #[test]
     fn duplicate_fields_of_yaml_are_reported_with_their_lines_and_the_last_wins() {
         let text = "zz: 1\nmetadata:\n  name: x\n  bb: 1\n  aa: 1\n  name: y\ndata:\n  k: a\n  k: b\n\

@@ -1,7 +1,7 @@
-//! Objects between the version that a client speaks and the one that is stored, where the two differ.
+//! The conversion of objects between the version of a request and the stored one, where the two differ.
 //!
-//! Of the built-in kinds only two have two forms: events (of the core group and of `events.k8s.io`) and autoscalers (v1 and
-//! v2); their strategies say how the fields differ.
+//! Only two built-in kinds have two forms: events (of the core group and of `events.k8s.io`) and autoscalers (v1 and
+//! v2); their strategies convert between them.
 
 use crate::{document::Edit, kind::Kind};
 use serde_json::Value;
@@ -50,7 +50,7 @@ mod tests {
     }
 
     #[test]
-    fn what_an_old_autoscaler_cannot_say_is_kept_in_annotations() {
+    fn fields_that_autoscaling_v1_lacks_are_kept_in_annotations() {
         let v1 = find("autoscaling", "v1", "horizontalpodautoscalers").unwrap();
         let mut v2 = json!({
             "kind": "HorizontalPodAutoscaler", "apiVersion": "autoscaling/v2", "metadata": {"name": "h"},

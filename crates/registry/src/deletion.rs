@@ -1,4 +1,4 @@
-//! How a deletion changes an object: decided here as plain data, before anything is stored.
+//! The changes that a deletion makes to an object: decided here as plain data, before anything is stored.
 //!
 //! Kept true: an object is removed only when it has no finalizers and its grace period is over; a second deletion never
 //! makes the grace period longer.
@@ -42,9 +42,9 @@ pub(crate) fn check_preconditions(
     Ok(())
 }
 
-/// How an object is deleted.
+/// The changes that a deletion makes to an object.
 pub(crate) struct Deletion {
-    /// The object as it is stored first, if it changes.
+    /// The object as it is written first, if it changes.
     pub(crate) marked: Option<Value>,
     /// Whether the object is removed then.
     pub(crate) removes: bool,
@@ -86,7 +86,7 @@ pub(crate) fn mark(document: &mut Value, at: Timestamp, grace_seconds: i64) {
 const FOREGROUND: &str = "foregroundDeletion";
 const ORPHAN: &str = "orphan";
 
-/// Sets the finalizer that tells the garbage collector what to do with dependents. Returns whether it changed.
+/// Sets the finalizer for which the garbage collector orphans or deletes dependents. Returns whether it changed.
 pub(crate) fn set_dependents_finalizer(
     kind: &Kind,
     wanted: Option<Propagation>,

@@ -1,9 +1,10 @@
-//! The Endpoints and the EndpointSlice of the service `kubernetes`, which leads to the servers themselves.
+//! The Endpoints and the EndpointSlice of the service `kubernetes`, which contain the addresses of the servers
+//! themselves.
 //!
 //! Kept true, as in Kubernetes: the Endpoints and the slice have the addresses of all servers that run on the store, and
 //! the ports of the server that started last. Labels that a client adds to the Endpoints stay; the slice has only its own.
 //!
-//! Servers on one store know of each other by records that expire ([`SERVERS`]). A store that only one server can use has
+//! Servers on one store find each other by records that expire ([`SERVERS`]). A store that only one server can use has
 //! none.
 
 use crate::{
@@ -21,10 +22,10 @@ use keepwatch_storage::{ListRequest, Object, Preconditions, StorageError, Update
 use serde_json::{Value, json};
 use std::{collections::BTreeSet, net::IpAddr, time::Duration};
 
-/// How long the record of a server is valid.
+/// The time for which the record of a server is valid.
 const RECORD_TTL: Duration = Duration::from_secs(15);
 
-/// Says that other controllers must not make a slice of the Endpoints.
+/// The label that stops the EndpointSlice mirroring controller from copying the Endpoints.
 const SKIP_MIRROR: &str = "endpointslice.kubernetes.io/skip-mirror";
 
 impl Registry {
@@ -159,7 +160,7 @@ fn server(ip: &str) -> Target<'_> {
     Target { kind: &SERVERS, namespace: "", name: ip }
 }
 
-/// Gives Endpoints these addresses, and these ports if they are to be updated or there are none.
+/// Sets these addresses in Endpoints, and these ports if they are to be updated or there are none.
 fn reconcile(endpoints: &mut Value, ips: &[String], ports: &Value, with_ports: bool) {
     endpoints.object_or_new("metadata.labels").insert(SKIP_MIRROR.to_owned(), "true".into());
     let addresses: Vec<Value> = ips.iter().map(|ip| json!({"ip": ip})).collect();

@@ -1,12 +1,12 @@
-//! Why a request was not carried out.
+//! The reasons for which a request fails.
 //!
-//! An error says what happened. `endpoints` turns it into the `Status` that a client receives.
+//! An error describes the failure. `endpoints` turns it into the `Status` that a client receives.
 
 use keepwatch_apimachinery::{meta::Qualified, status::Cause};
 use keepwatch_storage::StorageError;
 use std::fmt;
 
-/// Why a request was not carried out.
+/// The reason for which a request failed.
 #[derive(Debug)]
 pub enum Error {
     /// There is no such object.
@@ -30,7 +30,7 @@ pub enum Error {
     Conflict {
         /// The object.
         subject: Box<Subject>,
-        /// In which way.
+        /// The reason.
         why: String,
     },
     /// The object breaks rules of its kind.
@@ -44,12 +44,12 @@ pub enum Error {
     Forbidden {
         /// The object.
         subject: Box<Subject>,
-        /// Why.
+        /// The reason.
         why: String,
         /// The causes, for programs.
         causes: Vec<Cause>,
     },
-    /// The request makes no sense.
+    /// The request is malformed or contradicts itself.
     BadRequest(String),
     /// The request or the object is too large.
     TooLarge(String),
@@ -57,9 +57,9 @@ pub enum Error {
     DoesNotFit,
     /// A disruption budget does not allow the eviction.
     OverBudget {
-        /// In which way.
+        /// The reason.
         why: String,
-        /// When to try again; zero if the client decides.
+        /// The number of seconds after which to try again; zero if the client decides.
         retry_after_seconds: u32,
     },
     /// An error for which the API has no reason, only a message.
@@ -73,7 +73,7 @@ pub enum Error {
     TakesLong,
     /// The server stopped before the request was complete.
     Stopping,
-    /// Storage failed, or refused.
+    /// Storage failed, or rejected the operation.
     Storage {
         /// The resource, and the object if it is about one.
         subject: Box<Subject>,
@@ -84,7 +84,7 @@ pub enum Error {
     },
 }
 
-/// What an error is about.
+/// The object or resource that an error is about.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Subject {
     /// The API group.
@@ -150,7 +150,7 @@ impl Error {
         Error::Forbidden { subject: Subject::new(what, name), why: why.into(), causes: Vec::new() }
     }
 
-    /// The request makes no sense.
+    /// The request is malformed or contradicts itself.
     pub(crate) fn bad_request(why: impl Into<String>) -> Error {
         Error::BadRequest(why.into())
     }
@@ -160,7 +160,7 @@ impl Error {
         Error::Unexplained(why.into())
     }
 
-    /// Storage failed, or refused.
+    /// Storage failed, or rejected the operation.
     pub fn storage(what: Qualified<'_>, name: &str, operation: &'static str, error: StorageError) -> Error {
         Error::Storage { subject: Subject::new(what, name), operation, error: Box::new(error) }
     }

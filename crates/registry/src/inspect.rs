@@ -20,7 +20,7 @@ pub struct ResourceInspector {
     /// The names of the fields, and their values where they are not set.
     fields: Vec<(String, &'static str)>,
     paths: Vec<Candidate>,
-    /// By whose defaults a custom resource has fields that are not stored.
+    /// The definition whose defaults a custom resource has for fields that are not stored.
     defaults: Option<Served>,
 }
 
@@ -64,7 +64,7 @@ impl ResourceInspector {
 }
 
 impl ResourceInspector {
-    /// Fills in the fields that only the defaults of the definition give an object.
+    /// Sets the fields that only the defaults of the definition add to an object.
     fn find_defaults(&self, value: &[u8], found: &mut [Option<Cow<'_, str>>]) {
         let Some(served) = &self.defaults else { return };
         if found.iter().all(Option::is_some) {
@@ -242,7 +242,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_object_is_refused() {
+    fn values_that_are_no_objects_are_rejected() {
         let inspector = ResourceInspector::new(find("", "v1", "pods").unwrap());
         for value in ["", "[]", "{", r#"{"metadata":[]}"#, r#"{"metadata":{"name":1}}"#] {
             assert!(

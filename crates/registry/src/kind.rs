@@ -1,7 +1,7 @@
-//! A kind: everything that the server knows about one resource in one version of its group.
+//! A kind: the description of one resource in one version of its group.
 //!
-//! Built-in kinds are values of [`Kind`] like any other; `kinds` has a file for each. Every step of a request reads from the
-//! kind what is special about it, so that kinds can come and go while the server runs.
+//! Built-in kinds are values of [`Kind`] like any other; `kinds` has a file for each. Every step of a request reads the
+//! rules of a kind from it, so kinds can be added and withdrawn while the server runs.
 
 use crate::{
     custom,
@@ -39,17 +39,17 @@ pub struct Kind {
     pub ty: TypeRef,
     /// Whether its objects lie in namespaces.
     pub namespaced: bool,
-    /// Short names for people.
+    /// Short names for users.
     pub short_names: Vec<String>,
-    /// Groups of resources that people can ask for at once.
+    /// The groups of resources, such as `all`, that `kubectl get` lists at once.
     pub categories: Vec<String>,
-    /// What can be done with it, in the order of discovery.
+    /// The verbs that discovery lists, in its order.
     pub verbs: &'static [&'static str],
     /// Its subresources, in alphabetical order.
     pub subresources: Vec<Subresource>,
-    /// What a create request does, for a resource whose objects are not stored.
+    /// The action of a create request, for a resource whose objects are not stored.
     pub create_only: Option<CreateOnly>,
-    /// Where objects are stored, below the store's own prefix; absent if they are not stored.
+    /// The key prefix of the objects, below the store's own prefix; absent if they are not stored.
     pub storage: Option<String>,
     /// The version in which they are stored; absent if it is this one.
     pub stored_as: Option<StoredAs>,
@@ -60,11 +60,11 @@ pub struct Kind {
     /// The selectable fields for which the cache has an index. Each costs memory for every object, so they are few: fields
     /// that clients select by all the time, with few objects for each value.
     pub indexed_fields: Vec<String>,
-    /// How an unknown field in a selector is refused.
+    /// The error for an unknown field in a field selector.
     pub unknown_field: UnknownField,
-    /// When the generation of an object goes up.
+    /// The changes that increment the generation of an object.
     pub generation: Generation,
-    /// Which names its objects may have.
+    /// The rule for the names of its objects.
     pub names: NameRule,
     /// Whether an update may come without a resource version.
     pub unconditional_update: bool,
@@ -88,21 +88,21 @@ pub struct Kind {
     pub(crate) takes_any_namespace: bool,
     /// The warning of every request, if the kind is deprecated.
     pub deprecation: Option<Cow<'static, str>>,
-    /// The warning of a deletion that does not say what happens to dependents.
+    /// The warning for a deletion without a propagation policy.
     pub deletion_warning: Option<&'static str>,
-    /// The warning of every write, if the server does not do yet what the objects ask for.
+    /// The warning for every write, if the server does not act on the objects yet.
     pub(crate) not_enforced: Option<&'static str>,
-    /// Where the numbers of its scale are, if not where most kinds have them.
+    /// The paths of the scale's numbers, if they are not the usual ones.
     pub scale_paths: Option<custom::ScalePaths>,
     /// Whether a watch cache is worth its memory.
     pub is_cached: bool,
-    /// Which names validation accepts; the same as `names`, except for kinds that allowed more in the past.
+    /// The rule that validation applies to names; the same as `names`, except for kinds that allowed more in the past.
     pub(crate) validated_names: NameRule,
     /// Whether finalizers without a slash must be of Kubernetes' own.
     pub(crate) known_finalizers: bool,
-    /// What is special about its objects.
+    /// The rules of this kind alone.
     pub(crate) strategy: Arc<dyn Strategy>,
-    /// Who defined it, if it is a custom resource.
+    /// The definition that it comes from, if it is a custom resource.
     pub(crate) custom: Option<custom::Served>,
 }
 
@@ -128,14 +128,14 @@ pub struct Subresource {
     pub kind: Option<GroupVersionKind>,
 }
 
-/// What a create request does, for a resource whose objects are not stored.
+/// The action of a create request, for a resource whose objects are not stored.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CreateOnly {
     /// Binds a pod to a node.
     Binding,
-    /// Answers who the user is.
+    /// Returns the user.
     SelfSubjectReview,
-    /// Answers whose token it is.
+    /// Returns the user of a token.
     TokenReview,
     /// Answers what the user may do.
     SelfSubjectRulesReview,
@@ -163,14 +163,14 @@ pub struct SelectableField {
     pub name: String,
     /// Its name in the index, which all versions of a resource share.
     pub indexed: String,
-    /// Where its value is.
+    /// The source of its value.
     pub at: At,
 }
 
 /// The names of the fields that lead to a value.
 pub type FieldPath = Vec<String>;
 
-/// Where the value of a selectable field is.
+/// The source of the value of a selectable field.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum At {
     /// The metadata's, which every object has.
@@ -187,7 +187,7 @@ pub enum At {
     Nowhere,
 }
 
-/// How an unknown field in a selector is refused.
+/// The error for an unknown field in a field selector.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum UnknownField {
     /// The message names the two known fields.
@@ -200,28 +200,28 @@ pub enum UnknownField {
     NotSupportedForKind,
 }
 
-/// When the generation of an object goes up.
+/// The changes that increment the generation of an object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Generation {
     /// The server does not manage it.
     Unmanaged,
     /// It is always 1.
     Once,
-    /// When the spec changes.
+    /// Changes of the spec.
     Spec,
-    /// When the spec changes; a new object keeps the generation of the request.
+    /// Changes of the spec; a new object keeps the generation of the request.
     SpecOnceCreated,
-    /// When the spec or an annotation changes.
+    /// Changes of the spec or of an annotation.
     SpecOrAnnotations,
-    /// When anything except metadata and status changes.
+    /// Changes of anything except metadata and status.
     Content,
-    /// When anything but metadata changes.
+    /// Changes of anything except metadata.
     ContentOrStatus,
-    /// When anything except metadata changes, or the labels change.
+    /// Changes of anything except metadata, and changes of the labels.
     ContentOrLabels,
 }
 
-/// Which names objects may have.
+/// The rule for the names of objects.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum NameRule {
     /// A lower-case DNS name.
@@ -230,7 +230,7 @@ pub enum NameRule {
     Label,
     /// Any text that can be a path segment.
     PathSegment,
-    /// An IP address in its usual form.
+    /// An IP address in its canonical form.
     Ip,
 }
 
@@ -313,7 +313,7 @@ impl Kind {
         self
     }
 
-    /// Sets the names that people type.
+    /// Sets the short names.
     pub fn short_names(mut self, names: &[&str]) -> Kind {
         self.short_names = owned(names);
         self
@@ -337,7 +337,7 @@ impl Kind {
         self
     }
 
-    /// Sets where objects are stored.
+    /// Sets the key prefix of the objects.
     pub fn stored_at(mut self, prefix: &str) -> Kind {
         self.storage = Some(prefix.to_owned());
         self
@@ -363,7 +363,7 @@ impl Kind {
         self.not_stored(CREATE)
     }
 
-    /// Sets which fields selectors can use, and how a selector with another field is refused.
+    /// Sets the fields that selectors can use, and the error for any other.
     pub fn selectable(
         mut self,
         fields: impl IntoIterator<Item = SelectableField>,
@@ -374,19 +374,19 @@ impl Kind {
         self
     }
 
-    /// Sets for which selectable fields the cache has an index.
+    /// Sets the selectable fields for which the cache has an index.
     pub fn indexed_by(mut self, fields: &[&str]) -> Kind {
         self.indexed_fields = owned(fields);
         self
     }
 
-    /// Sets when the generation goes up.
+    /// Sets the changes that increment the generation.
     pub fn generation(mut self, generation: Generation) -> Kind {
         self.generation = generation;
         self
     }
 
-    /// Sets which names objects may have.
+    /// Sets the rule for the names of its objects.
     pub fn names(mut self, names: NameRule) -> Kind {
         self.names = names;
         self.validated_names = names;
@@ -405,7 +405,7 @@ impl Kind {
         self
     }
 
-    /// Sets what is special about its objects.
+    /// Sets the rules of this kind alone.
     pub(crate) fn strategy(mut self, strategy: impl Strategy + 'static) -> Kind {
         self.strategy = Arc::new(strategy);
         self
@@ -471,7 +471,7 @@ impl Kind {
         self
     }
 
-    /// A deletion that does not say what happens to dependents is answered with this warning.
+    /// Sets the warning for a deletion without a propagation policy.
     pub fn warns_of_deletion(mut self, warning: &'static str) -> Kind {
         self.deletion_warning = Some(warning);
         self
@@ -489,7 +489,7 @@ impl Kind {
         self
     }
 
-    /// The server does not do yet what its objects ask for: every write is answered with this warning.
+    /// Sets the warning for every write, because the server does not act on the objects yet.
     pub(crate) fn not_enforced(mut self, warning: &'static str) -> Kind {
         self.not_enforced = Some(warning);
         self
@@ -511,13 +511,13 @@ impl Kind {
         group_version(&self.group, &self.version)
     }
 
-    /// Whether a definition made it.
+    /// Whether it comes from a definition.
     pub fn is_custom(&self) -> bool {
         self.custom.is_some()
     }
 
-    /// What can be done with it as discovery tells it: while a definition is being deleted, nothing is created any more.
-    pub fn told_verbs(&self) -> &'static [&'static str] {
+    /// The verbs that discovery lists: while a definition is being deleted, its objects cannot be created.
+    pub fn discovery_verbs(&self) -> &'static [&'static str] {
         if self.custom.as_ref().is_some_and(custom::Served::is_terminating) {
             return custom::TERMINATING_VERBS;
         }
@@ -600,7 +600,7 @@ impl SelectableField {
         SelectableField::new("metadata.namespace").at(At::Metadata)
     }
 
-    /// Sets where the value is.
+    /// Sets the source of the value.
     pub fn at(mut self, at: At) -> SelectableField {
         self.at = at;
         self
@@ -618,8 +618,8 @@ pub fn path(text: &str) -> FieldPath {
     text.split('.').map(str::to_owned).collect()
 }
 
-/// How versions of a group are ordered, the one that clients should prefer first: stable ones before beta before alpha,
-/// higher before lower; last, by name, what does not look like a version.
+/// Orders the versions of a group, the one that clients should prefer first: stable ones before beta before alpha,
+/// higher before lower; last, by name, those that are not in the form of a Kubernetes version.
 pub fn by_preference(a: &str, b: &str) -> Ordering {
     match (stability(a), stability(b)) {
         (Some(a), Some(b)) => b.cmp(&a),
@@ -629,7 +629,7 @@ pub fn by_preference(a: &str, b: &str) -> Ordering {
     }
 }
 
-/// How settled a version is, its major and its minor number: `v1beta2` is (1, 1, 2).
+/// The stability of a version, its major and its minor number: `v1beta2` is (1, 1, 2).
 fn stability(version: &str) -> Option<(u8, u64, u64)> {
     let version = version.strip_prefix('v')?;
     let digits = version.find(|c: char| !c.is_ascii_digit()).unwrap_or(version.len());

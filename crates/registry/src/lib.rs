@@ -1,6 +1,6 @@
-//! The kinds of Keepwatch and the rules for changing their objects. Knows no HTTP.
+//! The kinds of Keepwatch and the rules for changing their objects. It does not depend on HTTP.
 //!
-//! Read `kinds` for what there is, `schema` for what it looks like, `rest` for what can be done with it.
+//! Start with `kinds` for the list of them, `schema` for their types, `rest` for the operations on them.
 
 pub mod error;
 mod document;

@@ -1,4 +1,4 @@
-//! What a client may say about a write beside the object: dry run, field manager, strictness, how to delete.
+//! The options of a write: dry run, field manager, field validation, and how to delete.
 
 use crate::{
     codec::{Body, decode_options},
@@ -10,35 +10,35 @@ use keepwatch_apimachinery::{meta::Qualified, status::Cause};
 use serde_json::Value;
 use std::time::{Duration, Instant};
 
-/// What to do about fields that a kind does not have, or that come twice.
+/// The treatment of unknown and duplicate fields.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum FieldValidation {
-    /// Say nothing.
+    /// No warning and no error.
     Ignore,
     /// Warn.
     #[default]
     Warn,
-    /// Refuse.
+    /// An error.
     Strict,
 }
 
-/// How to write.
+/// The options of a write.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct WriteOptions {
     /// Do everything but the write.
     pub dry_run: bool,
-    /// Who manages the fields that are written.
+    /// The field manager.
     pub field_manager: String,
-    /// What to do about unknown fields.
+    /// The treatment of unknown and duplicate fields.
     pub field_validation: FieldValidation,
-    /// After this time nobody waits for the write any more, and it is not begun.
+    /// After this time the client no longer waits for the write, and it is not begun.
     pub deadline: Option<Instant>,
     /// How long the rules of a custom resource may be evaluated before the write ends with [`Error::TakesLong`], because
     /// its thread has other work to do. None: until the deadline.
     pub rules_time_max: Option<Duration>,
 }
 
-/// Whose options they are: the name that errors carry.
+/// The request that the options belong to, whose name errors contain.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Writing {
     /// Of a create.
@@ -47,7 +47,7 @@ pub enum Writing {
     Update,
     /// Of a patch, and whether it is a server-side apply.
     Patch {
-        /// An apply names its manager and may be forced.
+        /// Whether it is a server-side apply, which names its manager and may be forced.
         apply: bool,
     },
 }
@@ -62,11 +62,11 @@ impl Writing {
     }
 }
 
-/// How long the name of a field manager may be.
+/// The maximum length of a field manager's name.
 const FIELD_MANAGER_BYTES_MAX: usize = 128;
 
 impl WriteOptions {
-    /// Reads decoded query parameters and refuses what has no meaning.
+    /// Reads decoded query parameters and rejects invalid ones.
     pub fn from_query(query: &[(&str, &str)], writing: Writing) -> Result<WriteOptions, Error> {
         let first = |name: &str| query.iter().find(|(key, _)| *key == name).map(|(_, value)| *value);
         let mut causes = Vec::new();
@@ -102,7 +102,7 @@ impl WriteOptions {
         Ok(WriteOptions { dry_run, field_manager, field_validation, deadline: None, rules_time_max: None })
     }
 
-    /// Refuses to begin a write for which nobody waits any more.
+    /// Rejects a write whose deadline has passed.
     pub(crate) fn must_be_in_time(&self) -> Result<(), Error> {
         match self.deadline.is_some_and(|deadline| deadline <= Instant::now()) {
             true => Err(Error::Late),
@@ -139,27 +139,28 @@ fn dry_run_error(dry_runs: &[&str]) -> Option<Cause> {
     Some(Cause::new("FieldValueNotSupported", message, "dryRun"))
 }
 
-/// What becomes of objects that belong to a deleted one.
+/// The treatment of the objects that belong to a deleted one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Propagation {
-    /// They go first, and the object waits for them.
+    /// They are deleted first, and the object waits for them.
     Foreground,
-    /// They go afterwards.
+    /// They are deleted afterwards.
     Background,
     /// They stay.
     Orphan,
 }
 
-/// How to delete.
+/// The options of a deletion.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct DeleteOptions {
     /// Do everything but the write.
     pub dry_run: bool,
-    /// How long the object may take to end.
+    /// The grace period.
     pub grace_period_seconds: Option<i64>,
-    /// What becomes of objects that belong to it.
+    /// The treatment of the objects that belong to it.
     pub propagation: Option<Propagation>,
-    /// Whether the client asked in the old way that dependents go too. It is answered with 202 while they do.
+    /// The deprecated option for orphaning dependents. A client that sets it to false is answered with 202 while they
+    /// are deleted.
     pub orphan_dependents: Option<bool>,
     /// The uid that the object must have.
     pub uid: Option<String>,
@@ -211,7 +212,7 @@ impl DeleteOptions {
             |name| document.field("preconditions").field(name).and_then(Value::as_str).map(str::to_owned);
         Ok(DeleteOptions {
             dry_run: !dry_runs.is_empty(),
-            // Less than none means at once, but not yet.
+            // A negative number stands for the minimum, one second.
             grace_period_seconds: document
                 .number_if_set("gracePeriodSeconds")
                 .map(|s| if s < 0 { 1 } else { s }),

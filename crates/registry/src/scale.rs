@@ -1,4 +1,4 @@
-//! How many of something there are to be: the scale of an object.
+//! The scale subresource: the number of replicas of an object.
 
 use crate::{
     codec::Expected,

@@ -1,4 +1,4 @@
-//! Selectors in objects: as text, and what they select.
+//! Selectors in objects: their text, and the labels that they select.
 
 use crate::document::Fields;
 use keepwatch_apimachinery::selector::{Operator, Requirement};

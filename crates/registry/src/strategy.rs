@@ -1,4 +1,4 @@
-//! What happens to objects before they are stored: what is special about a kind, and what all kinds have in common.
+//! The changes to objects before they are stored: those of one kind, and those that all kinds have in common.
 //!
 //! Kept true: identity (name, namespace, uid, creation time) never changes after the creation; status is written through
 //! its subresource alone if the kind has one; the generation counts the changes that the kind chooses.
@@ -19,7 +19,7 @@ use async_trait::async_trait;
 use keepwatch_storage as stored;
 use serde_json::{Map, Value};
 
-/// The user who sends a request, as far as objects contain it.
+/// The user who sends a request, as objects record it.
 #[derive(Clone, Debug, Default)]
 pub struct Requester {
     /// The user's name.
@@ -32,7 +32,7 @@ pub struct Requester {
     pub extra: std::collections::BTreeMap<String, Vec<String>>,
 }
 
-/// Which part of an object a write may change.
+/// The part of an object that a write may change.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Part {
     /// Everything except the status, if the kind has a status subresource.
@@ -49,8 +49,8 @@ pub enum Part {
     Resize,
 }
 
-/// What is special about the objects of a kind. The default methods do what most kinds have in common; what all kinds have
-/// in common is around the calls of these methods, in this file and in `validation`.
+/// The rules for the objects of one kind. The default methods implement those that most kinds have in common; those
+/// that all kinds have in common are around the calls of these methods, in this file and in `validation`.
 #[async_trait]
 pub(crate) trait Strategy: Send + Sync {
     /// Sets the defaults. The second time, it changes nothing.
@@ -59,8 +59,8 @@ pub(crate) trait Strategy: Send + Sync {
     /// Removes fields that belong to feature gates that are off by default.
     fn drop_disabled_fields(&self, _document: &mut Value) {}
 
-    /// Adds to a new object what the cluster gives it, before validation. Returns an error with which the object is refused
-    /// if validation finds none.
+    /// Sets the fields of a new object that admission adds, before validation. Returns an error with which the object
+    /// is rejected if validation finds none.
     async fn admit(
         &self,
         _registry: &Registry,
@@ -73,7 +73,7 @@ pub(crate) trait Strategy: Send + Sync {
     /// Prepares a new object for storage.
     fn prepare_create(&self, _document: &mut Value, _creation: &Creation<'_>) {}
 
-    /// Puts a generated name into the other fields that contain the name.
+    /// Copies a generated name into the other fields that contain the name.
     fn name_is_generated(&self, _document: &mut Value) {}
 
     /// Prepares the new version of an object, except for its status.
@@ -88,15 +88,15 @@ pub(crate) trait Strategy: Send + Sync {
     /// Prepares an object after any update, whichever part changed.
     fn prepare_any_update(&self, _new: &mut Value) {}
 
-    /// Gives an object that was found valid the form in which it is stored.
+    /// Converts a valid object to the form in which it is stored.
     fn finish(&self, _document: &mut Value) {}
 
-    /// In which order an update is checked.
+    /// The order of the steps in which an update is validated.
     fn update_order(&self) -> &'static [Step] {
         validation::WHOLE
     }
 
-    /// Checks that come before all others; returns whether their errors are the only ones that are reported.
+    /// Checks that come before all others. Returns whether their errors are the only ones that are reported.
     fn validate_first(&self, _new: &Node, _old: Option<&Node>, _faults: &mut FieldErrors) -> bool {
         false
     }
@@ -126,7 +126,7 @@ pub(crate) trait Strategy: Send + Sync {
     /// Adds warnings about fields that are deprecated, ambiguous or likely to be a mistake.
     fn warn(&self, _object: &Node, _old: Option<&Node>, _warnings: &mut Warnings) {}
 
-    /// Fills in what the server would allocate for an object, such as addresses, and allocates nothing.
+    /// Sets the values that the server would allocate for an object, such as addresses, and allocates nothing.
     fn reserve_dry_run(
         &self,
         _registry: &Registry,
@@ -136,7 +136,7 @@ pub(crate) trait Strategy: Send + Sync {
         Ok(())
     }
 
-    /// Allocates what the server gives to an object that is about to be stored, and fills it in: all of it or nothing.
+    /// Allocates the values that an object needs before it is stored, and sets them: all of them or none.
     async fn reserve(
         &self,
         _registry: &Registry,
@@ -147,7 +147,7 @@ pub(crate) trait Strategy: Send + Sync {
         Ok(Reserved::default())
     }
 
-    /// Refuses the deletion of an object that is protected.
+    /// Rejects the deletion of an object that is protected.
     fn may_be_deleted(&self, _target: Target<'_>) -> Result<(), Error> {
         Ok(())
     }
@@ -157,7 +157,7 @@ pub(crate) trait Strategy: Send + Sync {
         !document.finalizers().is_empty()
     }
 
-    /// How a deletion changes an object.
+    /// Plans the deletion of an object.
     fn plan_deletion(
         &self,
         kind: &Kind,
@@ -171,7 +171,7 @@ pub(crate) trait Strategy: Send + Sync {
     /// Called when an object was removed.
     async fn after_deletion(&self, _registry: &Registry, _target: Target<'_>, _last: &stored::Object) {}
 
-    /// Refuses a connection to an object behind which nothing can be reached.
+    /// Rejects a connection to an object that has no address.
     fn must_be_reachable(&self, _document: &Value) -> Result<(), Error> {
         Ok(())
     }
@@ -211,7 +211,7 @@ pub(crate) struct Evaluated<'a> {
 #[derive(Debug)]
 pub(crate) struct Interrupted;
 
-/// A kind whose objects have nothing special about them.
+/// The strategy of a kind without rules of its own.
 pub(crate) struct Plain;
 
 impl Strategy for Plain {}
@@ -222,11 +222,11 @@ pub(crate) struct Creation<'a> {
     pub(crate) uid: &'a str,
     /// When the object is created.
     pub(crate) now: Timestamp,
-    /// Who creates it.
+    /// The user who creates it.
     pub(crate) requester: &'a Requester,
 }
 
-/// Where an owner reference was repeated.
+/// The place where an owner reference was repeated.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Repeated {
     /// In the request.
@@ -319,7 +319,7 @@ pub fn new_uid() -> String {
 
 const SUFFIX: &[u8] = b"bcdfghjklmnpqrstvwxz2456789";
 
-/// How much of `generateName` a generated name contains.
+/// The maximum length of the part of `generateName` that a generated name contains.
 const GENERATED_PREFIX_BYTES_MAX: usize = 58;
 
 /// A name from `generateName` and five random characters.
@@ -337,7 +337,7 @@ fn reset_status(kind: &Kind, document: &mut Value) {
     document.set("status", status);
 }
 
-/// Restores what no client can change: identity and, once set, the mark of deletion.
+/// Restores the fields that no client can change: identity and, once set, the deletion timestamp.
 fn keep_metadata(new: &mut Value, old: &Value) {
     let metadata = new.object_or_new("metadata");
     let old = &old["metadata"];
@@ -402,7 +402,7 @@ fn prepare_status_update(kind: &Kind, new: &mut Value, old: &Value, now: Timesta
     kind.strategy.prepare_status_update(new, old, now);
 }
 
-/// Sets the times of conditions that come without them: now, and the time of the last transition.
+/// Sets the missing times of conditions: now, and the time of the last transition.
 pub(crate) fn date_conditions(new: &mut Value, old: Option<&Value>, now: Timestamp) {
     let now = Value::from(schema::time(now));
     let old = old.and_then(Value::as_array).map(Vec::as_slice).unwrap_or_default();

@@ -1,4 +1,4 @@
-//! What extends the API: webhooks and policies on the way in, and kinds defined by users.
+//! Defaults of the kinds that extend the API: webhooks, admission policies, and CustomResourceDefinitions.
 
 use crate::document::{Edit, Object};
 

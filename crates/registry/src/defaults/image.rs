@@ -1,8 +1,8 @@
-//! Names of images, as far as it matters for pulling them: whether one always means the same image.
+//! Image names: the default pull policy depends on whether a name always refers to the same image.
 
-/// When to pull an image if nobody says: always if it is the latest, which may be another one tomorrow.
+/// The default `imagePullPolicy`: `Always` for the tag `latest`, which may refer to another image tomorrow.
 ///
-/// A name that cannot be read is not the latest. It is refused elsewhere, or by who pulls it.
+/// A malformed name is treated as one without that tag. Validation or the kubelet rejects it.
 pub(crate) fn pull_policy(image: &str) -> &'static str {
     if is_latest(image).unwrap_or(false) { "Always" } else { "IfNotPresent" }
 }
@@ -11,11 +11,11 @@ pub(crate) fn pull_policy(image: &str) -> &'static str {
 const NAME_BYTES_MAX: usize = 255;
 const TAG_BYTES_MAX: usize = 128;
 const DIGEST_HEX_MIN: usize = 32;
-/// What the name becomes in full if it says no registry, and no directory there.
+/// The registry that a name without one refers to; then the directory that a name without one refers to there.
 const DEFAULT_REGISTRY: &str = "docker.io/";
 const DEFAULT_DIRECTORY: &str = "library/";
 
-/// Whether an image is the latest of its name; absent if the text names no image.
+/// Whether an image name has the tag `latest`, explicitly or by default; absent if the name is malformed.
 fn is_latest(image: &str) -> Option<bool> {
     let (rest, digest) = match image.split_once('@') {
         Some((rest, digest)) => (rest, Some(digest)),

@@ -1,15 +1,15 @@
 //! Defaults: the values of fields that a client does not set.
 //!
-//! Kept true by every `set_defaults`: it needs the document alone, fills only what is not set, and changes nothing the second
-//! time.
-//! (One default is the current time: that of a new taint on a device.) Two fields with one meaning, an old one and a new
-//! one, are made to agree here too, as Kubernetes does when it decodes them.
+//! Kept true by every `set_defaults`: it depends on the document alone, sets only fields that are not set, and changes
+//! nothing the second time. (One default is the current time: that of a new taint on a device.) If an old and a new
+//! field have one meaning, they are made equal here too, as Kubernetes does when it decodes them.
 //!
 //! An optional field is set even if it is zero; a field that is not written when it is zero cannot distinguish zero from
 //! not set. So there are two functions: `set_default` and `set_if_zero`.
 //!
-//! Not here: what needs other objects or a store (addresses, node ports, the default storage class, service accounts),
-//! nor what happens once, when an object is created (its uid, the status and finalizers it begins with).
+//! Not here: defaults that depend on other objects or a store (addresses, node ports, the default storage class,
+//! service accounts), and fields that are set once, when an object is created (its uid, its first status and
+//! finalizers).
 
 pub(crate) mod quantities;
 pub(crate) mod pod;

@@ -1,7 +1,7 @@
-//! Pods and templates of pods.
+//! Defaults of pods and of pod templates.
 //!
-//! A template gets less than a pod: what would make templates written by older versions look changed is filled in only
-//! when a pod is made of them.
+//! A template gets fewer defaults than a pod: those that would make templates of older versions look changed are set
+//! only when a pod is created from them.
 
 use super::{image, pod_resources, volume};
 use crate::{
@@ -13,7 +13,7 @@ use serde_json::{Map, Value, json};
 const CONTAINERS: &[&str] = &["initContainers", "containers", "ephemeralContainers"];
 const QUANTITIES: &[&str] = &["limits", "requests"];
 
-/// A pod.
+/// Sets the defaults of a pod.
 pub(crate) fn pod(pod: &mut Object) {
     let spec = pod.object_or_new("spec");
     only_in_pods(spec);
@@ -23,7 +23,7 @@ pub(crate) fn pod(pod: &mut Object) {
     }
 }
 
-/// The template in the field of that name.
+/// Sets the defaults of the template in the field of that name.
 pub(crate) fn template(owner: &mut Object) {
     if let Some(template) = owner.object_mut("template") {
         pod_spec(template.object_or_new("spec"));
@@ -32,7 +32,7 @@ pub(crate) fn template(owner: &mut Object) {
 
 fn only_in_pods(spec: &mut Object) {
     let host_network = spec.get("hostNetwork") == Some(&Value::Bool(true));
-    // Not the ephemeral containers: they can ask for neither resources nor ports.
+    // Ephemeral containers have neither resource requests nor ports.
     for list in ["containers", "initContainers"] {
         for container in spec.objects_mut(list) {
             if let Some(resources) = container.object_mut("resources") {
@@ -79,7 +79,7 @@ fn pod_spec(spec: &mut Object) {
     }
 }
 
-/// The service account has an old name, which still may be written and always is read.
+/// Sets both fields of the service account's name; a deprecated one is still accepted and always written.
 fn same_service_account(spec: &mut Object) {
     let name = match (spec.text("serviceAccountName"), spec.text("serviceAccount")) {
         (new, old) if new == old => return,
@@ -157,7 +157,8 @@ fn pod_status(status: &mut Object) {
     }
 }
 
-/// The first address has a field of its own, from when there was only one. Where they differ, that one counts.
+/// Sets the first address in the field for a single address and in the list. If they differ, the single one replaces
+/// the list.
 fn same_pod_ips(status: &mut Object) {
     let first = status.get("podIPs").and_then(|ips| ips.pointer("/0/ip")).and_then(Value::as_str);
     match (status.text("podIP"), first.unwrap_or_default()) {
@@ -228,7 +229,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_pod_says_stays() {
+    fn fields_that_a_pod_sets_keep_their_values() {
         let spec = json!({
             "containers": [{
                 "name": "c", "image": "a:latest", "imagePullPolicy": "Never", "resources": {},
@@ -358,7 +359,7 @@ mod tests {
     }
 
     #[test]
-    fn how_pods_are_spread_has_no_defaults() {
+    fn topology_spread_constraints_have_no_defaults() {
         let spread = json!([{"maxSkew": 1, "topologyKey": "zone", "whenUnsatisfiable": "DoNotSchedule"}]);
         check_pod(json!({"topologySpreadConstraints": spread}), "/topologySpreadConstraints", spread);
     }

@@ -1,4 +1,4 @@
-//! Resources of a pod as a whole: what its containers ask for completes what it says itself.
+//! Resources of a pod as a whole, completed from those of its containers.
 
 use crate::{
     document::{Edit, Fields, Object},
@@ -10,7 +10,7 @@ use std::collections::BTreeMap;
 /// Amounts by the name of the resource.
 type Amounts = BTreeMap<String, Quantity>;
 
-/// Completes the resources of a pod that says something of them. Those of its containers are complete already.
+/// Completes the resources of a pod that sets some of them. Those of its containers are complete already.
 pub(crate) fn fill(spec: &mut Object) {
     let is_said = spec
         .object("resources")
@@ -18,8 +18,8 @@ pub(crate) fn fill(spec: &mut Object) {
     if !is_said {
         return;
     }
-    let limits = needed(spec, "limits");
-    let requests = needed(spec, "requests");
+    let limits = maximum_of_phases(spec, "limits");
+    let requests = maximum_of_phases(spec, "requests");
     let resources = spec.object_or_new("resources");
     fill_huge_page_limits(resources, limits);
     if resources.is_filled("limits") {
@@ -27,7 +27,7 @@ pub(crate) fn fill(spec: &mut Object) {
     }
 }
 
-/// Huge pages cannot be promised twice, so the limit is what the containers may use.
+/// Sets the missing limits of huge pages, which cannot be overcommitted, to the sum of the containers'.
 fn fill_huge_page_limits(resources: &mut Object, of_containers: Amounts) {
     for (name, amount) in of_containers {
         let is_requested =
@@ -38,7 +38,7 @@ fn fill_huge_page_limits(resources: &mut Object, of_containers: Amounts) {
     }
 }
 
-/// What is not requested is what the containers request; if they request nothing, it is the limit.
+/// Sets each missing request of the pod: to the sum that its containers request, or else to the pod's limit.
 fn fill_requests(resources: &mut Object, of_containers: Amounts) {
     let limits = resources.object("limits").cloned().unwrap_or_default();
     let of_containers = of_containers
@@ -63,26 +63,26 @@ fn is_huge_page(resource: &str) -> bool {
     resource.starts_with("hugepages-")
 }
 
-/// What the containers need at the worst moment, by their limits or by their requests: all that run together, or one
-/// that prepares and those that were started before it and stay.
-fn needed(spec: &Object, map: &str) -> Amounts {
-    let mut together = Amounts::new();
+/// The most that the containers use at one time, by their limits or by their requests: either the regular containers
+/// and all sidecars, or one init container and the sidecars that were started before it.
+fn maximum_of_phases(spec: &Object, map: &str) -> Amounts {
+    let mut running = Amounts::new();
     for container in list(spec, "containers") {
-        add(&mut together, container, map);
+        add(&mut running, container, map);
     }
-    let mut staying = Amounts::new();
-    let mut preparing = Amounts::new();
+    let mut sidecars = Amounts::new();
+    let mut initializing = Amounts::new();
     for container in list(spec, "initContainers") {
-        let mut now = staying.clone();
+        let mut now = sidecars.clone();
         add(&mut now, container, map);
         if container.text("restartPolicy") == "Always" {
-            add(&mut together, container, map);
-            staying.clone_from(&now);
+            add(&mut running, container, map);
+            sidecars.clone_from(&now);
         }
-        raise(&mut preparing, now);
+        raise(&mut initializing, now);
     }
-    raise(&mut together, preparing);
-    together
+    raise(&mut running, initializing);
+    running
 }
 
 fn list<'a>(spec: &'a Object, name: &str) -> impl Iterator<Item = &'a Object> {
@@ -163,7 +163,7 @@ mod tests {
     }
 
     #[test]
-    fn what_counts_is_the_worst_moment() {
+    fn the_requests_of_a_pod_are_those_of_its_costliest_phase() {
         let limits = json!({"limits": {"cpu": "9"}});
         for (containers, init_containers, wanted) in [
             (json!([requests("1")]), json!([requests("3"), requests("2")]), "3"),

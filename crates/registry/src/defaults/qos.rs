@@ -1,4 +1,4 @@
-//! How a pod fares when its node runs short, by what it asked for.
+//! The quality of service class of a pod, which decides the order of eviction when its node runs out of resources.
 
 use crate::{
     document::{Fields, Object},
@@ -6,16 +6,16 @@ use crate::{
 };
 use serde_json::Value;
 
-/// What counts; other resources do not.
+/// The resources that the class depends on.
 const RESOURCES: [&str; 2] = ["cpu", "memory"];
 
-/// Of each resource that counts, the sum of what is asked for; absent where nothing is.
+/// The sum of the requests or limits for each resource that the class depends on; absent where there are none.
 type Sums = [Option<Quantity>; RESOURCES.len()];
 
-/// The class of a pod with that spec, once its defaults are filled in: `Guaranteed` if all that it asks for is limited to
-/// just that, `BestEffort` if it asks for nothing, otherwise `Burstable`.
+/// The QoS class of a pod with that spec, after its defaults are set: `Guaranteed` if all containers limit CPU and
+/// memory and the requests equal the limits, `BestEffort` if there are neither, otherwise `Burstable`.
 ///
-/// What the pod says as a whole counts before what its containers say. Ephemeral containers do not count.
+/// Resources of the pod itself replace those of its containers. Ephemeral containers are ignored.
 ///
 /// ```
 /// use keepwatch_registry::defaults::qos::qos_class;
@@ -40,7 +40,7 @@ pub fn qos_class(pod_spec: &Value) -> &'static str {
     }
 }
 
-/// The resources that count: of the pod, or of each of its containers; of one that says nothing, nothing.
+/// The resources that the class depends on: those of the pod, or else those of each container, where none is absent.
 fn counted_resources(pod_spec: &Value) -> Vec<Option<&Object>> {
     if let Some(resources) = pod_spec.get("resources").and_then(Value::as_object) {
         return vec![Some(resources)];
@@ -50,7 +50,7 @@ fn counted_resources(pod_spec: &Value) -> Vec<Option<&Object>> {
     containers.map(|container| container.get("resources").and_then(Value::as_object)).collect()
 }
 
-/// Adds what is asked for, and says whether all resources were among it. Zero asks for nothing.
+/// Adds requests or limits to the sums, and returns whether all of [`RESOURCES`] were set. Zero counts as not set.
 fn add(sums: &mut Sums, resources: Option<&Object>, map: &str) -> bool {
     let amounts = resources.and_then(|resources| resources.object(map));
     let mut all = true;
@@ -101,7 +101,7 @@ mod tests {
     }
 
     #[test]
-    fn what_the_pod_says_as_a_whole_counts_first() {
+    fn resources_of_the_pod_replace_those_of_its_containers() {
         for (resources, class) in [
             (
                 json!({"requests": {"cpu": "1", "memory": "1Gi"}, "limits": {"cpu": "1", "memory": "1Gi"}}),

@@ -5,7 +5,7 @@ use crate::{
     schema::Quantity,
 };
 
-/// Rounds the quantities in these maps up to thousandths; nothing finer is kept of a resource.
+/// Rounds the quantities in these maps up to thousandths, the precision that Kubernetes keeps.
 pub(crate) fn round_quantities(object: &mut Object, maps: &[&str]) {
     for name in maps {
         let Some(map) = object.object_mut(name) else { continue };

@@ -1,4 +1,4 @@
-//! Volumes that outlive pods, claims to them, and who provides them.
+//! Persistent volumes, claims to them, and storage classes.
 
 use crate::{
     defaults::quantities::round_quantities,
@@ -99,7 +99,7 @@ mod tests {
     }
 
     #[test]
-    fn a_driver_attaches_and_does_nothing_else_unasked() {
+    fn a_csi_driver_requires_attachment_by_default_and_little_else() {
         check(
             "storage.v1.CSIDriver",
             json!({"spec": {"podInfoOnMount": true}}),

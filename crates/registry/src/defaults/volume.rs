@@ -1,4 +1,4 @@
-//! Volumes: where the files come from, in pods and in persistent volumes, which share most of these.
+//! Defaults of volume sources, most of which pods and persistent volumes share.
 
 use super::{image, storage};
 use crate::document::{Edit, Fields, Object};
@@ -16,7 +16,7 @@ pub(crate) fn volume(volume: &mut Object) {
     sources(volume);
 }
 
-/// Fills whatever source of a volume stands among these fields.
+/// Sets the defaults of the volume sources among these fields.
 pub(crate) fn sources(fields: &mut Object) {
     for (name, value) in fields {
         if let Some(source) = value.as_object_mut() {

@@ -1,4 +1,4 @@
-//! What makes pods of a template: controllers of replicas, and jobs.
+//! Defaults of the kinds that create pods from a template: controllers of replicas, and jobs.
 
 use super::pod::template_labels;
 use crate::document::{Edit, Fields, Object};
@@ -6,7 +6,7 @@ use serde_json::Value;
 
 pub(crate) const REVISIONS_KEPT: i64 = 10;
 
-/// An object without labels has those of its template.
+/// Gives an object without labels those of its template.
 pub(crate) fn labels_of_template(object: &mut Object) {
     let has_labels =
         object.get("metadata").and_then(Value::as_object).is_some_and(|it| it.is_filled("labels"));
@@ -30,7 +30,7 @@ mod tests {
         })
     }
 
-    /// The same, filled.
+    /// The same, with its defaults.
     fn filled_template() -> Value {
         json!({
             "metadata": {"labels": {"app": "d"}},
@@ -134,7 +134,7 @@ mod tests {
     }
 
     #[test]
-    fn a_replication_controller_is_labelled_and_selects_as_its_template_says() {
+    fn a_replication_controller_has_the_labels_and_selector_of_its_template() {
         check(
             "core.v1.ReplicationController",
             json!({"spec": {"template": template()}}),
@@ -222,7 +222,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_job_says_decides_what_it_does_not_say() {
+    fn defaults_of_a_job_depend_on_its_other_fields() {
         for (given, at, wanted) in [
             (json!({"completions": 5}), "parallelism", json!(1)),
             (json!({"completions": 5}), "completions", json!(5)),

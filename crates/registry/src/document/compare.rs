@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-/// Whether a value is zero or empty. A boolean never is, as only those that are optional are asked for.
+/// Whether a value is zero or empty. A boolean never is, because callers pass only optional ones.
 pub(crate) fn is_zero(value: &Value) -> bool {
     match value {
         Value::Null => true,
@@ -14,7 +14,7 @@ pub(crate) fn is_zero(value: &Value) -> bool {
     }
 }
 
-/// Whether two values mean the same: `null` and a list without items are as good as not set.
+/// Whether two values mean the same: `null` and an empty list count as not set.
 pub(crate) fn same(a: &Value, b: &Value) -> bool {
     match (a, b) {
         (Value::Array(a), Value::Array(b)) => a.len() == b.len() && a.iter().zip(b).all(|(a, b)| same(a, b)),

@@ -3,12 +3,12 @@
 use super::{Fields, Object, is_zero, read::is_nested};
 use serde_json::{Value, json};
 
-/// Changes fields of a [`Value`] or of an [`Object`]. A value that is no object becomes one when a field is put into it.
+/// Changes fields of a [`Value`] or of an [`Object`]. A value that is no object becomes one when a field is set in it.
 pub(crate) trait Edit {
-    /// The object to put fields into.
+    /// The object whose fields are set; a value that is none becomes one.
     fn make_object(&mut self) -> &mut Object;
 
-    /// The object that is there.
+    /// The object, if the value is one.
     fn existing_object(&mut self) -> Option<&mut Object>;
 
     /// The value of a field; absent if it is not there.
@@ -27,7 +27,7 @@ pub(crate) trait Edit {
         self.field_mut(path)?.as_object_mut()
     }
 
-    /// The object in a field; an empty one is put there if there is none.
+    /// The object in a field; an empty one is inserted if there is none.
     fn object_or_new(&mut self, path: &str) -> &mut Object {
         let object = self.make_object();
         if is_nested(path) { path.split('.').fold(object, child_or_new) } else { child_or_new(object, path) }

@@ -1,4 +1,4 @@
-//! Errors about fields: the words in which Kubernetes says what is wrong with one.
+//! Errors about fields, in Kubernetes' words.
 
 use super::{Node, same};
 use keepwatch_apimachinery::status::Cause;

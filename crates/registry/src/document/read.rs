@@ -54,7 +54,7 @@ pub(crate) trait Fields<'d>: Copy {
         self.object(path).and_then(|map| map.get(key)).and_then(Value::as_str).unwrap_or_default()
     }
 
-    /// How many items a list has, or entries a map.
+    /// The number of items in a list, or of entries in a map.
     fn length(self, path: &str) -> usize {
         match self.field(path) {
             Some(Value::Array(items)) => items.len(),
@@ -110,7 +110,7 @@ impl<'d> Fields<'d> for &'d Value {
     }
 }
 
-/// What is not there has no fields.
+/// An absent value has no fields.
 impl<'d, T: Fields<'d>> Fields<'d> for Option<T> {
     fn field(self, path: &str) -> Option<&'d Value> {
         self.and_then(|fields| fields.field(path))

@@ -74,17 +74,17 @@ pub fn known(group: &str, plural: &str) -> &'static Arc<Kind> {
     find(group, "v1", plural).expect("the server's own kinds are built in")
 }
 
-/// The kind of namespaces, which every write in one asks for.
+/// The kind of namespaces, which every write to a namespaced resource reads.
 pub(crate) static NAMESPACES: LazyLock<Arc<Kind>> = LazyLock::new(|| Arc::clone(known("", "namespaces")));
 
-/// Which service has which port of the nodes: records of the server's own, which no path leads to. They have the form of
-/// the one kind that says the same of addresses.
+/// The node ports of services: records of the server's own, which the API does not serve. They have the type of
+/// `IPAddress`, which records the same for IP addresses.
 pub(crate) static NODE_PORTS: LazyLock<Arc<Kind>> = LazyLock::new(|| {
     Arc::new(Kind::of_type("", "networking.v1.IPAddress", "servicenodeports").cluster_scoped())
 });
 
-/// The servers that run on the store: records of the servers' own, which expire and no path leads to. They have the form
-/// in which the original keeps the same.
+/// The servers that run on the store: records of the servers' own, which expire and which the API does not serve. They
+/// have the form that Kubernetes uses.
 pub(crate) static SERVERS: LazyLock<Arc<Kind>> = LazyLock::new(|| {
     Arc::new(Kind::of_type("", "core.v1.Endpoints", "masterleases").cluster_scoped().uncached())
 });

@@ -1,24 +1,25 @@
-//! JSON patches (RFC 6902): a list of operations, each on one place of the document.
+//! JSON patches (RFC 6902): a list of operations, each on one path of the document.
 //!
-//! Where the RFC and Kubernetes differ this is Kubernetes: `replace` puts in a key that was not there, an index below zero
-//! counts from the end, only `replace` and `test` take the whole document, and a missing value is null.
+//! It differs from the RFC where Kubernetes does: `replace` adds a key that was not there, a negative index counts from
+//! the end, only `replace` and `test` take the whole document, and a missing value is null.
 //!
-//! Kept true: nothing an operation puts in lies deeper than the reader of documents allows; what copies add has a limit, as
-//! each could otherwise double the document; and so has what insertions and removals move in lists, as each could otherwise
-//! move a whole list.
+//! Kept true: no value that an operation adds is nested more deeply than the reader of documents allows; the size of
+//! all copies has a limit, as each could otherwise double the document; and so has the number of list elements that
+//! insertions and removals move, as each could otherwise move a whole list.
 
 use super::{NESTING_LEVELS_MAX, PatchError, cannot_unmarshal, nesting};
 use crate::schema::{self, Problems};
 use serde_json::{Map, Value};
 use std::io;
 
-/// How many operations a patch may have.
+/// The maximum number of operations in a patch.
 pub const OPERATIONS_MAX: usize = 10_000;
 
-/// How much JSON the copies of one patch may make, all together. Their values are no more than a document may have.
+/// The maximum size of all JSON that `copy` operations of one patch make. It has no more values than a document may
+/// have.
 const COPIED_BYTES_MAX: usize = 3 * 1024 * 1024;
 
-/// How many elements of lists the insertions and removals of one patch may move, all together.
+/// The maximum number of list elements that the insertions and removals of one patch move.
 const MOVED_ELEMENTS_MAX: usize = 10_000_000;
 
 /// The operations of a patch, in order.
@@ -50,7 +51,7 @@ enum Operation {
         path: Pointer,
         value: Value,
     },
-    /// Something is missing or unknown. Refused when its turn comes, not before.
+    /// Something is missing or unknown. The error is returned when the operation is applied, not before.
     Broken(&'static str),
 }
 
@@ -88,7 +89,7 @@ impl Patch {
         Ok(Patch(operations))
     }
 
-    /// The document as the operations make it, if each of them succeeds.
+    /// Applies the operations to a document, if each of them succeeds.
     pub fn apply(&self, mut document: Value) -> Result<Value, PatchError> {
         let mut budget = Budget {
             bytes: COPIED_BYTES_MAX,
@@ -177,7 +178,7 @@ fn text(members: &mut Map<String, Value>, name: &str) -> Result<Option<String>, 
 }
 
 impl Pointer {
-    /// Reads `/a/b~1c`. What stands before the first slash is not looked at.
+    /// Parses `/a/b~1c`. Text before the first slash is ignored.
     fn parse(text: &str) -> Option<Pointer> {
         if text.is_empty() {
             return Some(Pointer(Vec::new()));
@@ -196,7 +197,7 @@ impl Pointer {
 const NO_PATH: &str = "the path leads nowhere";
 const NO_INDEX: &str = "the list has no such index";
 
-/// The index that a step means in a list with so many places.
+/// The index of a step in a list of that length.
 fn index(step: &str, len: usize) -> Result<usize, &'static str> {
     let at: i64 = step.parse().map_err(|_| NO_INDEX)?;
     let from_end = usize::try_from(at.unsigned_abs()).map_err(|_| NO_INDEX)?;
@@ -216,7 +217,7 @@ fn container<'a>(document: &'a mut Value, steps: &[String]) -> Result<&'a mut Va
     })
 }
 
-/// What is at a place. A key that an object does not have is taken for null.
+/// The value at a path. A key that an object does not have reads as null.
 fn get<'a>(document: &'a mut Value, path: &Pointer) -> Result<&'a Value, &'static str> {
     let (last, parents) = path.split()?;
     match container(document, parents)? {
@@ -279,8 +280,8 @@ fn check_depth(path: &Pointer, value: &Value) -> Result<(), &'static str> {
     levels.and_then(|levels| nesting(value, levels)).map(drop).ok_or("the document would nest too deep")
 }
 
-/// How much copies, insertions and removals may still cost. Moving a value deeper costs as well: its depth has to be
-/// measured, and a patch could do that ten thousand times.
+/// The remaining cost that copies, insertions and removals may have. Moving a value deeper costs as well: its depth has
+/// to be measured, and a patch could do that ten thousand times.
 struct Budget {
     bytes: usize,
     values: usize,
@@ -295,7 +296,7 @@ impl Budget {
         serde_json::to_writer(self, value).map_err(|_| "the copies are too large")
     }
 
-    /// Pays for the elements of a list that make room or close up.
+    /// Spends the budget for the list elements that an insertion or removal moves.
     fn spend_moves(&mut self, elements: usize) -> Result<(), &'static str> {
         let left = self.moved_elements.checked_sub(elements);
         self.moved_elements = left.ok_or("the patch moves too many elements of lists")?;
@@ -303,7 +304,7 @@ impl Budget {
     }
 }
 
-/// Counts what is written, and fails when there is nothing left to spend.
+/// Spends the budget for written bytes, and fails when it is used up.
 impl io::Write for Budget {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         self.bytes = self.bytes.checked_sub(bytes.len()).ok_or(io::ErrorKind::StorageFull)?;
@@ -428,7 +429,7 @@ mod tests {
     }
 
     #[test]
-    fn what_kubernetes_takes_beyond_the_rfc_is_taken() {
+    fn extensions_that_kubernetes_makes_to_the_rfc_are_accepted() {
         check([
             (json!({}), json!([{"op": "replace", "path": "/a", "value": 1}]), json!({"a": 1})),
             (
@@ -456,7 +457,7 @@ mod tests {
     }
 
     #[test]
-    fn what_does_not_fit_is_refused() {
+    fn operations_that_do_not_apply_are_rejected() {
         let live = json!({"a": [1], "b": "x", "n": null});
         for operation in [
             json!({"op": "replace", "path": "/a/1", "value": 1}),

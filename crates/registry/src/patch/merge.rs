@@ -1,6 +1,6 @@
 //! Merge patches (RFC 7386): a document in which null removes.
 //!
-//! Objects merge; all else, lists too, is replaced. Kept true: no null of the patch gets into an object.
+//! Objects merge; all other values, lists too, are replaced. Kept true: no null of the patch gets into an object.
 
 use super::{NESTING_LEVELS_MAX, PatchError, read_object};
 use crate::schema::Problems;
@@ -15,7 +15,7 @@ pub fn parse(body: &[u8], problems: &mut Problems) -> Result<Value, PatchError> 
     }
 }
 
-/// The document as the patch makes it.
+/// Applies the patch to a document.
 ///
 /// ```
 /// use keepwatch_registry::patch::merge;
@@ -29,7 +29,7 @@ pub fn apply(mut document: Value, patch: Value) -> Value {
     document
 }
 
-/// Below `levels`, where no document that was read has anything, the patch replaces.
+/// Below `levels`, deeper than any decoded document, the patch replaces.
 fn merge(document: &mut Value, patch: Value, levels: usize) {
     match (document, patch) {
         (Value::Object(document), Value::Object(patch)) if levels > 0 => {
@@ -52,7 +52,7 @@ fn merge_fields(document: &mut Map<String, Value>, patch: Map<String, Value>, le
     }
 }
 
-/// Removes what has no value from objects. In a list null is an item like others, so it stays.
+/// Removes nulls from objects. In a list null is an item like others, so it stays.
 fn drop_nulls(value: &mut Value, levels: usize) {
     let Some(levels) = levels.checked_sub(1) else { return };
     match value {

@@ -1,4 +1,4 @@
-//! Patches: what a client sends to change a part of an object.
+//! Patches: requests that change a part of an object.
 //!
 //! Three forms, a module each; each reads a body ([`json::Patch::parse`], [`merge::parse`], [`strategic::parse`]) and
 //! applies it to a document. Kept true by all of them: a patch takes effect as a whole or not at all; a document that
@@ -22,21 +22,21 @@ use std::fmt;
 
 pub use go_format::GoFormat;
 
-/// How deep objects and lists may lie in each other; the reader of documents has the same limit.
+/// The maximum depth of nested objects and lists; the reader of documents has the same limit.
 const NESTING_LEVELS_MAX: usize = 127;
 
-/// Why a patch was not applied.
+/// The reason for which a patch was not applied.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum PatchError {
-    /// The body is no patch of its form. The client mends it.
+    /// The body is no patch of its form. The client corrects it.
     Malformed(String),
     /// A JSON patch has this many operations, more than [`json::OPERATIONS_MAX`]. The client splits it.
     TooManyOperations(usize),
     /// The patch has more values than a document may have. The client splits it.
     TooManyValues,
-    /// The patch does not fit the document. The client reads it again; why is for the log alone.
+    /// The patch does not apply to the document. The client reads it again; the reason is for the log alone.
     DoesNotFit(&'static str),
-    /// The patch is at odds with itself or with the type in a way that upstream answers with a bare message.
+    /// The patch contradicts itself or the type in a way that Kubernetes answers with a message only.
     Unforeseen(String),
 }
 
@@ -77,7 +77,7 @@ impl From<ReadError> for PatchError {
     }
 }
 
-/// Reads a body that has to be an object; null is none at all.
+/// Reads a body that has to be an object; none if it is null.
 fn read_object(body: &[u8], problems: &mut Problems) -> Result<Option<Map<String, Value>>, ReadError> {
     match schema::read(body, problems)? {
         Value::Object(fields) => Ok(Some(fields)),
@@ -89,7 +89,7 @@ fn read_object(body: &[u8], problems: &mut Problems) -> Result<Option<Map<String
     }
 }
 
-/// What Go says of JSON that does not have the wanted form.
+/// Go's error for JSON of another type than the wanted one.
 pub(crate) fn cannot_unmarshal(found: &Value, wanted: &str) -> String {
     let found = match found {
         Value::Null => "null",
@@ -102,7 +102,7 @@ pub(crate) fn cannot_unmarshal(found: &Value, wanted: &str) -> String {
     format!("json: cannot unmarshal {found} into {wanted}")
 }
 
-/// How many levels of objects and lists a value has; none if that is more than `levels_max`.
+/// The depth of nested objects and lists in a value; none if it exceeds `levels_max`.
 fn nesting(value: &Value, levels_max: usize) -> Option<usize> {
     fn deepest<'a>(mut inside: impl Iterator<Item = &'a Value>, levels_max: usize) -> Option<usize> {
         let levels_max = levels_max.checked_sub(1)?;
@@ -153,7 +153,7 @@ mod tests {
         ]
     }
 
-    /// Of few names, so that documents, patches and types meet.
+    /// Generates objects with few names, so that those of documents, patches and types are often the same.
     fn value() -> impl Strategy<Value = Value> {
         scalar().prop_recursive(5, 64, 5, |inside| {
             prop_oneof![

@@ -1,8 +1,8 @@
 //! From a message to a document.
 //!
-//! Kept true: the document is as [`normalize`](crate::schema::normalize) leaves one, is nested no more deeply than JSON
-//! is read and has no more values, so what is accepted here can be stored and read again. As in Kubernetes, a field that
-//! the type does not have is passed over: older and newer clients write such fields, even where nobody set them.
+//! Kept true: the document has the form in which [`normalize`](crate::schema::normalize) leaves one, and no more
+//! nesting and values than JSON may have, so what is accepted here can be stored and read again. As in Kubernetes,
+//! unknown fields are ignored: older and newer clients write such fields, even unset ones.
 
 use super::{
     ProtobufError, bytes_of, text_of,
@@ -16,7 +16,7 @@ use base64::{Engine, prelude::BASE64_STANDARD};
 use serde_json::{Map, Value};
 use std::cell::Cell;
 
-/// How many objects and lists a document may have around one another: as many as JSON may.
+/// The maximum depth of nested objects and lists; the same as for JSON.
 pub(super) const LEVELS_MAX: usize = 127;
 /// Years that have four digits.
 const MICROS_MIN: i64 = -62_167_219_200 * MICROS_PER_SECOND;
@@ -29,7 +29,7 @@ pub fn decode(raw: &[u8], ty: TypeRef) -> Result<Value, ProtobufError> {
     object(raw, ty, Limits { levels: LEVELS_MAX, values: &Cell::new(VALUES_MAX) })
 }
 
-/// What is left of the limits.
+/// The remaining limits.
 #[derive(Clone, Copy)]
 struct Limits<'a> {
     levels: usize,
@@ -56,7 +56,7 @@ fn object(message: &[u8], ty: TypeRef, limits: Limits<'_>) -> Decoded {
     Ok(Value::Object(own))
 }
 
-/// Sets what a message says, and what is always written. A message may come in pieces.
+/// Sets the fields of a message, and those that are always written. A message may come in pieces.
 fn merge_object(
     own: &mut Map<String, Value>,
     message: &[u8],
@@ -83,7 +83,7 @@ fn merge_fields(
     limits: Limits<'_>,
 ) -> Decoded<()> {
     let fields = &ty.get().fields;
-    // Fields mostly come in the order in which they are declared, so the search goes on where the last one ended.
+    // Fields are mostly in the order in which they are declared, so the search continues from the last one.
     let mut at = 0;
     for field in Fields::of(message) {
         let (number, wire) = field?;
@@ -299,7 +299,7 @@ fn strings(message: &[u8], field: &'static str, limits: Limits<'_>) -> Decoded {
     Ok(if items.is_empty() { Value::Null } else { Value::Array(items) })
 }
 
-/// A JSON schema, or what may stand in its place: a list if there is one, a yes or no if there is no schema.
+/// A JSON schema, or its alternative: a list if there is one, a boolean if there is no schema.
 fn schema_or(message: &[u8], kind: ValueKind, field: &'static str, limits: Limits<'_>) -> Decoded {
     let schema_number = if kind == ValueKind::SchemaOrBool { 2 } else { 1 };
     let (mut schema, mut items, mut allowed) = (None, Vec::new(), false);

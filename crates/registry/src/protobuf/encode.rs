@@ -1,14 +1,14 @@
 //! From a document to a message.
 //!
-//! Takes documents as [`normalize`](crate::schema::normalize) leaves them: what a document does not have is not written,
-//! and null is written only where it is an item. What does not fit its type is left out.
+//! It takes documents in the form in which [`normalize`](crate::schema::normalize) leaves them: absent fields are not
+//! written, and null is written only as an item. Values of another type are left out.
 
 use super::wire::{FIXED64, put_bytes, put_nested, put_number, put_tag};
 use crate::schema::{Field, Shape, TypeRef, ValueKind, json_schema, parse_time};
 use base64::{Engine, prelude::BASE64_STANDARD};
 use serde_json::{Map, Value};
 
-/// Appends the message that says a document of a type, but not its kind and apiVersion, which the envelope has.
+/// Appends the message for a document of a type, without its kind and apiVersion, which the envelope has.
 pub fn encode(out: &mut Vec<u8>, document: &Value, ty: TypeRef) {
     if let Value::Object(own) = document {
         put_fields(out, own, ty);
@@ -75,7 +75,7 @@ fn put_value(out: &mut Vec<u8>, number: u32, value: &Value, kind: ValueKind) {
     }
 }
 
-/// What is a message of its own on the wire.
+/// Encodes a value whose type is a message.
 fn put_message(out: &mut Vec<u8>, value: &Value, kind: ValueKind) {
     match (kind, value) {
         (ValueKind::Message(ty), Value::Object(own)) => put_fields(out, own, ty),
@@ -118,7 +118,7 @@ fn put_items(out: &mut Vec<u8>, number: u32, items: &[Value], kind: ValueKind) {
     }
 }
 
-/// Seconds that count from before the moment, and what it is behind them.
+/// Encodes a time as seconds, rounded down, and the nanoseconds after them.
 fn put_time(out: &mut Vec<u8>, text: &str) {
     if let Some(at) = parse_time(text) {
         let nanos = at.as_nanosecond();

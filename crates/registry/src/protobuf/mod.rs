@@ -1,11 +1,11 @@
-//! Kubernetes' Protobuf: the other way in which built-in kinds travel, to and from the same documents as JSON.
+//! Kubernetes' Protobuf: the other encoding of built-in kinds, to and from the same documents as JSON.
 //!
-//! Nothing here knows a kind: the table of types says which number, shape and form each field has. [`decode`] gives what
-//! [`schema::normalize`](crate::schema::normalize) gives for the same object in JSON, so whatever comes after does not
-//! know how an object arrived; [`encode`] takes such documents. Around an object there is an envelope ([`open`],
-//! [`wrap`]) that says its kind, which the message does not.
+//! Nothing here is special to a kind: the table of types has the number, shape and form of each field. [`decode`]
+//! returns the document that [`schema::normalize`](crate::schema::normalize) returns for the same object in JSON, so
+//! later steps do not depend on the encoding; [`encode`] takes such documents. Around an object there is an envelope
+//! ([`open`], [`wrap`]) with its kind, which the message lacks.
 //!
-//! What Protobuf cannot say is lost: an empty list or map is one that is not set, as in Kubernetes.
+//! Values that Protobuf cannot express are lost: an empty list or map reads as one that is not set, as in Kubernetes.
 
 mod wire;
 mod decode;
@@ -22,10 +22,10 @@ use serde_json::Value;
 use std::fmt;
 use wire::{Fields, Wire, framed_length, put_bytes, put_nested, put_number, put_tag, put_varint};
 
-/// What an object in Protobuf begins with.
+/// The first bytes of an object in Protobuf.
 pub const MAGIC: [u8; 4] = *b"k8s\0";
 
-/// Why bytes are no object. The texts are for the client that sent them.
+/// The reason for which bytes are no object. The texts are for the client that sent them.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum ProtobufError {
@@ -35,22 +35,22 @@ pub enum ProtobufError {
     Truncated,
     /// A number has more than 64 bits.
     Overlong,
-    /// A field has no number, or a layout that Kubernetes does not use.
+    /// A field has no number, or a wire type that Kubernetes does not use.
     IllegalTag(u64),
-    /// A field is laid out in another way than its type is.
+    /// A field has another wire type than its type requires.
     WireType {
         /// The field's name in JSON.
         field: &'static str,
     },
-    /// The object would be nested more deeply than JSON is read.
+    /// The object would be nested more deeply than JSON may be.
     TooDeep,
-    /// The object would have more values than are read of JSON.
+    /// The object would have more values than JSON may have.
     TooManyValues,
-    /// A field is laid out as it should be and yet has a value that its type does not have.
+    /// A field has the right wire type but a value that its type does not have.
     Value {
         /// The field's name in JSON.
         field: &'static str,
-        /// What is wrong with it.
+        /// The error in it.
         problem: String,
     },
 }
@@ -77,7 +77,7 @@ impl fmt::Display for ProtobufError {
 
 impl std::error::Error for ProtobufError {}
 
-/// What is around an object: its kind, and the object as a message.
+/// The envelope of an object: its kind, and the object as a message.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Envelope<'a> {
     /// The group and version.
@@ -86,13 +86,13 @@ pub struct Envelope<'a> {
     pub kind: &'a str,
     /// The object.
     pub raw: &'a [u8],
-    /// How `raw` is compressed; empty if it is not.
+    /// The compression of `raw`; empty if there is none.
     pub content_encoding: &'a str,
-    /// What `raw` is; empty for a message of the kind.
+    /// The format of `raw`; empty for a message of the kind.
     pub content_type: &'a str,
 }
 
-/// Opens the envelope around an object, which is not looked at yet.
+/// Opens the envelope around an object, which is not decoded yet.
 ///
 /// ```
 /// use keepwatch_registry::{protobuf::{decode, open}, schema};
@@ -144,7 +144,7 @@ pub fn wrap(out: &mut Vec<u8>, api_version: &str, kind: &str, object: impl FnOnc
     put_nested(out, 2, object);
 }
 
-/// What stands in front of the object: all of the envelope but the object itself.
+/// Writes the part of the envelope before the object.
 fn put_type(out: &mut Vec<u8>, api_version: &str, kind: &str) {
     out.extend_from_slice(&MAGIC);
     put_nested(out, 1, |out| {
@@ -153,13 +153,13 @@ fn put_type(out: &mut Vec<u8>, api_version: &str, kind: &str) {
     });
 }
 
-/// Appends one item of a list. What is appended for all items goes behind what [`list_header`] appends.
+/// Appends one item of a list. It belongs after the output of [`list_header`].
 pub fn list_item(out: &mut Vec<u8>, document: &Value, ty: TypeRef) {
     put_nested(out, 2, |out| encode(out, document, ty));
 }
 
 /// Appends the beginning of a list in its envelope: all but its items, which take `items_length` bytes as [`list_item`]
-/// appends them. Items can so be kept in many buffers and sent one by one.
+/// appends them. So items can be kept in many buffers and sent one by one.
 pub fn list_header(out: &mut Vec<u8>, api_version: &str, kind: &str, meta: &ListMeta, items_length: usize) {
     let mut own = Vec::new();
     put_nested(&mut own, 1, |out| {

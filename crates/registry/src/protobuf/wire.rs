@@ -1,14 +1,14 @@
 //! The bytes of Protobuf: numbers of variable length, and fields one after another.
 //!
-//! A length that a message claims is only ever compared with what is there; nothing is allocated by it.
+//! The length in a message is only ever compared with the bytes that are there; nothing is allocated by it.
 
 use super::ProtobufError;
 
-/// How the values of a field are laid out: numbers of variable length.
+/// The wire type of numbers of variable length.
 const VARINT: u64 = 0;
-/// Eight bytes.
+/// The wire type of eight bytes.
 pub(super) const FIXED64: u64 = 1;
-/// A length and that many bytes.
+/// The wire type of a length and that many bytes.
 pub(super) const BYTES: u64 = 2;
 /// Four bytes.
 const FIXED32: u64 = 5;
@@ -17,7 +17,7 @@ const FIXED32: u64 = 5;
 const VARINT_BYTES_MAX: usize = 10;
 const FIELD_NUMBER_MAX: u64 = (1 << 29) - 1;
 
-/// A value as it lies in a message.
+/// An encoded value.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) enum Wire<'a> {
     Varint(u64),
@@ -91,7 +91,7 @@ impl<'a> Iterator for Fields<'a> {
     }
 }
 
-/// The values of a list of plain values that were put into one field.
+/// The values of a packed list.
 pub(super) fn unpack(
     packed: &[u8],
     fixed: bool,
@@ -109,7 +109,7 @@ pub(super) fn unpack(
     })
 }
 
-/// The number at the beginning, and how many bytes it has.
+/// The number at the beginning, and its length in bytes.
 fn varint(bytes: &[u8]) -> Result<(u64, usize), ProtobufError> {
     let mut value = 0;
     for (at, byte) in bytes.iter().take(VARINT_BYTES_MAX).enumerate() {
@@ -131,12 +131,12 @@ pub(super) fn put_varint(out: &mut Vec<u8>, mut value: u64) {
     out.push(value as u8);
 }
 
-/// How many bytes a number takes.
+/// The number of bytes that a number takes.
 pub(super) fn varint_length(value: u64) -> usize {
     (64 - (value | 1).leading_zeros() as usize).div_ceil(7)
 }
 
-/// How many bytes a field of `length` bytes takes, with its tag and length.
+/// The number of bytes that a field of `length` bytes takes, with its tag and length.
 pub(super) fn framed_length(number: u32, length: usize) -> usize {
     varint_length(u64::from(number) << 3) + varint_length(length as u64) + length
 }
@@ -156,8 +156,8 @@ pub(super) fn put_bytes(out: &mut Vec<u8>, number: u32, bytes: &[u8]) {
     out.extend_from_slice(bytes);
 }
 
-/// Appends a field whose bytes are what `write` appends. Its length is put in front of it afterwards, so that nested
-/// messages need no buffers of their own.
+/// Appends a field whose bytes `write` appends. Its length is inserted before it afterwards, so that nested messages
+/// need no buffers of their own.
 pub(super) fn put_nested(out: &mut Vec<u8>, number: u32, write: impl FnOnce(&mut Vec<u8>)) {
     put_tag(out, number, BYTES);
     let start = out.len();
@@ -207,7 +207,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_message_is_refused() {
+    fn malformed_messages_are_rejected() {
         use ProtobufError::{IllegalTag, Overlong, Truncated};
         for (bytes, error) in [
             (&[0x08][..], Truncated),

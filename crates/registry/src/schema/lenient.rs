@@ -1,19 +1,18 @@
-//! JSON that Go reads and the parser here does not.
+//! JSON that Go's parser accepts and the one here rejects.
 //!
-//! Go replaces bytes in strings that are no UTF-8, and halves of surrogate pairs, by U+FFFD; and `-0` is an integer to
-//! it. [`rewritten`] gives a text that the parser reads as Go reads the given one. What stands outside of strings stays as
-//! wrong as it is.
+//! Go replaces invalid UTF-8 and unpaired surrogates in strings by U+FFFD, and reads `-0` as an integer. [`rewritten`]
+//! returns a text that the parser here reads as Go reads the given one. Errors outside of strings remain.
 
 use std::{borrow::Cow, str};
 
 const REPLACEMENT: &str = "\u{fffd}";
 
-/// The text as the parser here can read it; none if there is nothing to replace.
+/// The text in a form that the parser here can read; none if there is nothing to replace.
 pub(super) fn rewritten(text: &[u8]) -> Option<Vec<u8>> {
     let (mut out, mut copied, mut at) = (Vec::new(), 0, 0);
     let mut in_string = false;
     while let Some(&byte) = text.get(at) {
-        // How long what stands here is, and what to write for it if not the same.
+        // The length of what is here, and its replacement if there is one.
         let (length, replacement) = match byte {
             b'"' => {
                 in_string = !in_string;
@@ -51,13 +50,13 @@ pub(crate) fn lossy(text: &[u8]) -> Cow<'_, str> {
     Cow::Owned(text.utf8_chunks().map(replaced).collect())
 }
 
-/// How long the character is that this begins with; none if it is no UTF-8.
+/// The length of the character at the beginning of the text; none if it is not UTF-8.
 fn char_length(text: &[u8]) -> Option<usize> {
     let valid = text[..text.len().min(4)].utf8_chunks().next()?.valid();
     valid.chars().next().map(char::len_utf8)
 }
 
-/// How long the escape is that this begins with, and what to write for it.
+/// The length of the escape at the beginning of the text, and its replacement if there is one.
 fn escape(text: &[u8]) -> (usize, Option<&'static str>) {
     match code_unit(text) {
         Some(0xd800..=0xdbff) => match code_unit(&text[6..]) {
@@ -77,7 +76,7 @@ fn code_unit(text: &[u8]) -> Option<u32> {
     digits.iter().try_fold(0, |number, digit| Some(number * 16 + value(digit)?))
 }
 
-/// Whether `-0` stands here, and neither in an exponent nor as the beginning of a longer number.
+/// Whether `-0` is here, and neither in an exponent nor at the beginning of a longer number.
 fn is_negative_zero(text: &[u8], at: usize) -> bool {
     let before = at.checked_sub(1).map(|before| text[before]);
     text.get(at + 1) == Some(&b'0')

@@ -1,9 +1,9 @@
 //! The types of the built-in kinds, and the form in which documents are stored.
 //!
-//! [`read`] parses JSON and reports duplicate fields; [`normalize`] gives a document the form that its type has when
-//! Kubernetes writes it: unknown fields are reported and removed, nulls and zeros that are not written are removed, zeros
-//! that are always written are added, quantities and times get their usual form; [`write()`] puts fields in the order of the table. So
-//! two documents that mean the same are stored as the same bytes.
+//! [`read`] parses JSON and reports duplicate fields; [`normalize`] converts a document to the form in which Kubernetes
+//! writes its type: unknown fields are reported and removed, nulls and zeros that are not written are removed, zeros
+//! that are always written are added, quantities and times get their canonical form; [`write()`] writes fields in the
+//! order of the table. So two documents that mean the same are stored as the same bytes.
 
 mod types;
 mod path;

@@ -1,6 +1,6 @@
-//! Giving a document the form of its type.
+//! The conversion of a document to the form of its type.
 //!
-//! Kept true by [`normalize`]: what it leaves has only fields of its type, none that Kubernetes would not write and all
+//! Kept true by [`normalize`]: its result has only fields of its type, none that Kubernetes would not write and all
 //! that it always writes; so a field that may be missing is absent or, if it is always written, null.
 
 use super::{
@@ -22,17 +22,17 @@ impl fmt::Display for TypeError {
 
 impl std::error::Error for TypeError {}
 
-/// Gives a document the form of its type, and reports fields that the type does not have.
+/// Converts a document to the form of its type, and reports fields that the type does not have.
 pub fn normalize(document: Value, ty: TypeRef, problems: &mut Problems) -> Result<Value, TypeError> {
     normalize_some(document, ty, Decoder::Text, problems, |_| true)
 }
 
-/// By whose rules values are converted to a type.
+/// The rules by which values are converted to a type.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Decoder {
-    /// Those of Go's JSON decoder.
+    /// The rules of Go's JSON decoder.
     Text,
-    /// Those by which Kubernetes converts a document without a type, which is what a strategic merge patch makes.
+    /// The rules by which Kubernetes converts a document without a type, such as the result of a strategic merge patch.
     /// Numbers that are too large wrap around.
     Untyped,
 }
@@ -59,12 +59,12 @@ pub fn zero(ty: TypeRef) -> Value {
     Value::Object(fields.collect())
 }
 
-/// What is written for a field that is not set, if anything is.
+/// The value that is written for a field that is not set, if one is.
 pub(crate) fn absent(field: &Field) -> Option<Value> {
     match field.presence {
         Presence::IfSet | Presence::UnlessZero | Presence::UnlessEmpty => None,
         Presence::OrNull => Some(Value::Null),
-        // Go has no list, no map and no bytes that are merely empty unless somebody made them.
+        // In Go, the zero value of a list, a map or bytes is nil, not empty.
         Presence::Always if field.shape != Shape::One || field.kind == ValueKind::Bytes => Some(Value::Null),
         Presence::Always => Some(zero_value(field.kind)),
     }
@@ -92,7 +92,7 @@ pub(crate) fn is_unwritten(value: &Value, presence: Presence) -> bool {
     }
 }
 
-/// A number as Go writes it: without a point if it is whole. Absent if JSON cannot say it.
+/// A number as Go writes it: without a point if it is whole. Absent if JSON cannot express it.
 pub(crate) fn double(number: f64) -> Option<Value> {
     let text = number.to_string();
     let whole = text.parse::<i64>().map(Value::from).or_else(|_| text.parse::<u64>().map(Value::from));
@@ -107,7 +107,7 @@ struct Context<'a> {
     decoder: Decoder,
 }
 
-/// In place: most values are as they should be, and making them anew would take most of the time.
+/// In place: most values have the right form already, and copying them would take most of the time.
 struct Normalizer<'a> {
     problems: &'a mut Problems,
 }
@@ -183,7 +183,7 @@ impl Normalizer<'_> {
         })
     }
 
-    /// A value in a list or map, where null stands for zero.
+    /// A value in a list or map, where null reads as the zero value.
     fn item(&mut self, value: &mut Value, kind: ValueKind, context: Context<'_>) -> Normalized {
         if value.is_null() {
             *value = zero_value(kind);
@@ -260,7 +260,7 @@ impl Normalizer<'_> {
     }
 }
 
-/// A whole number; the least one for what is beyond them, as processors have it.
+/// A whole number; the minimum if it is out of range, as on most processors.
 fn low_bits(float: f64) -> i64 {
     if float < i64::MAX as f64 { float as i64 } else { i64::MIN }
 }
@@ -273,7 +273,7 @@ fn wrapped(number: &Number, kind: ValueKind) -> Result<i64, TypeError> {
     Ok(if kind == ValueKind::Int32 { i64::from(whole as i32) } else { whole })
 }
 
-/// Whether a name is one under which objects of a type say what they are.
+/// Whether a name is `kind` or `apiVersion` in a type that has them.
 pub(super) fn is_type_meta(name: &str, ty: TypeRef) -> bool {
     ty.typed && matches!(name, "kind" | "apiVersion")
 }
@@ -316,7 +316,7 @@ impl Context<'_> {
         self.cannot_unmarshal(found, shape, kind)
     }
 
-    /// In the words of Go's decoder, which names the type that has the field, and of the way there only the fields.
+    /// The words of Go's decoder: the type that has the field, and the names of the fields on the path.
     fn cannot_unmarshal(&self, found: &str, shape: Shape, kind: ValueKind) -> TypeError {
         let wanted = match shape {
             Shape::One => name_of(kind),
@@ -331,7 +331,8 @@ impl Context<'_> {
     }
 }
 
-/// Why a value without a type is not converted, in the words of Kubernetes; absent if a decoder of the type itself says it.
+/// Kubernetes' error for a value that its conversion from unstructured data rejects; absent if the type's own decoder
+/// reports the error.
 fn not_converted(found: &Value, shape: Shape, kind: ValueKind) -> Option<TypeError> {
     let given = match found {
         Value::Null => "invalid",
@@ -360,7 +361,7 @@ fn not_converted(found: &Value, shape: Shape, kind: ValueKind) -> Option<TypeErr
     Some(TypeError(why))
 }
 
-/// Of what is a time otherwise, six decimals are asked for.
+/// Rejects a time without six decimals.
 fn must_have_micros(text: &str) -> Normalized {
     let decimals = text.get(19..).unwrap_or_default();
     let digits =
@@ -386,7 +387,7 @@ fn spell_time(text: &str, spell: fn(time::Timestamp) -> String) -> Result<Value,
     })
 }
 
-/// The type of JSON schemas, which some values are besides something else.
+/// The type of JSON schemas, which is one of several types that some values may have.
 pub(crate) fn json_schema() -> TypeRef {
     super::lookup("apiextensions.v1.JSONSchemaProps").expect("the table has the type of JSON schemas")
 }
@@ -396,7 +397,7 @@ fn quantity(text: &str) -> Result<Value, TypeError> {
     Ok(Value::String(quantity.to_string()))
 }
 
-/// What Go calls it.
+/// The name of the Go type.
 fn name_of(kind: ValueKind) -> String {
     let name = match kind {
         ValueKind::String

@@ -1,11 +1,11 @@
-//! Numbers with a unit, such as `500m` and `1Gi`: how they compare and how they are spelled.
+//! Numbers with a unit, such as `500m` and `1Gi`: their comparison and their text.
 //!
-//! Kept true: a quantity has at most nine decimal places and [`DIGITS_MAX`] significant digits; what is finer is rounded
-//! up, away from zero, as Kubernetes does. One spelled with a binary unit is at most `i64::MAX`.
+//! Kept true: a quantity has at most nine decimal places and [`DIGITS_MAX`] significant digits; a finer one is rounded
+//! up, away from zero, as in Kubernetes. One with a binary unit is at most `i64::MAX`.
 
 use std::{cmp::Ordering, fmt, str::FromStr};
 
-/// A quantity. Two are equal if they are the same amount, however they are spelled.
+/// A quantity. Two are equal if they are the same amount, even if written differently.
 #[derive(Clone, Copy, Debug)]
 pub struct Quantity {
     /// The amount is this number times ten to the power of `power`. It does not end in a zero, unless it is zero.
@@ -14,7 +14,7 @@ pub struct Quantity {
     form: Form,
 }
 
-/// How a quantity was spelled, and is spelled again.
+/// The form in which a quantity was written, and is written again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Form {
     /// Powers of a thousand: `k`, `M`, `m`.
@@ -48,7 +48,7 @@ const EXA: i32 = 18;
 const DIGITS_MAX: usize = 37;
 /// Significant digits beside a binary unit, so that their product fits.
 const BINARY_DIGITS_MAX: usize = 20;
-/// The greatest power of ten in a text, either way; what is beyond counts as this.
+/// The greatest power of ten in a text, either way; one beyond it counts as this.
 const POWER_MAX: i32 = 1000;
 
 impl Quantity {
@@ -140,7 +140,7 @@ impl std::ops::Add for Quantity {
             let amount = if large.is_zero() { small } else { large };
             return Quantity { form, ..amount };
         }
-        // What is too small to change a digit of the larger one is not added.
+        // An amount that is too small to change a digit of the larger one is not added.
         match 10_i128
             .checked_pow(large.power.abs_diff(small.power))
             .and_then(|times| large.number.checked_mul(times))
@@ -214,7 +214,7 @@ impl FromStr for Quantity {
     }
 }
 
-/// What a suffix multiplies with.
+/// The factor of a suffix.
 enum Scale {
     Ten(i32, Form),
     Two(u32),
@@ -266,7 +266,7 @@ fn number(whole: &str, fraction: &str, most: usize) -> (i128, i32) {
 }
 
 impl fmt::Display for Quantity {
-    /// As Kubernetes spells it: a whole number with the largest unit that allows it.
+    /// In Kubernetes' form: a whole number with the largest unit that allows it.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         if self.number == 0 {
             return f.write_str("0");
@@ -374,7 +374,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_quantity_is_refused() {
+    fn malformed_quantities_are_rejected() {
         for text in ["", "a", "1x", "1 ", " 1", "1.2.3", ".", "-", "1ki", "1kk", "e3", "1e", "1e1.5", "١"] {
             assert_eq!(text.parse::<Quantity>(), Err(InvalidQuantity), "{text}");
         }

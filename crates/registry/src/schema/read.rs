@@ -12,7 +12,7 @@ use std::fmt;
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Problems(pub Vec<String>);
 
-/// How many problems of one document are reported; Kubernetes has the same limit.
+/// The maximum number of problems that are reported for one document; Kubernetes has the same limit.
 const PROBLEMS_MAX: usize = 100;
 
 impl Problems {
@@ -23,7 +23,7 @@ impl Problems {
     }
 }
 
-/// Why a text was not read.
+/// The reason for which a text was not read.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ReadError {
     /// It is malformed. The client corrects it.
@@ -56,19 +56,19 @@ impl fmt::Display for ReadError {
 
 impl std::error::Error for ReadError {}
 
-/// How deep objects and lists may lie in each other. The library that reads stored values goes no deeper.
+/// The maximum depth of nested objects and lists. The library that reads stored values has the same limit.
 const LEVELS_MAX: usize = 127;
 
-/// How many values a document may have, the names of fields among them. A value can be two bytes of text and takes some 64
-/// bytes of memory, several times over while a request is answered; so many make 40 MB. What people and controllers write
-/// has as many at 1.5 MB at the earliest, which is more than etcd takes by default.
+/// The maximum number of values in a document, with the names of fields. A value can be two bytes of text and takes
+/// about 64 bytes of memory, several times over while a request is answered; so this many make 40 MB. Documents of
+/// users and controllers reach the limit at 1.5 MB at the earliest, which is more than etcd takes by default.
 pub const VALUES_MAX: usize = 600_000;
-/// How many values an object counts for: the memory that its fields are put into is taken at once.
+/// The number of values that an object counts as: the memory for its fields is allocated at once.
 pub(crate) const OBJECT_VALUES: usize = 10;
-/// How many values a list counts for.
+/// The number of values that a list counts as.
 const LIST_VALUES: usize = 2;
 
-/// How many values there are in a value, as they count against [`VALUES_MAX`].
+/// The number of values in a value, as it counts against [`VALUES_MAX`].
 pub(crate) fn count_values(value: &Value) -> usize {
     match value {
         Value::Array(items) => LIST_VALUES + items.iter().map(count_values).sum::<usize>(),
@@ -143,13 +143,13 @@ fn parser_limit(text: &[u8], error: &serde_json::Error) -> Option<char> {
     read.iter().rev().find(|byte| matches!(byte, b'[' | b'{')).map(|byte| char::from(*byte))
 }
 
-/// How many bytes the values of a YAML document may have. Without aliases, which let a little text stand for much, no
-/// request comes near it.
+/// The maximum size of all values of a YAML document. Without aliases, with which a short text expands to a long one,
+/// no request comes near it.
 const YAML_BYTES_MAX: usize = 8 << 20;
 
-/// How deep objects and lists may lie in each other in YAML, whose parser needs more of the stack for each.
+/// The maximum depth of nested objects and lists in YAML, whose parser needs more stack for each.
 const YAML_LEVELS_MAX: usize = 64;
-/// How many values may come from aliases.
+/// The maximum number of values from aliases.
 const ALIASED_MAX: usize = 20_000;
 
 /// Reads YAML, as [`read`] does JSON.
@@ -174,7 +174,7 @@ pub fn read_yaml(text: &str, problems: &mut Problems) -> Result<Value, ReadError
     })
 }
 
-/// How the YAML parser is held to the limits.
+/// The options of the YAML parser, which enforce the limits.
 pub(super) fn yaml_options() -> serde_saphyr::Options {
     serde_saphyr::options! {
         // The last one wins, and the reader reports it.
@@ -191,7 +191,7 @@ pub(super) fn yaml_options() -> serde_saphyr::Options {
     }
 }
 
-/// What is left of the limits.
+/// The remaining limits.
 struct Limits<'a> {
     values: &'a mut usize,
     bytes: usize,
@@ -231,12 +231,12 @@ struct ValueReader<'a, 'r> {
     path: &'a Path<'a>,
     problems: &'a mut Problems,
     limits: &'a mut Limits<'r>,
-    /// How many more levels there may be.
+    /// The remaining number of levels.
     levels: usize,
 }
 
 impl ValueReader<'_, '_> {
-    /// Makes room for a list or an object and says how many levels there may be in it.
+    /// Makes room for a list or an object, and returns the number of levels that remain in it.
     fn enter<E: de::Error>(&mut self, values: usize, opened: char) -> Result<usize, E> {
         self.limits.take(values, 0)?;
         self.levels.checked_sub(1).ok_or_else(|| {

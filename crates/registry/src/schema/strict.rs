@@ -1,7 +1,7 @@
 //! Strict decoding: reports unknown and duplicate fields of a text.
 //!
-//! Only texts that have some come here: they are read once more, since they are reported in the order of the
-//! text, which a document does not have.
+//! It is called only for texts that have some: they are parsed once more, because the order of the reports is that of
+//! the text, which a document does not have.
 
 use super::{
     Problems, Shape, TypeRef, ValueKind, lenient, normalize::is_type_meta, path::Path, read::yaml_options,
@@ -40,7 +40,7 @@ fn check(text: &[u8], expected: Expected, problems: &mut Problems) -> Result<(),
     StrictReader { path: &Path::Top, problems, expected }.deserialize(&mut deserializer)
 }
 
-/// What a value is expected to be.
+/// The expected type of a value.
 #[derive(Clone, Copy)]
 enum Expected {
     Message(TypeRef),
@@ -168,8 +168,8 @@ impl<'de> Visitor<'de> for StrictReader<'_> {
     }
 }
 
-/// How much stack it may take to find the lines of values. They lie no deeper in each other than the reader allows, but the
-/// parser takes several times as much for each when it is to say where it is.
+/// The stack for finding the lines of values. They are no deeper than the reader allows, but the parser needs several
+/// times as much stack for each level when it reports positions.
 const STACK_BYTES: usize = 32 << 20;
 
 /// The duplicate fields of a YAML text that was read and has some, in the words of Go's parser, which names the lines of
@@ -181,7 +181,7 @@ pub(crate) fn yaml_duplicates(text: &str) -> Problems {
             Node::deserialize(yaml)
         });
         if let Ok(node) = read {
-            node.tell_duplicates(&mut problems);
+            node.report_duplicates(&mut problems);
         }
         problems
     };
@@ -191,7 +191,7 @@ pub(crate) fn yaml_duplicates(text: &str) -> Problems {
     })
 }
 
-/// What a YAML text holds, as far as it concerns the names of fields.
+/// The contents of a YAML text, reduced to the names of fields.
 enum Node {
     Leaf,
     List(Vec<Node>),
@@ -199,14 +199,14 @@ enum Node {
 }
 
 impl Node {
-    fn tell_duplicates(&self, problems: &mut Problems) {
+    fn report_duplicates(&self, problems: &mut Problems) {
         match self {
             Node::Leaf => {}
-            Node::List(items) => items.iter().for_each(|item| item.tell_duplicates(problems)),
+            Node::List(items) => items.iter().for_each(|item| item.report_duplicates(problems)),
             Node::Map(fields) => {
                 let mut names = HashSet::new();
                 for (name, value) in fields {
-                    value.value.tell_duplicates(problems);
+                    value.value.report_duplicates(problems);
                     if !names.insert(name) {
                         let line = value.referenced.line();
                         problems.add(format!("line {line}: key {name:?} already set in map"));

@@ -14,7 +14,7 @@ pub fn micro_time(at: Timestamp) -> String {
 
 /// Reads a time as clients send it: RFC 3339 with any offset and any number of decimals.
 pub fn parse_time(text: &str) -> Option<Timestamp> {
-    // The parser is kinder than RFC 3339: it takes a blank for the T, and offsets with seconds.
+    // The parser is more lenient than RFC 3339: it accepts a blank for the T, and offsets with seconds.
     let bytes = text.as_bytes();
     let offset_is_short =
         bytes.ends_with(b"Z") || bytes.len().checked_sub(6).is_some_and(|at| bytes[at + 3] == b':');
@@ -41,7 +41,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_time_is_refused() {
+    fn malformed_times_are_rejected() {
         for text in
             ["", "now", "2026-01-02", "2026-01-02 03:04:05Z", "2026-01-02T03:04:05", "2026-13-02T03:04:05Z"]
         {

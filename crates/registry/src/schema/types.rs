@@ -1,4 +1,4 @@
-//! The types of the built-in kinds: which fields there are, how they are written, how they merge.
+//! The types of the built-in kinds: their fields, and how these are written and merged.
 //!
 //! One table (`types.txt`) has it for all: JSON and Protobuf, patches, OpenAPI. It is read on first use and then
 //! never changes, so a type is a reference that lives as long as the program.
@@ -9,30 +9,30 @@ use std::{collections::HashMap, fmt, ops::Deref, sync::LazyLock};
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 pub struct TypeRef(u16);
 
-/// What is known of a type.
+/// A type in the table.
 #[derive(Debug)]
 pub struct Type {
-    /// As Go has it, with the version of its group: `core.v1.PodSpec`.
+    /// Its name in Go, with the version of its group: `core.v1.PodSpec`.
     pub name: &'static str,
-    /// Whether objects of it say their kind and apiVersion.
+    /// Whether its objects have `kind` and `apiVersion`.
     pub typed: bool,
-    /// Whether server-side apply takes it as a whole.
+    /// Whether server-side apply treats it as a whole.
     pub atomic: bool,
     /// Whether its objects have more fields than these, which are kept as they are: those of custom resources.
     pub open: bool,
-    /// As they are declared, in order. What Protobuf sees.
+    /// The fields as they are declared, in order, as Protobuf has them.
     pub fields: &'static [Field],
-    /// As they are written in JSON: the fields of an inline field stand in its place.
+    /// The fields as they are written in JSON: the fields of an inline field replace it.
     flat: Vec<&'static Field>,
     /// Their indexes, the shortest names first.
     by_length: Vec<u8>,
-    /// Where among those the names of each length begin, and where the last end.
+    /// For each length, the position in `by_length` of the first name with it; and the end of the last.
     lengths: Vec<u8>,
     /// Those that are written whether they are set or not.
     always: FieldSet,
 }
 
-/// How many fields a type may have.
+/// The maximum number of fields in a type.
 pub(super) const FIELDS_MAX: usize = u128::BITS as usize;
 
 /// A set of fields of a type, by their indexes among its JSON fields: fast to fill, and to read in order.
@@ -50,7 +50,7 @@ impl FieldSet {
         self.0 & 1 << index != 0
     }
 
-    /// One more.
+    /// Adds a field.
     pub fn insert(&mut self, index: usize) {
         self.0 |= 1 << index;
     }
@@ -61,7 +61,7 @@ impl Iterator for FieldSet {
 
     fn next(&mut self) -> Option<usize> {
         let index = self.0.trailing_zeros() as usize;
-        // The lowest one goes.
+        // Removes the lowest one.
         self.0 &= self.0.checked_sub(1)?;
         Some(index)
     }
@@ -74,28 +74,28 @@ pub struct Field {
     pub name: &'static str,
     /// Its number in Protobuf.
     pub number: u32,
-    /// How many values it has.
+    /// Whether it has one value, a list or a map.
     pub shape: Shape,
-    /// What a value is.
+    /// The type of a value.
     pub kind: ValueKind,
-    /// When it is written.
+    /// The rule for writing it.
     pub presence: Presence,
     /// Whether OpenAPI requires it.
     pub required: bool,
-    /// What a strategic merge patch does with it.
+    /// The patch strategy in a strategic merge patch.
     pub merge: Merge,
-    /// What server-side apply takes the list for.
+    /// The list type in server-side apply.
     pub list: ListType,
-    /// Whether server-side apply takes the map or object as a whole.
+    /// Whether server-side apply treats the map or object as a whole.
     pub atomic: bool,
     values: Option<ValuesRef>,
 }
 
-/// The place of a set of values among all such sets. It fits into what a field leaves unused, as the values do not.
+/// The index of a set of values among all such sets. The values themselves would make the field larger.
 #[derive(Clone, Copy, Debug)]
 struct ValuesRef(u8);
 
-/// How many values a field has.
+/// The number of values in a field.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Shape {
     /// One.
@@ -106,7 +106,7 @@ pub enum Shape {
     Map,
 }
 
-/// What a value is, in JSON and on the wire.
+/// The type of a value, in JSON and on the wire.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ValueKind {
     /// Text.
@@ -131,7 +131,7 @@ pub enum ValueKind {
     IntOrString,
     /// An object of any kind, as JSON.
     Raw,
-    /// Who manages which fields, as JSON.
+    /// The managed fields of a manager (`fieldsV1`), as JSON.
     Fields,
     /// Any JSON.
     Json,
@@ -147,7 +147,7 @@ pub enum ValueKind {
     Message(TypeRef),
 }
 
-/// When a field is written.
+/// The rule for writing a field.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Presence {
     /// If it is set, even to zero.
@@ -162,20 +162,20 @@ pub enum Presence {
     UnlessEmpty,
 }
 
-/// What a strategic merge patch does with a field.
+/// The patch strategy of a field in a strategic merge patch.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Merge {
     /// Whether a list is merged rather than replaced.
     pub merged: bool,
     /// By which field of its items a list is merged; absent for a list of plain values.
     pub key: Option<&'static str>,
-    /// Whether the patch may say which keys are kept (`$retainKeys`).
+    /// Whether a patch may list the keys to keep (`$retainKeys`).
     pub retain_keys: bool,
     /// Whether an object is replaced as a whole.
     pub replace: bool,
 }
 
-/// What server-side apply takes a list for.
+/// The list type of a field in server-side apply.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ListType {
     /// One value, owned as a whole.
@@ -186,7 +186,7 @@ pub enum ListType {
     Map(Vec<&'static str>),
 }
 
-/// The objects of all custom resources: what all objects have in common, and what their definitions say.
+/// The type of all custom objects: the fields that all objects have, and those that their definitions add.
 pub const CUSTOM_OBJECT: &str = "custom.Object";
 
 macro_rules! custom_object {
@@ -195,7 +195,7 @@ macro_rules! custom_object {
     };
 }
 
-/// What the table says.
+/// The contents of the table.
 struct Table {
     types: Vec<Type>,
     /// Sets of values, with commas between.
@@ -248,7 +248,7 @@ impl Type {
         self.field_index(name).map(|index| self.flat[index])
     }
 
-    /// Where among the JSON fields the one of that name is. Few have names of the same length.
+    /// The index of the JSON field with that name. Few have names of the same length.
     pub fn field_index(&self, name: &str) -> Option<usize> {
         let [from, to] = *self.lengths.get(name.len()..name.len() + 2)? else { return None };
         let alike = &self.by_length[usize::from(from)..usize::from(to)];
@@ -273,7 +273,7 @@ impl Field {
     }
 }
 
-/// Reads the table. It is part of the program, so what is wrong with it is found by the first test that runs.
+/// Parses the table. It is part of the program, so the first test that runs finds an error in it.
 fn read(table: &'static str) -> Table {
     let lines = || table.lines().filter(|line| !line.starts_with('#'));
     let names: HashMap<&str, u16> =
@@ -326,7 +326,7 @@ fn read(table: &'static str) -> Table {
     Table { types, values }
 }
 
-/// Where a set of values is among those read so far: many fields have the same.
+/// The index of a set of values among those read so far, to which it is added: many fields have the same.
 fn intern_values(allowed: &'static str, values: &mut Vec<&'static str>) -> ValuesRef {
     let at = values.iter().position(|known| *known == allowed).unwrap_or_else(|| {
         values.push(allowed);
@@ -454,7 +454,7 @@ mod tests {
     }
 
     #[test]
-    fn how_a_field_merges_and_when_it_is_written_is_read() {
+    fn the_merge_strategy_and_presence_of_a_field_are_read() {
         let spec = lookup("core.v1.PodSpec").unwrap();
         let containers = spec.json_field("containers").unwrap();
         assert_eq!((containers.merge.merged, containers.merge.key), (true, Some("name")));
@@ -502,7 +502,7 @@ mod tests {
         }
     }
 
-    /// There are some thousand fields, so what each of them holds is counted.
+    /// There are some thousand fields, so their size matters.
     #[test]
     fn a_field_is_no_larger_for_its_values() {
         assert_eq!(size_of::<Field>(), 80);

@@ -20,7 +20,7 @@ pub(crate) fn write_stored(out: &mut Vec<u8>, document: &Value, ty: TypeRef, emp
     of_kind(out, document, ValueKind::Message(ty), empty_lists);
 }
 
-/// What is written for an empty list in a field that is always written.
+/// The encoding of an empty list in a field that is always written.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum EmptyLists {
     /// The list: Kubernetes stores the kind as JSON.
@@ -159,8 +159,8 @@ fn of_field(out: &mut Vec<u8>, value: &Value, field: &Field, empty: EmptyLists) 
     }
 }
 
-/// Whether a byte cannot stand in a text as it is, or begins a character that cannot: what JSON reserves, and what could
-/// end a script in a page.
+/// Whether a byte must be escaped in a string, or begins a character that must be: one that JSON reserves, or one that
+/// could end a script in a page.
 const fn is_special(byte: u8) -> bool {
     matches!(byte, 0..0x20 | b'"' | b'\\' | b'<' | b'>' | b'&' | 0xe2)
 }
@@ -178,7 +178,7 @@ static IS_SPECIAL: [bool; 256] = {
 /// Appends a text in quotes.
 pub(crate) fn write_text(out: &mut Vec<u8>, text: &str) {
     out.push(b'"');
-    // Hardly any text has one of these, so all bytes are looked at, without asking after each.
+    // Hardly any text has one of these, so all bytes are read without a branch for each.
     if text.bytes().fold(false, |any, byte| any | IS_SPECIAL[usize::from(byte)]) {
         write_escaped(out, text);
     } else {
@@ -222,7 +222,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_written_reads_the_same() {
+    fn a_written_document_reads_the_same() {
         let every: String = (0..0x3000).filter_map(char::from_u32).chain(['\u{feff}', '\u{1f600}']).collect();
         for value in [
             json!(null),
@@ -246,7 +246,7 @@ mod tests {
     }
 
     #[test]
-    fn what_could_end_a_script_is_escaped_as_go_does() {
+    fn characters_that_html_reserves_are_escaped_as_in_go() {
         assert_eq!(
             written(&json!("a<b>&\u{2028}\u{2029}\u{2030}\u{1}\u{7f}\t\n\r\u{8}\u{c}/\"\\")),
             r#""a\u003cb\u003e\u0026\u2028\u2029‰\u0001"#.to_owned() + "\u{7f}" + r#"\t\n\r\b\f/\"\\""#

@@ -1,4 +1,4 @@
-//! The rows of what a cluster consists of: nodes, namespaces, configuration, events, devices.
+//! Cells of nodes, namespaces, configuration, events and devices.
 
 use super::{row, words::age_of};
 use crate::{document::Fields, schema::Timestamp};

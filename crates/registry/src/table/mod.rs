@@ -1,10 +1,10 @@
-//! Objects as rows for people: what `kubectl get` shows of every built-in kind.
+//! Objects as table rows: the columns and cells of `kubectl get` for every built-in kind.
 //!
-//! Kept true: an object has as many cells as its kind has columns, the wide ones included; a document of any shape gives
-//! a row, with what is absent or of another type shown as not set. A kind without a form of its own shows its name and
-//! when it was created.
+//! Kept true: an object has as many cells as its kind has columns, the wide ones included; a document of any shape has
+//! a row, in which fields that are absent or of another type count as not set. A kind without columns of its own has
+//! its name and creation time.
 //!
-//! Not here: the Table around the rows, and what a row can only show by knowing the other rows of a list.
+//! Not here: the Table around the rows, and cells that depend on the other rows of a list.
 
 pub(crate) mod words;
 pub(crate) mod workloads;
@@ -28,18 +28,18 @@ pub struct Column {
     pub kind: &'static str,
     /// More about the type: `name` if the cells name the objects, else empty.
     pub format: &'static str,
-    /// What the cells say.
+    /// The description of the column.
     pub description: Cow<'static, str>,
-    /// 0 if it is always shown, 1 if it is shown when there is room.
+    /// 0 if it is always shown, 1 if it is shown in wide output only.
     pub priority: i32,
 }
 
-/// What a row shows.
+/// The contents of a row.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Cells {
     /// A cell for every column.
     pub cells: Vec<Value>,
-    /// What the row says of the object besides its cells, as a list.
+    /// The conditions of the row, as a list.
     pub conditions: Option<Value>,
 }
 
@@ -62,7 +62,7 @@ pub(crate) fn name_and_creation(document: &Value) -> Vec<Value> {
     row![document.name(), created_at(document)]
 }
 
-/// When an object was created; for one that was not, the time that Go takes for none.
+/// The creation time of an object; Go's zero time if there is none.
 pub(crate) fn created_at(document: &Value) -> &str {
     document.field("metadata.creationTimestamp").and_then(Value::as_str).unwrap_or("0001-01-01T00:00:00Z")
 }

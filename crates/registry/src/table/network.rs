@@ -1,11 +1,11 @@
-//! The rows of services and of what leads to them.
+//! Cells of services, endpoints and ingresses.
 
 use super::words::{joined, or};
 use crate::document::Fields;
 use serde_json::Value;
 use std::collections::BTreeSet;
 
-/// How many hosts, ports or addresses a cell shows.
+/// The number of hosts, ports or addresses that a cell shows.
 pub(crate) const SHOWN_MAX: usize = 3;
 
 /// The addresses that a load balancer has for a service or an ingress, each once and in order.

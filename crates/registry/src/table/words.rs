@@ -1,17 +1,17 @@
-//! How cells say what many kinds have: ages, labels, containers, lists too long to show.
+//! The text of cells that many kinds have: ages, labels, containers, lists too long to show.
 
 use crate::{document::Fields, schema::Timestamp};
 use serde_json::{Map, Value};
 use std::fmt::Write as _;
 
-/// What stands for a value that is not there.
+/// The text for an absent value.
 pub(crate) const NONE: &str = "<none>";
-/// What stands for a setting that nobody made.
+/// The text for a setting that is not set.
 pub(crate) const UNSET: &str = "<unset>";
 /// The text for an unknown value.
 pub(crate) const UNKNOWN: &str = "<unknown>";
 
-/// How long ago something was, in the one or two largest units that matter: `5m30s`, `3d`; `<unknown>` if it never was.
+/// The time since another, in the one or two largest units that matter: `5m30s`, `3d`; `<unknown>` if it is absent.
 pub fn age(since: Option<Timestamp>, now: Timestamp) -> String {
     since.map_or_else(|| UNKNOWN.to_owned(), |since| duration(now.duration_since(since).as_secs()))
 }
@@ -39,7 +39,7 @@ pub fn duration(seconds: i64) -> String {
     }
 }
 
-/// How long ago an object was created.
+/// The age of an object.
 pub(crate) fn age_of(document: &Value, now: Timestamp) -> String {
     age(document.time("metadata.creationTimestamp"), now)
 }
@@ -94,7 +94,7 @@ pub(crate) fn labels(labels: Option<&Map<String, Value>>) -> String {
     pairs.join(",")
 }
 
-/// What a label selector asks for, by label: `app=web,tier in (back,front)`; empty if it asks for nothing.
+/// A label selector by label: `app=web,tier in (back,front)`; empty if it has no requirements.
 pub(crate) fn selector(document: &Value, path: &str) -> String {
     let Some(selector) = document.field(path) else { return String::new() };
     let labels = selector.object("matchLabels");
@@ -124,7 +124,7 @@ fn requirement(expression: &Value) -> String {
     }
 }
 
-/// What a label selector asks for, and `<none>` if that is nothing.
+/// A label selector by label, or `<none>` if it has no requirements.
 pub(crate) fn selector_or_none(document: &Value, path: &str) -> String {
     let selector = selector(document, path);
     if selector.is_empty() { NONE.to_owned() } else { selector }

@@ -1,4 +1,4 @@
-//! The rows of what makes pods, and of what protects them.
+//! Cells of controllers of pods, and of disruption budgets.
 
 use super::{
     AGE, CONTAINERS, Column, IMAGES, NAME, SELECTOR, integer, row,
@@ -34,7 +34,7 @@ pub(crate) fn replicated(set: &Value, selector: String, now: Timestamp) -> Vec<V
     ]
 }
 
-/// How many pods are ready, of those wanted.
+/// The number of ready replicas, of the desired ones.
 pub(crate) fn ready(set: &Value) -> String {
     format!("{}/{}", set.number("status.readyReplicas"), set.number("spec.replicas"))
 }

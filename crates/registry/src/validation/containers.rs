@@ -1,4 +1,4 @@
-//! The containers of a pod, whether they start it, make it up, or look into it.
+//! The containers of a pod: regular, init and ephemeral ones.
 
 use crate::document::{FieldErrors, Fields, Node};
 use std::collections::BTreeSet;
@@ -11,7 +11,7 @@ use super::{
     volumes,
 };
 
-/// What the rules for containers need to know about the pod.
+/// The parts of the pod that the rules for containers depend on.
 pub(crate) struct PodContext<'d> {
     /// The names of its volumes, and whether each is a claim.
     pub(crate) volumes: Vec<(&'d str, bool)>,
@@ -31,7 +31,7 @@ const RULES_MAX: usize = 20;
 const EXIT_CODES_MAX: usize = 255;
 const EPHEMERAL: &str = "cannot be set for an Ephemeral Container";
 
-/// The containers that make up the pod.
+/// Validates the regular containers.
 pub(crate) fn regular(spec: &Node, pod_context: &PodContext, errors: &mut FieldErrors) {
     if spec.length("containers") == 0 {
         errors.required(&spec.at("containers"), "");
@@ -52,7 +52,7 @@ pub(crate) fn regular(spec: &Node, pod_context: &PodContext, errors: &mut FieldE
     }
 }
 
-/// The containers that run before the others.
+/// Validates the init containers.
 pub(crate) fn init(spec: &Node, pod_context: &PodContext, errors: &mut FieldErrors) {
     let mut taken: BTreeSet<_> = spec.items("containers").map(|container| container.text("name")).collect();
     for container in spec.items("initContainers") {
@@ -75,7 +75,7 @@ pub(crate) fn init(spec: &Node, pod_context: &PodContext, errors: &mut FieldErro
     }
 }
 
-/// The containers that were put in to look at the others.
+/// Validates the ephemeral containers.
 pub(crate) fn ephemeral(spec: &Node, pod_context: &PodContext, errors: &mut FieldErrors) {
     let others: BTreeSet<_> = spec
         .items("containers")
@@ -121,7 +121,7 @@ pub(crate) fn ephemeral(spec: &Node, pod_context: &PodContext, errors: &mut Fiel
     }
 }
 
-/// A pod's image has no blanks around it; a template's may.
+/// Validates that a pod's image has no blanks around it; a template's may.
 pub(crate) fn image_has_no_spaces(container: &Node, errors: &mut FieldErrors) {
     let image = container.at("image");
     if image.as_text().trim().len() != image.as_text().len() {
@@ -241,7 +241,7 @@ fn value_from(variable: &Node, errors: &mut FieldErrors) {
     }
 }
 
-/// A field of the pod, among those that can be shown.
+/// Validates a reference to a field of the pod, which must be one of the known ones.
 pub(crate) fn field_reference(reference: &Node, known: &[&str], errors: &mut FieldErrors) {
     for name in ["apiVersion", "fieldPath"] {
         if reference.text(name).is_empty() {
@@ -334,7 +334,7 @@ pub(crate) fn resource_reference(reference: &Node, in_volume: bool, errors: &mut
     }
 }
 
-/// Each variable has one source. The path of the error has no index.
+/// Validates that each variable has one source. The path of the error has no index.
 fn variable_sources(container: &Node, errors: &mut FieldErrors) {
     let reported_at = container.at("envFrom");
     for source in container.items("envFrom") {
@@ -487,7 +487,7 @@ fn resize_policy(container: &Node, pod_context: &PodContext, errors: &mut FieldE
     }
 }
 
-/// The rules of an init container are looked at only if it has a policy.
+/// Validates the restart rules of an init container, if it has a restart policy.
 fn init_restart_policy(container: &Node, errors: &mut FieldErrors) {
     if container.has("restartPolicy") {
         restart_policy(container, errors);

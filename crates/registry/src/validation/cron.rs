@@ -1,4 +1,4 @@
-//! When a CronJob runs: five fields or a word for them, and a time zone.
+//! The schedule of a CronJob: five fields or a descriptor, and a time zone.
 
 use std::{collections::HashSet, sync::LazyLock};
 
@@ -22,7 +22,7 @@ const FIELDS: [Field; 5] = [
     Field { low: 0, high: 6, names: DAYS },
 ];
 
-/// What is wrong with a schedule.
+/// The error in a schedule.
 pub(crate) fn schedule(text: &str) -> Option<String> {
     if let Some(word) = text.strip_prefix('@') {
         return descriptor(text, word);
@@ -120,7 +120,7 @@ fn number(text: &str) -> Result<u32, String> {
     })
 }
 
-/// What is wrong with the name of a time zone.
+/// The error in the name of a time zone.
 pub(crate) fn time_zone(text: &str) -> Option<String> {
     if text.is_empty() {
         return Some("timeZone must be nil or non-empty string".to_owned());

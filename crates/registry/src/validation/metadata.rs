@@ -14,10 +14,10 @@ const MANAGER_BYTES_MAX: usize = 128;
 const SUBRESOURCE_BYTES_MAX: usize = 256;
 const STANDARD_FINALIZERS: [&str; 3] = ["kubernetes", "orphan", "foregroundDeletion"];
 
-/// What the metadata of a kind has to be.
+/// The rules of a kind for metadata.
 #[derive(Clone, Copy)]
 pub(crate) struct Form {
-    /// Which names there may be.
+    /// The rule for names.
     pub(crate) names: NameRule,
     /// Whether there has to be a namespace.
     pub(crate) namespaced: bool,
@@ -25,7 +25,7 @@ pub(crate) struct Form {
     pub(crate) known_finalizers: bool,
 }
 
-/// Metadata by itself.
+/// Validates the metadata of an object.
 pub(crate) fn check(meta: &Node, form: Form, errors: &mut FieldErrors) {
     let prefix = meta.at("generateName");
     if !prefix.as_text().is_empty() {
@@ -49,7 +49,7 @@ pub(crate) fn check(meta: &Node, form: Form, errors: &mut FieldErrors) {
     }
 }
 
-/// Metadata beside what it was.
+/// Validates a change of the metadata.
 pub(crate) fn check_change(meta: &Node, old: &Node, known: bool, errors: &mut FieldErrors) {
     if old.has("deletionTimestamp") {
         no_new_finalizers(meta, old, errors);
@@ -81,7 +81,7 @@ fn namespace(meta: &Node, namespaced: bool, errors: &mut FieldErrors) {
     }
 }
 
-/// Labels. Errors have the path of the whole map.
+/// Validates labels. Errors have the path of the whole map.
 pub(crate) fn labels(labels: &Node, errors: &mut FieldErrors) {
     for (key, value) in labels.own_entries() {
         for error in names::qualified(key) {
@@ -93,7 +93,7 @@ pub(crate) fn labels(labels: &Node, errors: &mut FieldErrors) {
     }
 }
 
-/// Annotations. Errors have the path of the whole map.
+/// Validates annotations. Errors have the path of the whole map.
 pub(crate) fn annotations(annotations: &Node, errors: &mut FieldErrors) {
     let mut bytes = 0;
     for (key, value) in annotations.own_entries() {
@@ -109,7 +109,7 @@ pub(crate) fn annotations(annotations: &Node, errors: &mut FieldErrors) {
     }
 }
 
-/// Owner references. The paths of errors have no index.
+/// Validates owner references. The paths of errors have no index.
 fn owners(meta: &Node, errors: &mut FieldErrors) {
     let reported_at = meta.at("ownerReferences");
     let mut controller: Option<String> = None;
@@ -167,7 +167,7 @@ fn known_finalizers(meta: &Node, errors: &mut FieldErrors) {
     }
 }
 
-/// A finalizer has a domain or is one of the known ones.
+/// Validates that a finalizer has a domain or is one of the known ones.
 pub(crate) fn known_finalizer(finalizer: &Node, errors: &mut FieldErrors) {
     let text = finalizer.as_text();
     if !text.contains('/') && !STANDARD_FINALIZERS.contains(&text) {
@@ -188,7 +188,7 @@ fn no_new_finalizers(meta: &Node, old: &Node, errors: &mut FieldErrors) {
     }
     added.sort_unstable();
     added.dedup();
-    // The way in which Go shows a list of texts is the way in which Rust debugs one.
+    // Go formats a list of texts as Rust's `Debug` does.
     let shown = format!("{added:?}");
     let shown = shown.trim_start_matches('[').trim_end_matches(']');
     let detail = format!(
@@ -227,7 +227,7 @@ const REASON_RULE: &str = "a condition reason must start with alphabetic charact
      or 'MyName',  or 'ReasonA,ReasonB',  or 'ReasonA:ReasonB', regex used for validation is \
      '[A-Za-z]([A-Za-z0-9_,:]*[A-Za-z0-9_])?')";
 
-/// The conditions of an object, in the form that kinds share.
+/// Validates the conditions of an object, in the form that kinds share.
 pub(crate) fn conditions(owner: &Node, errors: &mut FieldErrors) {
     let mut seen = BTreeSet::new();
     for condition in owner.items("conditions") {
@@ -255,7 +255,7 @@ pub(crate) fn conditions(owner: &Node, errors: &mut FieldErrors) {
     }
 }
 
-/// The conditions in a status.
+/// Validates the conditions in a status.
 pub(crate) fn conditions_of_status(new: &Node, _: &Node, errors: &mut FieldErrors) {
     conditions(&new.at("status"), errors);
 }

@@ -1,16 +1,16 @@
-//! Whether an object may be stored as it is, and whether it may become what it is to be.
+//! The validation of objects: of a new object, and of a change.
 //!
 //! [`create`] and [`update`] return every error of a document, in the order and the words of Kubernetes; no error means
 //! that the document is valid. Validation changes nothing: documents come normalised and with their defaults. It needs no
 //! storage, so references are not followed and nothing is allocated.
 //!
-//! What is asked of one kind only stands in the kind's file, as methods of its strategy; the modules here hold the rules that
-//! kinds share. FieldErrors of metadata come more than once on updates, because Kubernetes checks it for every kind and again
-//! for most.
+//! Rules for one kind only are in the kind's file, as methods of its strategy; the modules here hold the rules that
+//! kinds share. Errors of metadata come more than once on updates, because Kubernetes checks it for every kind and
+//! again for most.
 //!
-//! [`rules`] evaluates what users wrote for their own kinds. It comes last and can take long, so it has a limit in time.
+//! [`rules`] evaluates the rules that users wrote for their own kinds. It comes last and can take long, so it has a limit in time.
 //!
-//! Not here: selectors of requests, quotas, whether others exist, and the schemas of custom resources.
+//! Not here: selectors of requests, quotas, the existence of other objects, and the schemas of custom resources.
 
 pub(crate) mod names;
 pub(crate) mod metadata;
@@ -135,7 +135,7 @@ pub fn warnings(kind: &Kind, new: &Value, old: Option<&Value>) -> Vec<String> {
     warnings.0
 }
 
-/// Validates what every update validates, whatever the kind.
+/// Applies the rules for updates of all kinds.
 pub(crate) fn common_change(kind: &Kind, new: &Node, old: &Node, errors: &mut FieldErrors) {
     let (meta, before) = (new.at("metadata"), old.at("metadata"));
     let form = Form { names: NameRule::PathSegment, namespaced: kind.namespaced, known_finalizers: false };
@@ -159,15 +159,15 @@ pub(crate) enum Step {
 
 /// The new object is validated as if it were created, then compared with the old one.
 pub(crate) const WHOLE: &[Step] = &[Step::MetaChange, Step::Meta, Step::Own, Step::Change];
-/// The same, but the comparison comes first.
+/// The same, but the changes are validated first.
 pub(crate) const CHANGE_FIRST: &[Step] = &[Step::MetaChange, Step::Change, Step::Meta, Step::Own];
-/// The comparison comes first, and names are not validated again.
+/// The changes are validated first, and names are not validated again.
 pub(crate) const CHANGE_THEN_OWN: &[Step] = &[Step::MetaChange, Step::Change, Step::Own];
 /// Names are not validated again.
 pub(crate) const SPEC: &[Step] = &[Step::MetaChange, Step::Own, Step::Change];
 /// Only the comparison.
 pub(crate) const CHANGE: &[Step] = &[Step::MetaChange, Step::Change];
-/// The change of metadata comes late.
+/// The change of metadata is validated after the object itself.
 pub(crate) const LATE: &[Step] = &[Step::Meta, Step::Own, Step::MetaChange, Step::Change];
 /// The change of metadata is validated only as for every kind.
 pub(crate) const ITSELF: &[Step] = &[Step::Meta, Step::Own, Step::Change];

@@ -1,4 +1,4 @@
-//! What names may look like, and the texts for those that do not.
+//! The rules for names, and the errors for names that break them.
 //!
 //! Every function returns the errors of a text; for a valid text it returns none and allocates nothing.
 
@@ -105,7 +105,7 @@ pub(crate) fn host(text: &str) -> Vec<String> {
     checked(text, SUBDOMAIN_BYTES_MAX, text.strip_prefix("*.").is_some_and(is_subdomain), WILDCARD_RULE)
 }
 
-/// Something that can stand in a path.
+/// Validates a path segment.
 pub(crate) fn path_segment(text: &str) -> Vec<String> {
     match text {
         "." | ".." => vec![format!("may not be '{text}'")],
@@ -176,7 +176,7 @@ pub(crate) fn percent(text: &str) -> Vec<String> {
     if fine { Vec::new() } else { vec![PERCENT_RULE.to_owned()] }
 }
 
-/// Validates a domain, a slash and a path; each error comes with the text that it is about.
+/// Validates a domain, a slash and a path. Each error is returned with the text that it is about.
 pub(crate) fn domain_path(text: &str) -> Vec<(&str, String)> {
     let Some((host, path)) = text.split_once('/').filter(|(host, path)| !host.is_empty() && !path.is_empty())
     else {
@@ -214,12 +214,12 @@ fn is_mapped(address: IpAddr) -> bool {
     matches!(address, IpAddr::V6(v6) if v6.to_ipv4_mapped().is_some())
 }
 
-/// The usual form of an address; one of version 4 in disguise sheds it.
+/// The canonical form of an address; an IPv4-mapped IPv6 address becomes an IPv4 address.
 fn canonical_ip(address: IpAddr) -> String {
     address.to_canonical().to_string()
 }
 
-/// An address whose meaning is clear, though it may be spelled in an unusual way.
+/// Validates an address whose meaning is clear, though it may not be in canonical form.
 pub(crate) fn ip(text: &str) -> Vec<String> {
     let Some(address) = parse_ip(text) else { return vec![IP_RULE.to_owned()] };
     if text.parse::<IpAddr>().is_err() {
@@ -231,17 +231,17 @@ pub(crate) fn ip(text: &str) -> Vec<String> {
     Vec::new()
 }
 
-/// An address in its usual form.
+/// Validates an address in its canonical form.
 pub(crate) fn strict_ip(text: &str) -> Vec<String> {
     let errors = ip(text);
-    let usual = parse_ip(text).map(canonical_ip).unwrap_or_default();
-    if errors.is_empty() && usual != text {
-        return vec![format!("must be in canonical form (\"{usual}\")")];
+    let canonical = parse_ip(text).map(canonical_ip).unwrap_or_default();
+    if errors.is_empty() && canonical != text {
+        return vec![format!("must be in canonical form (\"{canonical}\")")];
     }
     errors
 }
 
-/// An address that other machines can be reached at.
+/// Validates an address at which other machines can be reached.
 pub(crate) fn ordinary_ip(text: &str) -> Vec<String> {
     let Some(address) = parse_ip(text).map(|address| address.to_canonical()) else {
         return vec!["must be a valid IP address".to_owned()];
@@ -290,7 +290,7 @@ impl Network {
         if free == 128 { 0 } else { u128::MAX << free }
     }
 
-    fn usual(&self) -> String {
+    fn canonical(&self) -> String {
         let bits = self.bits & self.mask();
         if self.v6 {
             format!("{}/{}", Ipv6Addr::from(bits), self.length)
@@ -315,7 +315,7 @@ pub(crate) fn parse_cidr(text: &str) -> Option<Network> {
     (length <= network.width()).then_some(network)
 }
 
-/// A network whose meaning is clear, though it may be spelled in an unusual way.
+/// Validates a network whose meaning is clear, though it may not be in canonical form.
 pub(crate) fn cidr(text: &str) -> Vec<String> {
     let Some(network) = parse_cidr(text) else { return vec![CIDR_RULE.to_owned()] };
     let (address, length) = text.split_once('/').unwrap_or_default();
@@ -334,12 +334,12 @@ pub(crate) fn cidr(text: &str) -> Vec<String> {
     Vec::new()
 }
 
-/// A network in its usual form.
+/// Validates a network in its canonical form.
 pub(crate) fn strict_cidr(text: &str) -> Vec<String> {
     let errors = cidr(text);
-    let usual = parse_cidr(text).map(|network| network.usual()).unwrap_or_default();
-    if errors.is_empty() && usual != text {
-        return vec![format!("must be in canonical form (\"{usual}\")")];
+    let canonical = parse_cidr(text).map(|network| network.canonical()).unwrap_or_default();
+    if errors.is_empty() && canonical != text {
+        return vec![format!("must be in canonical form (\"{canonical}\")")];
     }
     errors
 }

@@ -23,13 +23,13 @@ const SEARCH_PATHS_MAX: usize = 32;
 const SEARCH_PATHS_BYTES_MAX: usize = 2048;
 const HOSTNAME_BYTES_MAX: usize = 64;
 
-/// A pod, new or changed.
+/// Validates a pod, new or changed.
 pub(crate) fn pod(pod: &Node, old: Option<&Node>, errors: &mut FieldErrors) {
     let spec = pod.at("spec");
     pod_annotations(&pod.at("metadata.annotations"), &spec, errors);
     if old.is_some_and(|old| same_spec(pod, old)) {
-        // It was looked at when it was stored, with a name that cannot change. Only what a binding has made of it was
-        // not, and that is no error of a change to something else.
+        // The spec was validated when it was stored, with a name that cannot change. Only the changes of a binding were
+        // not validated, and errors in them are no reason to reject another change.
         return;
     }
     pod_spec(&spec, Some(pod.at("metadata").text("name")), errors);
@@ -62,7 +62,7 @@ pub(crate) fn same_spec(pod: &Node, old: &Node) -> bool {
     }
 }
 
-/// A template of pods.
+/// Validates a template of pods.
 pub(crate) fn template(template: &Node, errors: &mut FieldErrors) {
     metadata::labels(&template.at_as("metadata.labels", "labels"), errors);
     let annotations = template.at_as("metadata.annotations", "annotations");
@@ -116,14 +116,14 @@ fn pod_annotations(annotations: &Node, spec: &Node, errors: &mut FieldErrors) {
     }
 }
 
-/// A number as `strconv.Atoi` reads it, except that a sign or zeros in front are not taken.
+/// A number as `strconv.Atoi` parses it, except that a sign or leading zeros are rejected.
 fn is_deletion_cost(text: &str) -> bool {
     let digits = text.strip_prefix('-').unwrap_or(text);
     let plain = digits == "0" || !digits.starts_with('0');
     plain && !text.starts_with('+') && text.parse::<i32>().is_ok()
 }
 
-/// What a pod is to be. Outside a template it has a name.
+/// Validates the spec of a pod. Outside a template the pod has a name.
 fn pod_spec(spec: &Node, name: Option<&str>, errors: &mut FieldErrors) {
     let grace = spec.at("terminationGracePeriodSeconds");
     if !grace.exists() {
@@ -215,7 +215,7 @@ fn rest_of_spec(spec: &Node, errors: &mut FieldErrors) {
     operating_system(spec, errors);
 }
 
-/// The one name of a pod's host, which neither its domain nor its node may have a say in.
+/// Validates `hostnameOverride`, which excludes other fields that determine the host's name.
 fn hostname_override(spec: &Node, errors: &mut FieldErrors) {
     let hostname = spec.at("hostnameOverride");
     if !hostname.exists() {
@@ -232,7 +232,7 @@ fn hostname_override(spec: &Node, errors: &mut FieldErrors) {
     errors.invalid_each(&hostname, names::subdomain(hostname.as_text()));
 }
 
-/// Whether a pod may push others out.
+/// Validates the preemption policy of a pod.
 pub(crate) fn preemption_policy(policy: &Node, errors: &mut FieldErrors) {
     if policy.exists() {
         errors.one_of(policy, &["PreemptLowerPriority", "Never"]);

@@ -1,4 +1,4 @@
-//! To which nodes a pod may go.
+//! The scheduling of pods: affinity, topology spread and tolerations.
 
 use super::{names, selectors};
 use crate::document::{FieldErrors, Fields, Node};
@@ -76,7 +76,7 @@ pub(super) fn scheduling_gates(spec: &Node, errors: &mut FieldErrors) {
     }
 }
 
-/// What no two constraints may have in common.
+/// The key by which constraints must be unique.
 fn topology_pair<'d>(constraint: &Node<'d, '_>) -> (&'d str, &'d str) {
     (constraint.text("topologyKey"), constraint.text("whenUnsatisfiable"))
 }
@@ -160,7 +160,7 @@ pub(crate) fn tolerations(spec: &Node, errors: &mut FieldErrors) {
                 errors.invalid(&operator, value, "value must be empty when `operator` is 'Exists'");
             }
             "Exists" => {}
-            // The two are named only to those who know them.
+            // The error lists these two operators only to clients that use one.
             other @ ("Lt" | "Gt") => errors.not_supported(&operator, other, &["Equal", "Exists", "Lt", "Gt"]),
             other => errors.not_supported(&operator, other, &["Equal", "Exists"]),
         }
@@ -170,7 +170,7 @@ pub(crate) fn tolerations(spec: &Node, errors: &mut FieldErrors) {
     }
 }
 
-/// What a taint does to those who do not tolerate it.
+/// Validates the effect of a taint.
 pub(crate) fn taint_effect(effect: &Node, errors: &mut FieldErrors) {
     errors.one_of(effect, &["NoSchedule", "PreferNoSchedule", "NoExecute"]);
 }

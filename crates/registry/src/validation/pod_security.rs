@@ -1,4 +1,4 @@
-//! The security context of a pod, and what its operating system does not know.
+//! The security context of a pod, and the fields that its operating system does not support.
 
 use super::{pod::all_containers, volumes};
 use crate::document::{FieldErrors, Fields, Node};
@@ -24,7 +24,7 @@ pub(super) fn security(spec: &Node, errors: &mut FieldErrors) {
     super::windows::options(&context.at("windowsOptions"), errors);
     app_armor(&context.at("appArmorProfile"), errors);
     errors.one_of_if_set(&context.at("supplementalGroupsPolicy"), &["Merge", "Strict"]);
-    // Mounting with a label is not enabled, though an object may have it.
+    // The feature gate for the mount option is off by default, but a stored object may have it.
     if context.text("seLinuxChangePolicy") != "MountOption" {
         errors.one_of_if_set(&context.at("seLinuxChangePolicy"), &["Recursive"]);
     }
@@ -68,7 +68,7 @@ fn sysctls(spec: &Node, context: &Node, errors: &mut FieldErrors) {
     }
 }
 
-/// Which system calls there are.
+/// Validates a seccomp profile.
 pub(crate) fn seccomp(profile: &Node, errors: &mut FieldErrors) {
     if !profile.exists() {
         return;
@@ -89,7 +89,7 @@ pub(crate) fn seccomp(profile: &Node, errors: &mut FieldErrors) {
     }
 }
 
-/// What AppArmor lets a container do.
+/// Validates an AppArmor profile.
 pub(crate) fn app_armor(profile: &Node, errors: &mut FieldErrors) {
     if !profile.exists() {
         return;

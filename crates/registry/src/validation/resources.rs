@@ -1,4 +1,4 @@
-//! Amounts of resources: which names they go by, and what is asked for beside what is allowed.
+//! Amounts of resources: their names, and requests in proportion to limits.
 
 use crate::{
     document::{FieldErrors, Fields, Node},
@@ -11,7 +11,7 @@ use super::names;
 const HUGE_PAGES: &str = "hugepages-";
 
 const IN_CONTAINERS: [&str; 3] = ["cpu", "memory", "ephemeral-storage"];
-/// Counted in whole numbers.
+/// Resources that are counted in whole numbers.
 const COUNTS: [&str; 9] = [
     "pods",
     "services",
@@ -33,7 +33,7 @@ const REQUESTS_AND_LIMITS: [&str; 7] = [
     "requests.storage",
 ];
 
-/// Whose resources they are, which decides what is allowed.
+/// The owner of resources, which decides the allowed ones.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum ResourceScope {
     /// A container, or a pod's overhead.
@@ -144,7 +144,7 @@ pub(crate) fn basic_amount(at: &Node, errors: &mut FieldErrors) {
     }
 }
 
-/// What is asked for, and what is allowed.
+/// Validates the requests, the limits and the claims.
 pub(crate) fn requirements(
     at: &Node,
     scope: ResourceScope,
@@ -165,7 +165,7 @@ pub(crate) fn requirements(
     claimed(at, claims, errors);
 }
 
-/// Amounts that are allowed and that nothing is asked against.
+/// Validates amounts that have no requests to compare with.
 pub(crate) fn amounts(at: &Node, name: &str, scope: ResourceScope, errors: &mut FieldErrors) {
     amounts_as(at, name, name, scope, errors);
 }

@@ -7,7 +7,7 @@ use serde_json::Value;
 
 use super::{metadata, names};
 
-/// A selector of labels; nothing there is fine.
+/// Validates a label selector; an absent one is valid.
 pub(crate) fn label_selector(selector: &Node, errors: &mut FieldErrors) {
     metadata::labels(&selector.at("matchLabels"), errors);
     for requirement in selector.items("matchExpressions") {
@@ -33,13 +33,13 @@ pub(crate) fn label_selector(selector: &Node, errors: &mut FieldErrors) {
     }
 }
 
-/// Whether a selector of labels has no terms.
+/// Whether a label selector has no requirements.
 pub(crate) fn selects_all(selector: &Node) -> bool {
     selector.length("matchLabels") + selector.length("matchExpressions") == 0
 }
 
-/// Whether every term of a selector makes sense, so that it can be asked.
-pub(crate) fn can_be_asked(selector: &Node) -> bool {
+/// Whether every requirement of a selector is valid, so that it can be evaluated.
+pub(crate) fn can_be_evaluated(selector: &Node) -> bool {
     let is_label = |key: &str| names::qualified(key).is_empty();
     let is_value = |value: &str| names::label_value(value).is_empty();
     selector.entries("matchLabels").all(|(key, value)| is_label(key) && is_value(value.as_text()))
@@ -53,7 +53,7 @@ pub(crate) fn can_be_asked(selector: &Node) -> bool {
         })
 }
 
-/// Whether a selector of labels picks an object with these labels.
+/// Whether a label selector selects an object with these labels.
 pub(crate) fn selects(selector: &Node, labels: &Value) -> bool {
     let label = |key: &str| labels.get(key).and_then(Value::as_str);
     selector.entries("matchLabels").all(|(key, value)| label(key) == Some(value.as_text()))
@@ -69,7 +69,7 @@ pub(crate) fn selects(selector: &Node, labels: &Value) -> bool {
         })
 }
 
-/// A selector of nodes, which has terms.
+/// Validates a node selector, which must have terms.
 pub(crate) fn node_selector(selector: &Node, errors: &mut FieldErrors) {
     if selector.length("nodeSelectorTerms") == 0 {
         errors.required(&selector.at("nodeSelectorTerms"), "must have at least one node selector term");
@@ -79,7 +79,7 @@ pub(crate) fn node_selector(selector: &Node, errors: &mut FieldErrors) {
     }
 }
 
-/// One term of a selector of nodes. Where it is a mere preference, values need not be labels.
+/// Validates one term of a node selector. In a preference, values need not be labels.
 pub(crate) fn node_selector_term(term: &Node, strict: bool, errors: &mut FieldErrors) {
     for requirement in term.items("matchExpressions") {
         node_label_requirement(&requirement, strict, errors);
@@ -131,10 +131,9 @@ fn node_field_requirement(requirement: &Node, errors: &mut FieldErrors) {
     }
 }
 
-/// The topologies in which a class of storage can be had.
+/// Validates the topologies in which volumes of a storage class can be provisioned.
 pub(crate) fn topology_terms(parent: &Node, name: &str, errors: &mut FieldErrors) {
-    // Empty terms are as good as those that are not there, and the original compares with as many of these as there are
-    // terms.
+    // Empty terms count as absent, and Kubernetes compares with as many of them as there are terms.
     let count = parent.length(name);
     let mut terms: Vec<BTreeMap<&str, BTreeSet<&str>>> = vec![BTreeMap::new(); count];
     for term in parent.items(name) {

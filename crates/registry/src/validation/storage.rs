@@ -1,4 +1,4 @@
-//! Persistent volumes, claims to them, and what provides them.
+//! Persistent volumes, claims to them, and storage classes.
 
 use super::{names, resources, selectors, volumes, workloads};
 use crate::document::{FieldErrors, Fields, Node, same_except};
@@ -26,7 +26,7 @@ fn access_modes(spec: &Node, missing: &str, errors: &mut FieldErrors) {
     }
 }
 
-/// What a volume is, be it an object or given inline where it is attached.
+/// Validates the spec of a volume, either of an object or inline in a volume attachment.
 pub(crate) fn volume_spec(spec: &Node, inline: bool, errors: &mut FieldErrors) {
     let only_in_objects: &[&str] =
         if inline { &["claimRef", "capacity", "nodeAffinity", "storageClassName"] } else { &[] };
@@ -137,14 +137,15 @@ pub(crate) fn claim_spec(spec: &Node, errors: &mut FieldErrors) {
             let detail = "may not be specified when dataSourceRef.namespace is specified";
             errors.invalid(spec, json!({}), detail);
         } else if !same_except(source.value, reference.value, &["namespace"]) {
-            // What upstream shows is not the value but the way to it, which has no fields of its own.
+            // Kubernetes' error contains the field's path, which is an object without exported fields, instead of its
+            // value.
             errors.invalid(spec, json!({}), "must match dataSourceRef");
         }
     }
     errors.valid_if_set(&spec.at("volumeAttributesClassName"), names::subdomain);
 }
 
-/// An object whose spec stays what it is.
+/// Rejects a change of the spec.
 pub(crate) fn spec_is_fixed(new: &Node, old: &Node, errors: &mut FieldErrors) {
     errors.immutable(&new.at("spec"), &old.at("spec"));
 }

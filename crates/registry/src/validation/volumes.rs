@@ -1,4 +1,4 @@
-//! Where the data of a volume comes from: exactly one source, which says enough.
+//! The sources of volumes: a volume has exactly one, with the fields that it requires.
 
 use crate::document::{FieldErrors, Fields, Node};
 use std::collections::BTreeSet;
@@ -13,17 +13,17 @@ const TOKEN_SECONDS_MAX: i64 = 1 << 32;
 const DRIVER_NAME_BYTES_MAX: usize = 63;
 const ISCSI_NAME_BYTES_MAX: usize = 64;
 
-/// Where a volume's data can come from.
+/// A source of a volume.
 struct Source {
-    /// The field that says so.
+    /// Its field.
     name: &'static str,
-    /// What the field is called when there is another source already.
+    /// The name of the field in the error about a second source.
     second: &'static str,
-    /// What the field is called when something in it is wrong.
+    /// The name of the field in errors about its contents.
     shown: &'static str,
-    /// Texts that have to be given in it.
+    /// Text fields that must not be empty.
     required: &'static [&'static str],
-    /// What else has to hold.
+    /// The rules for this source alone.
     own: fn(&Node, &mut FieldErrors),
 }
 
@@ -35,7 +35,7 @@ const fn source(
     Source { name, second: name, shown: name, required, own }
 }
 
-fn nothing_more(_: &Node, _: &mut FieldErrors) {}
+fn no_own_rules(_: &Node, _: &mut FieldErrors) {}
 
 const HOST_PATH: Source = source("hostPath", &[], host_path);
 const GCE: Source = Source { shown: "persistentDisk", ..source("gcePersistentDisk", &["pdName"], partition) };
@@ -45,15 +45,15 @@ const FLOCKER: Source = source("flocker", &[], flocker);
 const QUOBYTE: Source = source("quobyte", &[], quobyte);
 const FC: Source = source("fc", &[], fibre_channel);
 const FLEX: Source = source("flexVolume", &["driver"], flex_options);
-const VSPHERE: Source = source("vsphereVolume", &["volumePath"], nothing_more);
-const PHOTON: Source = source("photonPersistentDisk", &["pdID"], nothing_more);
-const PORTWORX: Source = source("portworxVolume", &["volumeID"], nothing_more);
+const VSPHERE: Source = source("vsphereVolume", &["volumePath"], no_own_rules);
+const PHOTON: Source = source("photonPersistentDisk", &["pdID"], no_own_rules);
+const PORTWORX: Source = source("portworxVolume", &["volumeID"], no_own_rules);
 const AZURE_DISK: Source = source("azureDisk", &["diskName", "diskURI"], azure_disk);
-const SCALE_IO: Source = source("scaleIO", &["gateway", "system", "volumeName"], nothing_more);
-const GLUSTER: Source = source("glusterfs", &["endpoints", "path"], nothing_more);
+const SCALE_IO: Source = source("scaleIO", &["gateway", "system", "volumeName"], no_own_rules);
+const GLUSTER: Source = source("glusterfs", &["endpoints", "path"], no_own_rules);
 const RBD: Source = source("rbd", &[], rbd);
 const CEPH_FS: Source = Source { second: "cephFS", ..source("cephfs", &[], monitors) };
-const AZURE_FILE: Source = source("azureFile", &["secretName", "shareName"], nothing_more);
+const AZURE_FILE: Source = source("azureFile", &["secretName", "shareName"], no_own_rules);
 const STORAGE_OS: Source = source("storageos", &["volumeName"], storage_os);
 
 /// The sources of a pod's volume.
@@ -68,7 +68,7 @@ static OF_PODS: &[Source] = &[
     source("iscsi", &["targetPortal", "iqn"], iscsi_in_pod),
     GLUSTER,
     FLOCKER,
-    source("persistentVolumeClaim", &["claimName"], nothing_more),
+    source("persistentVolumeClaim", &["claimName"], no_own_rules),
     RBD,
     source("cinder", &["volumeID"], |at, errors| named_secret(at, false, errors)),
     CEPH_FS,
@@ -87,7 +87,7 @@ static OF_PODS: &[Source] = &[
     SCALE_IO,
     source("csi", &[], csi_in_pod),
     source("ephemeral", &[], ephemeral),
-    source("image", &[], nothing_more),
+    source("image", &[], no_own_rules),
 ];
 
 /// The sources of a persistent volume.
@@ -111,7 +111,7 @@ static OF_VOLUMES: &[Source] = &[
     PORTWORX,
     AZURE_DISK,
     SCALE_IO,
-    source("local", &["path"], |at, errors| no_steps_back(&at.at("path"), errors)),
+    source("local", &["path"], |at, errors| no_parent_segments(&at.at("path"), errors)),
     source("storageos", &["volumeName"], |at, errors| {
         storage_os(at, errors);
         let secret = at.at("secretRef");
@@ -151,12 +151,12 @@ pub(crate) fn persistent(spec: &Node, errors: &mut FieldErrors) {
     one_of(spec, OF_VOLUMES, errors);
 }
 
-/// Whether the field of a persistent volume's spec says where its data comes from.
+/// Whether a field of a persistent volume's spec is a source.
 pub(crate) fn is_persistent_source(name: &str) -> bool {
     OF_VOLUMES.iter().any(|source| source.name == name)
 }
 
-/// The volumes of a pod. What comes back are those that mounts can name, and whether each is claimed.
+/// Validates the volumes of a pod. Returns the valid ones, which mounts can refer to, and whether each is a claim.
 pub(crate) fn of_pod<'d>(
     spec: &Node<'d, '_>,
     pod: Option<&str>,
@@ -182,7 +182,7 @@ pub(crate) fn of_pod<'d>(
     fine
 }
 
-/// What holds for a volume in a pod, though not in a template.
+/// Validates what applies to a volume in a pod but not in a template.
 fn pod_only(volume: &Node, pod: Option<&str>, errors: &mut FieldErrors) {
     let image = volume.at("image");
     let is_alone = || OF_PODS.iter().all(|source| source.name == "image" || !volume.has(source.name));
@@ -230,7 +230,7 @@ fn host_path(at: &Node, errors: &mut FieldErrors) {
         errors.required(&path, "");
         return;
     }
-    no_steps_back(&path, errors);
+    no_parent_segments(&path, errors);
     let kinds =
         ["", "BlockDevice", "CharDevice", "Directory", "DirectoryOrCreate", "File", "FileOrCreate", "Socket"];
     errors.one_of_if_set(&at.at("type"), &kinds);
@@ -250,16 +250,16 @@ fn absolute_path(at: &Node, errors: &mut FieldErrors) {
     }
 }
 
-/// A path that leads down from where it starts.
+/// Validates a relative path without `..`.
 pub(crate) fn relative_path(path: &Node, errors: &mut FieldErrors) {
     if path.as_text().starts_with('/') {
         errors.invalid(path, path.as_text(), "must be a relative path");
     }
-    no_steps_back(path, errors);
+    no_parent_segments(path, errors);
 }
 
 /// A path without `..`.
-pub(crate) fn no_steps_back(path: &Node, errors: &mut FieldErrors) {
+pub(crate) fn no_parent_segments(path: &Node, errors: &mut FieldErrors) {
     if path.as_text().split('/').any(|part| part == "..") {
         errors.invalid(path, path.as_text(), "must not contain '..'");
     }
@@ -513,7 +513,7 @@ fn downward_api(at: &Node, errors: &mut FieldErrors) {
     }
 }
 
-/// FieldErrors of a file are reported at the volume, without the file's place in the list, as upstream does.
+/// Errors of a file are reported at the volume, without the index of the file in the list, as in Kubernetes.
 fn downward_file(file: &Node, reported_at: &Node, errors: &mut FieldErrors) {
     let file = &reported_at.with(file.value);
     errors.not_empty(&file.at("path"));

@@ -1,10 +1,10 @@
-//! What works but is old, ambiguous, or likely to be a mistake.
+//! Warnings about fields that are valid but deprecated, ambiguous, or likely to be a mistake.
 
 use super::{names, resources};
 use crate::document::{FieldErrors, Fields, Node};
 use std::collections::HashSet;
 
-/// Labels that nodes once had, and what took their place.
+/// Deprecated labels of nodes, and their replacements.
 const OLD_LABELS: [(&str, &str); 5] = [
     ("beta.kubernetes.io/arch", "deprecated since v1.14; use \"kubernetes.io/arch\" instead"),
     ("beta.kubernetes.io/os", "deprecated since v1.14; use \"kubernetes.io/os\" instead"),
@@ -22,7 +22,7 @@ const OLD_LABELS: [(&str, &str); 5] = [
     ),
 ];
 
-/// Sources of volumes that are no longer there.
+/// Sources of volumes that are deprecated or removed.
 pub(crate) const OLD_SOURCES: [(&str, &str); 9] = [
     ("photonPersistentDisk", "deprecated in v1.11, non-functional in v1.16+"),
     ("gitRepo", "deprecated in v1.11, and disabled by default in v1.33+"),
@@ -42,7 +42,7 @@ const SURPRISING: &str = "which can result in surprising behavior; a DNS label i
 pub(crate) struct Warnings(pub(crate) Vec<String>);
 
 impl Warnings {
-    /// Adds a warning about that place.
+    /// Adds a warning about that field.
     pub(crate) fn add(&mut self, at: &Node, text: &str) {
         // An error without a detail has the path in the form that warnings need.
         let mut errors = FieldErrors::default();
@@ -57,7 +57,7 @@ impl Warnings {
     }
 }
 
-/// Whether an update leaves the generation of an object as it was, and so everything that a warning could be about.
+/// Whether an update leaves the generation of an object unchanged, and so all fields that have warnings.
 pub(crate) fn same_generation(object: &Node, old: Option<&Node>) -> bool {
     let generation = |object: &Node| object.at("metadata.generation").as_number();
     old.is_some_and(|old| generation(old) == generation(object))
@@ -145,7 +145,7 @@ pub(crate) fn pod(meta: &Node, spec: &Node, warnings: &mut Warnings) {
     }
 }
 
-/// Bytes come as whole ones.
+/// Warns of an amount that is not a whole number of bytes.
 fn fractional(amount: &Node, warnings: &mut Warnings) {
     if let Some(quantity) = resources::quantity(amount).filter(|quantity| quantity.millis() % 1000 != 0) {
         let text = format!("fractional byte value \"{quantity}\" is invalid, must be an integer");
@@ -153,7 +153,7 @@ fn fractional(amount: &Node, warnings: &mut Warnings) {
     }
 }
 
-/// What a volume claim asks for.
+/// Warns of the amounts in a volume claim.
 pub(crate) fn claimed(resources: &Node, warnings: &mut Warnings) {
     for list in ["requests", "limits"] {
         fractional(&resources.entry(list, "storage"), warnings);
@@ -217,7 +217,7 @@ fn hidden_variables(container: &Node, warnings: &mut Warnings) {
     }
 }
 
-/// Ports of one number and protocol, each beside every one before it.
+/// Warns of conflicting ports, each compared with all before it.
 fn repeated_ports(container: &Node, warnings: &mut Warnings) {
     let ports: Vec<Node> = container.items("ports").collect();
     for (at, port) in ports.iter().enumerate() {
@@ -244,7 +244,7 @@ pub(crate) fn storage_class_annotation(object: &Node, warnings: &mut Warnings) {
     }
 }
 
-/// How a port comes in the way of another, if it does.
+/// The word for the conflict between two ports, if there is one.
 fn overlap(port: &Node, other: &Node) -> Option<&'static str> {
     let inside = |port: &Node| (port.number("containerPort"), port.text("protocol").to_owned());
     if inside(port) != inside(other) {

@@ -1,4 +1,4 @@
-//! What containers on Windows are asked: which user they run as, and whether they are processes of the host.
+//! The Windows options of containers: the user, and whether they are host processes.
 
 use crate::document::{FieldErrors, Fields, Node};
 use serde_json::Value;
@@ -29,7 +29,7 @@ pub(crate) fn options(options: &Node, errors: &mut FieldErrors) {
     }
 }
 
-/// What is wrong with a user's name, which may have a domain before it: `DOMAIN\user`.
+/// The errors in a user name, which may have a domain before it: `DOMAIN\user`.
 fn user_name(text: &str) -> Vec<String> {
     let parts: Vec<&str> = text.split('\\').collect();
     let (domain, user) = match parts[..] {
@@ -78,7 +78,7 @@ fn is_dns(domain: &str) -> bool {
         && bytes.iter().all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'.'))
 }
 
-/// Processes of the host are alone in their pod, which uses the host's network.
+/// Validates host processes: if one container is one, all of its pod must be, and the pod must use the host's network.
 pub(crate) fn host_processes(spec: &Node, errors: &mut FieldErrors) {
     let wanted =
         |at: &Node| at.at("securityContext.windowsOptions").value.get("hostProcess").and_then(Value::as_bool);

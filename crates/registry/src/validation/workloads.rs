@@ -1,4 +1,4 @@
-//! Controllers of pods: what they run, how many, and what of it may change.
+//! Controllers of pods: their selectors, templates, replicas and update strategies.
 
 use super::{metadata, names, selectors};
 use crate::document::{FieldErrors, Fields, Node};
@@ -6,7 +6,7 @@ use serde_json::Value;
 
 pub(crate) const MISMATCH: &str = "`selector` does not match template `labels`";
 
-/// A selector that has to be given and to say something, and the template that it picks.
+/// Validates a selector, which must be set and not empty, and the template that it must match.
 pub(crate) fn selector(spec: &Node, empty: &str, unreadable: &str, errors: &mut FieldErrors) {
     let selector = spec.at("selector");
     if selector.exists() {
@@ -17,23 +17,23 @@ pub(crate) fn selector(spec: &Node, empty: &str, unreadable: &str, errors: &mut 
     } else {
         errors.required(&selector, "");
     }
-    if !selectors::can_be_asked(&selector) {
+    if !selectors::can_be_evaluated(&selector) {
         errors.invalid(&selector, selector.value.clone(), unreadable);
         return;
     }
     if !selector.exists() || !selectors::selects_all(&selector) {
-        picks_template(spec, &selector, errors);
+        must_match_template(spec, &selector, errors);
     }
 }
 
-pub(crate) fn picks_template(spec: &Node, selector: &Node, errors: &mut FieldErrors) {
+pub(crate) fn must_match_template(spec: &Node, selector: &Node, errors: &mut FieldErrors) {
     let labels = spec.at("template.metadata.labels");
     if !selector.exists() || !selectors::selects(selector, labels.value) {
         errors.invalid(&labels, labels.value.clone(), MISMATCH);
     }
 }
 
-/// Pods that are replaced when they end restart for ever and without a deadline.
+/// Validates a pod template whose pods are replaced when they end: they must restart always and have no deadline.
 pub(crate) fn runs_for_ever(spec: &Node, kind: &str, errors: &mut FieldErrors) {
     let restart = spec.at("template.spec.restartPolicy");
     if restart.as_text() != "Always" {
@@ -45,7 +45,7 @@ pub(crate) fn runs_for_ever(spec: &Node, kind: &str, errors: &mut FieldErrors) {
     }
 }
 
-/// A number, or a share of all, that is not negative.
+/// Validates a number, or a percentage, that is not negative.
 pub(crate) fn number_or_percent(at: &Node, errors: &mut FieldErrors) {
     match at.value {
         Value::String(text) => errors.invalid_each(at, names::percent(text)),
@@ -53,7 +53,7 @@ pub(crate) fn number_or_percent(at: &Node, errors: &mut FieldErrors) {
     }
 }
 
-/// A share of all is not more than all.
+/// Validates that a percentage is at most 100.
 pub(crate) fn at_most_all(at: &Node, errors: &mut FieldErrors) {
     let percent = at.as_text().strip_suffix('%').and_then(|digits| digits.parse::<u64>().ok());
     if percent.is_some_and(|percent| percent > 100) {
@@ -68,7 +68,7 @@ pub(crate) fn is_zero(at: &Node) -> bool {
     }
 }
 
-/// A strategy as Go writes it.
+/// A strategy as Go formats it.
 pub(crate) fn shown_strategy(strategy: &Node) -> String {
     let rolling = strategy.at("rollingUpdate");
     let shown = if rolling.exists() {
@@ -83,12 +83,12 @@ pub(crate) fn shown_strategy(strategy: &Node) -> String {
     format!(r#"{{"Type":"{}","RollingUpdate":{shown}}}"#, strategy.text("type"))
 }
 
-/// A controller's selector stays what it is.
+/// Rejects a change of a controller's selector.
 pub(crate) fn selector_change(new: &Node, old: &Node, errors: &mut FieldErrors) {
     errors.immutable(&new.at("spec.selector"), &old.at("spec.selector"));
 }
 
-/// The counts of pods in the status of a controller: none is negative or above the total.
+/// Validates the counts of pods in the status of a controller: none is negative or above the total.
 pub(crate) fn replica_counts(new: &Node, ready: &str, parts: &[&str], errors: &mut FieldErrors) {
     let status = new.at("status");
     let counts = [
@@ -117,7 +117,7 @@ pub(crate) fn replica_counts(new: &Node, ready: &str, parts: &[&str], errors: &m
     }
 }
 
-/// The metadata of something that is made later: labels and annotations, and nothing else.
+/// Validates the metadata of a template: labels and annotations, and nothing else.
 pub(crate) fn template_metadata(meta: &Node, errors: &mut FieldErrors) {
     metadata::annotations(&meta.at("annotations"), errors);
     metadata::labels(&meta.at("labels"), errors);

@@ -1,4 +1,4 @@
-//! Create: what is read from a body, in which order it is refused, and what is told.
+//! Create: the decoding of a body, the order of its errors, and their texts.
 
 use super::world::{World, map, pod, text};
 use keepwatch_registry::{
@@ -175,7 +175,7 @@ async fn options_without_a_meaning_are_refused_in_the_name_of_the_request() {
 }
 
 #[tokio::test]
-async fn the_error_for_an_existing_object_says_whether_it_is_being_deleted() {
+async fn the_error_for_an_existing_object_contains_whether_it_is_being_deleted() {
     let world = World::new().await;
     let mut sent = map("a");
     sent["metadata"]["finalizers"] = json!(["example.com/x"]);
@@ -231,7 +231,7 @@ async fn a_pod_gets_its_priority_from_its_class() {
 }
 
 #[tokio::test]
-async fn a_pod_may_not_be_at_odds_with_its_priority_class() {
+async fn the_priority_of_a_pod_must_be_that_of_its_class() {
     let world = World::new().await;
     for (name, value, policy, default) in
         [("never", 7, "Never", false), ("low", 3, "PreemptLowerPriority", true)]

@@ -93,7 +93,7 @@ async fn options_that_contradict_themselves_are_refused() {
 }
 
 #[tokio::test]
-async fn a_body_makes_the_query_count_for_nothing() {
+async fn delete_options_in_a_body_replace_those_of_the_query() {
     let world = World::new().await;
     world.post("configmaps default", map("a")).await.ok();
     let deleted = world.delete_with("configmaps default/a?dryRun=All&propagationPolicy=Foo", json!({})).await;
@@ -381,7 +381,7 @@ async fn the_objects_of_a_collection_are_held_like_single_ones() {
 }
 
 #[tokio::test]
-async fn a_namespace_of_its_own_can_be_deleted_but_not_those_of_the_cluster() {
+async fn a_new_namespace_can_be_deleted_but_not_those_of_the_system() {
     let world = World::new().await;
     for name in ["default", "kube-system", "kube-public"] {
         for query in ["", "?dryRun=All"] {

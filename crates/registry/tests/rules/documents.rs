@@ -5,10 +5,10 @@ use keepwatch_registry::{kind::Kind, kinds::built_in};
 use serde_json::Value;
 use std::sync::Arc;
 
-/// What is known of a kind. The fields are those of `documents.yaml`.
+/// A sample object of a kind. The fields are those of `documents.yaml`.
 pub(crate) struct Sample {
     pub(crate) resource: &'static Arc<Kind>,
-    /// The resource, as places name it.
+    /// The resource, as request paths name it.
     pub(crate) name: String,
     pub(crate) object: Value,
     pub(crate) change: Option<Value>,
@@ -16,30 +16,30 @@ pub(crate) struct Sample {
     pub(crate) generation: Counting,
 }
 
-/// How the generation of a kind's objects goes.
+/// The expected changes of the generation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Counting {
     Counted,
-    /// The same, but what a new object says is kept.
+    /// The same, but a new object keeps the generation of the request.
     CountedOnceCreated,
     Once,
     Left,
 }
 
 impl Sample {
-    /// Where objects are created.
+    /// The path of its collection.
     pub(crate) fn collection(&self) -> String {
         let namespace = if self.resource.namespaced { "default" } else { "" };
         format!("{} {namespace}", self.name)
     }
 
-    /// Where the object is.
+    /// The path of the object.
     pub(crate) fn place(&self) -> String {
         let namespace = if self.resource.namespaced { "default/" } else { "" };
         format!("{} {namespace}{}", self.name, self.object["metadata"]["name"].as_str().unwrap())
     }
 
-    /// Where its status is.
+    /// The path of its status.
     pub(crate) fn status_place(&self) -> String {
         format!("{}/status", self.place())
     }

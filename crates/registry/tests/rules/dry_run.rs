@@ -1,5 +1,5 @@
-//! What a dry run shows where it is more than the write left out. That it changes nothing is tried on every kind in
-//! `every_kind`.
+//! The answers to dry runs, where they differ from those to writes. `every_kind` checks that a dry run of each kind
+//! changes nothing.
 
 use super::world::{World, bound_pod, map, pod, text};
 use serde_json::json;
@@ -33,7 +33,7 @@ async fn a_dry_run_of_an_update_shows_what_the_service_would_get() {
 }
 
 #[tokio::test]
-async fn what_lies_outside_the_ranges_is_refused_in_a_dry_run_too() {
+async fn addresses_and_ports_outside_the_ranges_are_rejected_in_a_dry_run_too() {
     let world = World::new().await;
     let ip = json!({"metadata": {"name": "s"}, "spec": {"clusterIP": "192.0.2.1", "ports": [{"port": 80}]}});
     let port = json!({"metadata": {"name": "s"}, "spec": {"type": "NodePort", "ports": [{"port": 80, "nodePort": 1}]}});

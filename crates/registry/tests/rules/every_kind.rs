@@ -1,4 +1,4 @@
-//! What holds for every kind, tried on one object of each.
+//! Rules for all kinds, checked on one object of each.
 
 use super::{
     documents::{Counting, Sample, kinds},
@@ -89,7 +89,7 @@ async fn an_object_of_every_kind_is_created_read_changed_and_deleted() {
 }
 
 #[tokio::test]
-async fn what_a_client_says_of_system_fields_is_dropped_from_a_new_object() {
+async fn system_fields_of_the_request_are_dropped_from_a_new_object() {
     each(async |world, kind| {
         let sent = kind.with_metadata(json!({
             "uid": "11111111-2222-3333-4444-555555555555", "creationTimestamp": "2001-01-01T00:00:00Z",

@@ -1,5 +1,5 @@
-//! Changes over a store that has to be asked for its newest state, as etcd has: they begin with what the watch cache
-//! holds, read nothing if that is the newest, and are right if it is not.
+//! Changes over a store that must be read for its newest state, as etcd must: they begin with the object in the watch
+//! cache, read nothing if that is the newest, and are right if it is not.
 
 use super::{
     documents::kinds,
@@ -22,16 +22,16 @@ use std::{
 };
 use tokio::sync::watch;
 
-/// A store that does not say what is newest without being asked, counts how often an object is asked for, and whose
-/// watches can be held up.
-struct Distant {
+/// A store whose newest revision is not known without a read. It counts the reads of objects, and its watches can be
+/// held up.
+struct RemoteStore {
     inner: Arc<Embedded>,
     gets: AtomicUsize,
     held_up: watch::Sender<bool>,
 }
 
 #[async_trait]
-impl Backend for Distant {
+impl Backend for RemoteStore {
     async fn get(&self, key: &Key) -> Result<(ResourceVersion, Option<KeyValue>), StorageError> {
         self.gets.fetch_add(1, Ordering::Relaxed);
         self.inner.get(key).await
@@ -91,14 +91,14 @@ struct Servers {
     /// Its watch cache can be held up.
     late: World,
     other: World,
-    store: Arc<Distant>,
+    store: Arc<RemoteStore>,
 }
 
 impl Servers {
     async fn start() -> Servers {
         let inner = Arc::new(Embedded::memory(EmbeddedOptions::default()));
         let (gets, held_up) = (AtomicUsize::new(0), watch::Sender::new(false));
-        let store = Arc::new(Distant { inner: inner.clone(), gets, held_up });
+        let store = Arc::new(RemoteStore { inner: inner.clone(), gets, held_up });
         let late = World::cached_through(inner, store.clone()).await;
         let other = late.again(keepwatch_registry::RegistryOptions::default()).await;
         Servers { late, other, store }
@@ -116,7 +116,7 @@ impl Servers {
         self.store.held_up.send_replace(true);
     }
 
-    /// How often the late server asks for an object meanwhile.
+    /// The number of objects that the server whose cache lags reads from storage meanwhile.
     async fn gets<T>(&self, requests: impl Future<Output = T>) -> usize {
         let before = self.store.gets.load(Ordering::Relaxed);
         requests.await;
@@ -284,7 +284,7 @@ async fn a_dry_run_is_based_on_the_newest_version() {
     assert_eq!(late.delete("configmaps default/a?dryRun=All").await.code, 404);
 }
 
-/// In virtual time, because a list of budgets waits for the cache before it asks the store.
+/// In virtual time, because a list of budgets waits for the cache before it reads the store.
 #[tokio::test(start_paused = true)]
 async fn pods_are_bound_and_evicted_and_scales_set_by_the_newest_state() {
     let servers = Servers::start().await;

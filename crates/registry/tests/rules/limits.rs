@@ -1,4 +1,4 @@
-//! How much a document may hold, in whatever form it comes. A request of three megabytes once cost a gigabyte of memory.
+//! The limits on the size of a document, in every format. A request of three megabytes once cost a gigabyte of memory.
 
 use super::world::{World, resource};
 use keepwatch_apimachinery::status::Status;
@@ -110,7 +110,7 @@ fn patches_have_the_same_limit() {
 }
 
 #[tokio::test]
-async fn what_patches_make_of_an_object_has_the_same_limit() {
+async fn a_patched_object_has_the_same_limit() {
     let world = World::new().await;
     let objects = || Value::Array(vec![json!({}); 31_000]);
     let at = "controllerrevisions default/a";

@@ -1,7 +1,7 @@
-//! What can be done with objects, rule by rule, as clients see it: the registry over a store in memory, and for some
+//! The operations on objects, rule by rule, as clients see them: the registry over a store in memory, and for some
 //! rules over a watch cache in front of it.
 //!
-//! `world` speaks to the registry; everything else is data and what is expected of it.
+//! `world` calls the registry; everything else is requests and the expected answers.
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on says where")]
 
 mod world;

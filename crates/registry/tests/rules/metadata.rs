@@ -1,5 +1,4 @@
-//! What the server keeps in the metadata of objects (uid, times, generation, generated names), and in the few other
-//! places that are its own.
+//! The metadata that the server sets (uid, times, generation, generated names), and the few other fields that it sets.
 
 use super::world::{World, map, pod, text};
 use async_trait::async_trait;
@@ -40,7 +39,7 @@ async fn a_generated_name_has_five_letters_behind_its_beginning() {
 }
 
 #[tokio::test]
-async fn what_depends_on_a_generated_name_follows_it() {
+async fn fields_that_depend_on_a_generated_name_are_set_from_it() {
     let world = World::new().await;
     let made = world.post("namespaces", json!({"metadata": {"generateName": "n-"}})).await.ok();
     assert_eq!(made["metadata"]["labels"]["kubernetes.io/metadata.name"], made["metadata"]["name"]);
@@ -203,7 +202,7 @@ async fn times_and_generation_are_not_the_clients_to_change() {
 }
 
 #[tokio::test]
-async fn the_mark_of_deletion_cannot_be_taken_off() {
+async fn the_deletion_timestamp_cannot_be_removed() {
     let world = World::new().await;
     let mut sent = map("a");
     sent["metadata"]["finalizers"] = json!(["example.com/x"]);
@@ -297,7 +296,7 @@ async fn new_pods_namespaces_and_volumes_begin_with_their_phase() {
 }
 
 #[tokio::test]
-async fn a_certificate_request_says_who_made_it_whatever_its_maker_says() {
+async fn the_user_of_a_certificate_request_is_the_requester() {
     let world = World::new().await;
     let kind = super::documents::kinds().into_iter().find(|kind| kind.name == "certificatesigningrequests");
     let kind = kind.unwrap();
@@ -336,7 +335,7 @@ async fn approval_sets_conditions_and_the_status_sets_all_but_approval() {
 }
 
 #[tokio::test]
-async fn the_conditions_of_a_certificate_request_say_when_they_came_to_be() {
+async fn the_conditions_of_a_certificate_request_have_times() {
     let world = World::new().await;
     let kind = super::documents::kinds().into_iter().find(|kind| kind.name == "certificatesigningrequests");
     let kind = kind.unwrap();
@@ -411,7 +410,7 @@ async fn labels_that_a_client_gives_the_pods_of_a_job_are_the_job_s_own_or_refus
 }
 
 #[tokio::test]
-async fn a_job_selects_its_pods_by_its_uid_unless_it_says_how() {
+async fn a_job_selects_its_pods_by_its_uid_unless_it_has_a_manual_selector() {
     let world = World::new().await;
     let kind = super::documents::kinds().into_iter().find(|kind| kind.name == "jobs").unwrap();
     let made = world.post(&kind.collection(), kind.object.clone()).await.ok();
@@ -433,7 +432,7 @@ async fn a_job_selects_its_pods_by_its_uid_unless_it_says_how() {
     assert_eq!(made["spec"]["template"]["metadata"]["labels"], json!({"app": "x"}));
 }
 
-/// A job that has no labels is shown with those of its pods, so what is read can be written back unchanged.
+/// A job without labels is read with those of its pods, so what is read can be written back unchanged.
 #[tokio::test]
 async fn a_job_without_labels_has_those_of_its_pods() {
     let world = World::new().await;

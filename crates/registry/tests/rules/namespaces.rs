@@ -151,7 +151,7 @@ async fn a_finalized_namespace_stays_until_the_finalizers_of_its_metadata_are_re
     assert_eq!(world.get("namespaces m").await.code, 200, "its contents are not deleted");
 }
 
-/// Namespaces tell the collector of dependents what to do as other objects do.
+/// The finalizers of a namespace tell the garbage collector what to do, as those of other objects do.
 #[tokio::test]
 async fn the_propagation_policy_of_a_namespace_becomes_a_finalizer_too() {
     for (policy, finalizer) in [("Foreground", "foregroundDeletion"), ("Orphan", "orphan")] {
@@ -182,7 +182,7 @@ async fn a_deleted_namespace_is_emptied_and_goes() {
         world.post("configmaps n2", map("a")).await.ok();
         let held = world.delete("namespaces n").await;
         assert!(!held.gone);
-        // What only a controller ends stays: claims wait for theirs.
+        // Objects that only a controller can finish deleting remain: claims wait for theirs.
         let left = || async {
             let keys = world.keys("/registry/").await;
             keys.iter().filter(|key| key.contains("/n/")).count() == 1
@@ -199,7 +199,7 @@ async fn a_deleted_namespace_is_emptied_and_goes() {
 }
 
 #[tokio::test]
-async fn a_namespace_waits_for_what_has_finalizers_and_says_so() {
+async fn a_namespace_waits_for_objects_with_finalizers_and_reports_them() {
     let world = World::new().await.emptying();
     world.namespace("n").await;
     let held = |name: &str| json!({"metadata": {"name": name, "finalizers": ["example.com/x"]}});
@@ -237,7 +237,7 @@ async fn a_namespace_waits_for_what_has_finalizers_and_says_so() {
     world.until_gone("namespaces n").await;
 }
 
-/// What pods use (their claims, secrets and network policies) stays while they run.
+/// Objects that pods use (their claims, secrets and network policies) remain while the pods run.
 #[tokio::test]
 async fn a_namespace_loses_its_pods_before_anything_else() {
     let world = World::new().await.emptying();

@@ -140,7 +140,7 @@ async fn a_patched_object_gets_its_defaults_again() {
 
 /// Only what a patch may have changed is given its form again; that includes what it names and does not change.
 #[tokio::test]
-async fn what_a_patch_brings_is_given_its_form() {
+async fn values_of_a_patch_are_normalised() {
     let world = World::new().await;
     let made = world.post("pods default", pod("p")).await.ok();
     let at = "pods default/p";
@@ -179,7 +179,7 @@ async fn a_patch_cannot_make_another_kind() {
 /// A strategic merge patch is applied to a document without a type, which is then converted: as in the original, the
 /// answer shows the patch, and numbers that are too large wrap around.
 #[tokio::test]
-async fn a_strategic_patch_with_a_value_of_another_type_is_shown_with_why() {
+async fn a_strategic_patch_with_a_value_of_another_type_is_an_error_with_the_reason() {
     let world = World::new().await;
     world.post("pods default", pod("p")).await.ok();
     let at = "pods default/p";

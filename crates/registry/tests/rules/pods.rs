@@ -1,4 +1,4 @@
-//! What is done with pods through their subresources: binding, eviction, containers that are added, resources that change.
+//! The subresources of pods: binding, eviction, ephemeral containers, resize.
 
 use super::world::{Answer, World, bound_pod, map, pod, text};
 use serde_json::{Value, json};
@@ -203,7 +203,7 @@ async fn pods_that_do_not_run_cost_nothing() {
 }
 
 #[tokio::test]
-async fn a_pod_that_does_not_work_leaves_as_its_budget_says() {
+async fn an_unhealthy_pod_is_evicted_if_its_budget_allows() {
     for (policy, healthy, desired, leaves) in [
         (None, 2, 2, true),
         (None, 1, 2, false),
@@ -346,9 +346,9 @@ async fn a_pod_that_is_resized_stays_in_its_class() {
     assert_eq!(world.strategic("pods default/p/resize", sent).await.line(), why);
 }
 
-/// What a pod is to be is not looked at again as long as it stays; whether it stays is not the client's to say.
+/// The spec of a pod is validated again only if it changes, and the server itself compares it with the stored one.
 #[tokio::test]
-async fn no_change_of_a_pod_goes_unseen() {
+async fn every_change_of_a_pod_is_validated() {
     let world = World::new().await;
     world.post("pods default", pod("p")).await.ok();
     let at = "pods default/p";

@@ -120,7 +120,7 @@ async fn one_of_many_creates_of_one_name_succeeds() {
         }))
         .await;
         assert_eq!((count(&answers, 201), count(&answers, 409)), (1, 29));
-        // A lease is made by whoever comes first, and the others replace nothing without its version.
+        // The first request creates the lease; the others have no version, so they replace nothing.
         let answers = all((0..30).map(|_| {
             let world = world.clone();
             async move { world.put("leases default/a", map("a")).await }
@@ -149,8 +149,8 @@ async fn of_many_deletions_one_removes_the_object() {
     }
 }
 
-/// Whoever deletes an object and whoever takes its last finalizer off may meet: the object goes, and nobody is told that
-/// anything failed but that it is gone.
+/// A deletion and the removal of the last finalizer can run at the same time: the object is removed, and the only error
+/// is that it is gone.
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn a_deletion_and_the_removal_of_the_last_finalizer_leave_nothing() {
     for round in 0..60 {
@@ -220,7 +220,7 @@ fn service(name: String, spec: Value) -> Value {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
-async fn one_of_many_services_gets_the_address_and_one_the_port_that_all_ask_for() {
+async fn one_of_many_services_gets_the_requested_address_and_one_the_requested_port() {
     for world in worlds().await {
         let ports = json!([{"port": 80, "nodePort": 30500}]);
         for (kind, spec) in

@@ -165,7 +165,7 @@ async fn both_groups_select_events_in_their_own_words() {
 }
 
 #[tokio::test]
-async fn a_watch_of_one_object_hears_of_no_other() {
+async fn a_watch_of_one_object_receives_no_events_of_others() {
     for world in [World::new().await, World::cached().await] {
         maps(&world).await;
         let at = "configmaps n1?fieldSelector=metadata.name=a&resourceVersion=0";
@@ -261,9 +261,9 @@ async fn reads_of_a_version_that_is_not_there_yet_say_so() {
     assert_eq!(late.body["details"]["retryAfterSeconds"], 1);
 }
 
-/// What to do then depends on whether something may have been written.
+/// The error depends on whether something may have been written.
 #[test]
-fn a_failure_of_storage_is_reported_in_words_that_clients_know() {
+fn errors_of_storage_have_the_reasons_of_kubernetes() {
     let unreachable = || StorageError::Unreachable { doing: "asking", source: "gone".into() };
     let late = || StorageError::Timeout { doing: "asking" };
     let retry = |operation: &str| {

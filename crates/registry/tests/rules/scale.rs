@@ -88,7 +88,7 @@ async fn an_invalid_scale_is_refused_in_the_words_of_the_scale_or_of_its_owner()
     }
 }
 
-/// As with every replacement, a uid says which object is meant.
+/// As with every replacement, a uid identifies the object that is meant.
 #[tokio::test]
 async fn a_scale_for_another_uid_is_a_conflict() {
     let world = World::new().await;

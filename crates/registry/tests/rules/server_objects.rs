@@ -25,16 +25,16 @@ async fn a_new_server_has_its_namespaces_its_service_and_its_classes() {
 }
 
 /// As with a store that no other server can use.
-fn alone() -> RegistryOptions {
+fn sole_server() -> RegistryOptions {
     RegistryOptions { owns_storage: true, ..RegistryOptions::default() }
 }
 
 #[tokio::test]
 async fn a_restarted_server_creates_missing_objects_and_changes_no_others() {
-    let world = World::with(alone(), |_, storage| storage).await;
+    let world = World::with(sole_server(), |_, storage| storage).await;
     world.merge("namespaces default", json!({"metadata": {"labels": {"l": "1"}}})).await.ok();
     let before = world.everything().await;
-    let again = world.again(alone()).await;
+    let again = world.again(sole_server()).await;
     assert_eq!(again.everything().await, before);
     world.delete("priorityclasses system-node-critical").await.ok();
     world.delete("services default/kubernetes").await.ok();
@@ -130,8 +130,8 @@ async fn server_at(world: &World, ip: [u8; 4], port: u16) -> World {
     world.again_at(options, (Ipv4Addr::from(ip).into(), port)).await
 }
 
-/// Where the server's own service leads, as its Endpoints say it and as its slice does.
-async fn ends(world: &World) -> (String, String) {
+/// The addresses of the server's own service, in its Endpoints and in its EndpointSlice.
+async fn endpoints_of(world: &World) -> (String, String) {
     let endpoints = world.get("endpoints default/kubernetes").await.ok();
     let slice = world.get("endpointslices default/kubernetes").await.ok();
     let ips = |list: &Value, pointer: &str| {
@@ -145,23 +145,23 @@ async fn ends(world: &World) -> (String, String) {
     )
 }
 
-fn both(ends: &str) -> (String, String) {
-    (ends.to_owned(), ends.to_owned())
+fn both(endpoints: &str) -> (String, String) {
+    (endpoints.to_owned(), endpoints.to_owned())
 }
 
 #[tokio::test]
-async fn the_own_service_leads_to_the_server_in_the_form_of_the_original() {
-    let world = World::with(alone(), |_, storage| storage).await;
+async fn the_own_service_has_endpoints_as_in_kubernetes() {
+    let world = World::with(sole_server(), |_, storage| storage).await;
     let endpoints = world.get("endpoints default/kubernetes").await.ok();
     assert_eq!(endpoints["metadata"]["labels"], json!({"endpointslice.kubernetes.io/skip-mirror": "true"}));
     let ports = json!([{"name": "https", "port": 6443, "protocol": "TCP"}]);
     assert_eq!(endpoints["subsets"], json!([{"addresses": [{"ip": "192.0.2.10"}], "ports": ports}]));
     let slice = world.get("endpointslices default/kubernetes").await.ok();
     assert_eq!(slice["metadata"]["labels"], json!({"kubernetes.io/service-name": "kubernetes"}));
-    let ends = json!([{"addresses": ["192.0.2.10"], "conditions": {"ready": true}}]);
+    let endpoints = json!([{"addresses": ["192.0.2.10"], "conditions": {"ready": true}}]);
     assert_eq!(
         (&slice["addressType"], &slice["endpoints"], &slice["ports"]),
-        (&json!("IPv4"), &ends, &ports)
+        (&json!("IPv4"), &endpoints, &ports)
     );
     assert_eq!(world.keys("/registry/masterleases/").await.len(), 0, "nobody else can use the store");
 }
@@ -175,7 +175,7 @@ async fn changed_endpoints_of_the_own_service_are_corrected() {
     world.delete(endpoints).await.ok();
     world.delete(slice).await.ok();
     world.again(RegistryOptions::default()).await;
-    assert_eq!(ends(&world).await, right);
+    assert_eq!(endpoints_of(&world).await, right);
 
     let skip_mirror = json!({"x": "y", "endpointslice.kubernetes.io/skip-mirror": null});
     let other = json!([{"addresses": [{"ip": "10.1.1.1"}, {"ip": "192.0.2.10"}], "ports": [{"name": "https", "port": 6443}]}]);
@@ -184,7 +184,7 @@ async fn changed_endpoints_of_the_own_service_are_corrected() {
     let other = json!([{"addresses": ["10.1.1.1"]}]);
     world.merge(slice, json!({"metadata": {"labels": labels}, "endpoints": other, "ports": []})).await.ok();
     world.again(RegistryOptions::default()).await;
-    assert_eq!(ends(&world).await, right);
+    assert_eq!(endpoints_of(&world).await, right);
     let labels = world.get(endpoints).await.ok()["metadata"]["labels"].clone();
     assert_eq!(labels, json!({"x": "y", "endpointslice.kubernetes.io/skip-mirror": "true"}));
     let labels = world.get(slice).await.ok()["metadata"]["labels"].clone();
@@ -196,21 +196,21 @@ async fn a_server_that_starts_on_another_port_sets_the_ports_right() {
     let world = World::new().await;
     let address = (Ipv4Addr::new(192, 0, 2, 10).into(), 7443);
     let again = world.again_at(RegistryOptions::default(), address).await;
-    assert_eq!(ends(&again).await, both("192.0.2.10:7443"));
+    assert_eq!(endpoints_of(&again).await, both("192.0.2.10:7443"));
     let service = again.get("services default/kubernetes").await.ok();
     assert_eq!(service["spec"]["ports"][0]["targetPort"], 7443);
     assert_eq!(service["spec"]["clusterIP"], "10.0.0.1");
 }
 
 #[tokio::test]
-async fn the_own_service_leads_to_all_servers_on_the_store_until_they_leave() {
+async fn the_own_service_has_the_endpoints_of_all_servers_until_they_stop() {
     let world = World::empty();
     let first = server_at(&world, [192, 0, 2, 9], 6443).await;
-    assert_eq!(ends(&first).await, both("192.0.2.9:6443"));
+    assert_eq!(endpoints_of(&first).await, both("192.0.2.9:6443"));
     let second = server_at(&world, [192, 0, 2, 10], 6443).await;
-    assert_eq!(ends(&first).await, both("192.0.2.10 192.0.2.9:6443"));
+    assert_eq!(endpoints_of(&first).await, both("192.0.2.10 192.0.2.9:6443"));
     first.registry.leave((Ipv4Addr::new(192, 0, 2, 9).into(), 6443)).await.unwrap();
-    assert_eq!(ends(&second).await, both("192.0.2.10:6443"));
+    assert_eq!(endpoints_of(&second).await, both("192.0.2.10:6443"));
     second.registry.leave((Ipv4Addr::new(192, 0, 2, 10).into(), 6443)).await.unwrap();
-    assert_eq!(ends(&second).await, both("192.0.2.10:6443"), "the last one stays");
+    assert_eq!(endpoints_of(&second).await, both("192.0.2.10:6443"), "the last one stays");
 }

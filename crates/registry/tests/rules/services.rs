@@ -134,7 +134,7 @@ async fn node_ports_come_from_their_range_and_are_given_once() {
 }
 
 #[tokio::test]
-async fn a_replacement_that_does_not_speak_of_addresses_and_ports_keeps_them() {
+async fn a_replacement_without_addresses_and_ports_keeps_them() {
     let world = World::new().await;
     let before = made(&world, "s", json!({"type": "NodePort"})).await;
     let replaced = world.put("services default/s", service("s", json!({"type": "NodePort"}))).await.ok();
@@ -184,7 +184,7 @@ async fn a_load_balancer_may_do_without_node_ports_unless_it_names_them() {
 }
 
 #[tokio::test]
-async fn a_service_that_becomes_another_type_gives_back_what_it_no_longer_needs() {
+async fn a_service_that_changes_its_type_frees_what_it_no_longer_needs() {
     let world = World::new().await;
     let before = addresses(&world).await;
     let spec = made(&world, "s", json!({"type": "NodePort"})).await;
@@ -258,7 +258,7 @@ async fn every_address_of_a_small_range_is_given_out_once_and_then_none() {
     };
     let world = World::with(options, |_, storage| storage).await;
     let mut given = std::collections::BTreeSet::new();
-    // The server has the first one, and nobody the ends.
+    // The server has the first address, and the first and last of the network are never allocated.
     for number in 0..13 {
         let spec = made(&world, &format!("s{number}"), json!({})).await;
         assert!(given.insert(text(&spec, "/clusterIP").to_owned()), "{spec}");
@@ -313,7 +313,7 @@ async fn the_status_of_a_service_is_written_without_touching_its_addresses() {
     assert_eq!(world.keys("/registry/ipaddresses/").await, before);
 }
 
-/// A port that any would have done for took one that another asked for.
+/// A port without a request once got the node port that another port requested.
 #[tokio::test]
 async fn a_service_gets_no_port_twice_for_one_protocol() {
     let options = RegistryOptions { node_ports: 30000..=30002, ..RegistryOptions::default() };
@@ -389,7 +389,7 @@ fn with_port(port: u64) -> Value {
 
 /// Each learned what was taken when it started, and gave out as free whatever the other had taken since.
 #[tokio::test]
-async fn a_port_that_one_server_gave_is_not_given_by_another() {
+async fn a_port_that_one_server_allocated_is_not_allocated_by_another() {
     let one = World::new().await;
     let other = one.again(RegistryOptions::default()).await;
     made(&one, "s", with_port(30100)).await;
@@ -426,7 +426,7 @@ async fn two_servers_that_create_at_once_give_every_address_and_port_once() {
 }
 
 #[tokio::test]
-async fn what_services_have_is_taken_when_a_server_starts() {
+async fn addresses_and_ports_of_stored_services_are_claimed_when_a_server_starts() {
     let world = World::new().await;
     made(&world, "s", with_port(30100)).await;
     let key = Key::from_backend(format!("{PORTS}30100"));
@@ -450,7 +450,7 @@ async fn left_behind(world: &World, address: &str, service: &str, labels: Value)
 }
 
 #[tokio::test]
-async fn what_a_server_took_before_it_stopped_is_free_after_a_while() {
+async fn claims_of_a_stopped_server_are_freed_after_the_grace_period() {
     let world = World::new().await;
     let ours = json!({"ipaddress.kubernetes.io/managed-by": "ipallocator.k8s.io"});
     made(&world, "other", json!({"clusterIP": "10.0.0.200"})).await;
@@ -477,12 +477,12 @@ async fn what_a_server_took_before_it_stopped_is_free_after_a_while() {
 
 /// After a kill under load 26 of 62 addresses stayed taken for ten minutes.
 #[tokio::test]
-async fn what_a_killed_server_took_is_free_when_the_only_server_starts_again() {
+async fn claims_of_a_killed_server_are_freed_when_the_only_server_restarts() {
     let world = World::new().await;
     let mut spec = with_port(30100);
     spec["clusterIP"] = "10.0.0.200".into();
     let has = made(&world, "s", spec).await["clusterIP"].as_str().unwrap().to_owned();
-    // What the killed server took a moment ago, for services that it did not get to store.
+    // Claims of the killed server from a moment ago, for services that it did not store.
     let now = jiff::Timestamp::now().to_string();
     for (kind, name) in [("ipaddresses", "10.0.0.20"), ("servicenodeports", "30200")] {
         let ours = json!({"ipaddress.kubernetes.io/managed-by": "ipallocator.k8s.io"});
@@ -507,7 +507,7 @@ async fn what_a_killed_server_took_is_free_when_the_only_server_starts_again() {
 }
 
 #[tokio::test]
-async fn what_was_left_behind_is_given_out_when_nothing_else_is_left() {
+async fn claims_without_a_service_are_reused_when_nothing_else_is_free() {
     let options =
         RegistryOptions { service_range: (Ipv4Addr::new(10, 9, 8, 0), 29), ..RegistryOptions::default() };
     let world = World::with(options, |_, storage| storage).await;
@@ -545,11 +545,11 @@ async fn an_address_that_a_service_has_stays_taken_when_its_object_is_deleted() 
     assert_eq!(world.get("ipaddresses 10.0.0.9").await.code, 404, "what no service has is not made again");
 }
 
-/// Says of some objects that it does not know whether they are stored, and does not store others.
-struct Mute(Arc<dyn Storage>);
+/// Answers for some objects that it does not know whether they are stored, and does not store others.
+struct UnavailableStorage(Arc<dyn Storage>);
 
 #[async_trait::async_trait]
-impl Storage for Mute {
+impl Storage for UnavailableStorage {
     async fn create_while(
         &self,
         key: &str,
@@ -596,7 +596,7 @@ impl Storage for Mute {
 #[tokio::test]
 async fn a_service_whose_write_has_an_unknown_outcome_keeps_its_addresses() {
     let world = World::with(RegistryOptions::default(), |resource, storage| match resource.plural.as_str() {
-        "services" => Arc::new(Mute(storage)),
+        "services" => Arc::new(UnavailableStorage(storage)),
         _ => storage,
     })
     .await;
@@ -614,7 +614,7 @@ async fn a_service_whose_write_has_an_unknown_outcome_keeps_its_addresses() {
 #[tokio::test]
 async fn a_service_that_was_not_stored_releases_its_addresses() {
     let world = World::with(RegistryOptions::default(), |resource, storage| match resource.plural.as_str() {
-        "services" => Arc::new(Mute(storage)),
+        "services" => Arc::new(UnavailableStorage(storage)),
         _ => storage,
     })
     .await;
@@ -630,7 +630,8 @@ async fn a_service_that_was_not_stored_releases_its_addresses() {
 
 #[tokio::test]
 async fn storage_that_does_not_take_an_address_or_a_port_fails_the_service() {
-    let world = World::with(RegistryOptions::default(), |_, storage| Arc::new(Mute(storage))).await;
+    let world =
+        World::with(RegistryOptions::default(), |_, storage| Arc::new(UnavailableStorage(storage))).await;
     for asked in [json!({"clusterIP": "10.0.0.66"}), with_port(30066)] {
         let failed = world.post("services default", service("s", asked)).await;
         let why =
@@ -671,9 +672,9 @@ async fn a_service_without_ports_has_none() {
     assert_eq!(made["spec"].get("ports"), None);
 }
 
-/// What a service has because of its type goes with the type, and with it what has no meaning for a mere name.
+/// The fields that belong to a service's type are removed with it, and so are those that ExternalName does not use.
 #[tokio::test]
-async fn a_service_that_becomes_a_name_drops_all_that_the_server_gave_it() {
+async fn a_service_that_becomes_an_external_name_loses_its_allocated_fields() {
     let world = World::new().await;
     let sent = json!({"metadata": {"name": "s"}, "spec": {
         "type": "LoadBalancer", "externalTrafficPolicy": "Local", "loadBalancerClass": "example.com/c",

@@ -1,9 +1,9 @@
-//! Tokens of service accounts: what is asked for, what is refused, what they say.
+//! Tokens of service accounts: requests, errors, and claims.
 
 use super::world::{World, map, pod, text};
 use serde_json::{Value, json};
 
-async fn robot() -> World {
+async fn world_with_service_account() -> World {
     let world = World::new().await;
     world.post("serviceaccounts default", map("robot")).await.ok();
     world
@@ -17,8 +17,8 @@ fn claims(answer: &Value) -> Value {
 }
 
 #[tokio::test]
-async fn a_token_says_whose_it_is_for_whom_and_for_how_long() {
-    let world = robot().await;
+async fn a_token_has_a_subject_an_audience_and_an_expiry() {
+    let world = world_with_service_account().await;
     let account = world.get("serviceaccounts default/robot").await.ok();
     let before = world.everything().await;
     let given = world.post(AT, json!({"spec": {}})).await;
@@ -48,7 +48,7 @@ async fn a_token_says_whose_it_is_for_whom_and_for_how_long() {
 
 #[tokio::test]
 async fn a_token_lasts_ten_minutes_at_least_and_not_for_ever() {
-    let world = robot().await;
+    let world = world_with_service_account().await;
     for (seconds, why) in [
         (599, "may not specify a duration less than 10 minutes"),
         (0, "may not specify a duration less than 10 minutes"),
@@ -68,7 +68,7 @@ async fn a_token_lasts_ten_minutes_at_least_and_not_for_ever() {
 
 #[tokio::test]
 async fn a_token_can_be_bound_to_an_object_that_exists() {
-    let world = robot().await;
+    let world = world_with_service_account().await;
     let mut sent = pod("p");
     sent["spec"]["serviceAccountName"] = "robot".into();
     let made = world.post("pods default", sent).await.ok();

@@ -35,7 +35,7 @@ async fn with(spec: Value) -> World {
 }
 
 #[tokio::test]
-async fn an_old_autoscaler_is_a_new_one_with_a_processor_metric() {
+async fn an_autoscaling_v1_object_reads_as_v2_with_a_cpu_metric() {
     let world = World::new().await;
     let sent = autoscaler(json!({"targetCPUUtilizationPercentage": 50}));
     let made = world.post("horizontalpodautoscalers/v1 default", sent).await.ok();
@@ -56,7 +56,7 @@ async fn an_old_autoscaler_is_a_new_one_with_a_processor_metric() {
 }
 
 #[tokio::test]
-async fn what_an_old_autoscaler_cannot_say_survives_its_writes() {
+async fn fields_that_autoscaling_v1_lacks_survive_its_writes() {
     let behavior = json!({"scaleDown": {"stabilizationWindowSeconds": 5}});
     let world = with(json!({"metrics": [cpu(50), memory(60)], "behavior": behavior})).await;
     let before = world.get(V2).await.ok();
@@ -113,9 +113,9 @@ async fn the_status_of_an_autoscaler_is_written_in_either_form() {
     assert_eq!(world.get(V2).await.ok()["status"]["conditions"], answer["status"]["conditions"]);
 }
 
-/// What is noted of an autoscaler, and the metrics, behavior and conditions that it is noted of.
+/// The annotations of an autoscaler, and the metrics, behavior and conditions in them.
 #[tokio::test]
-async fn an_old_autoscaler_notes_what_it_cannot_say_in_the_words_of_kubernetes() {
+async fn the_annotations_of_autoscaling_v1_are_those_of_kubernetes() {
     let labels = json!({"matchLabels": {"a": "b"}, "matchExpressions": [{"key": "c", "operator": "Exists"}]});
     let (metric, object) =
         (json!({"name": "m", "selector": labels}), json!({"kind": "Service", "name": "s"}));
@@ -218,7 +218,7 @@ fn without_zeros(value: &Value) -> Value {
 
 /// The annotations come from clients, so anything can be in them.
 #[tokio::test]
-async fn nothing_is_stored_from_annotations_that_is_no_metric() {
+async fn only_valid_metrics_are_read_from_annotations() {
     for note in [
         "",
         "x",
@@ -252,7 +252,7 @@ async fn nothing_is_stored_from_annotations_that_is_no_metric() {
 }
 
 #[tokio::test]
-async fn an_event_is_made_in_one_group_and_read_and_changed_in_the_other() {
+async fn an_event_created_in_one_group_is_read_and_changed_in_the_other() {
     let (core, new) = ("events default/a", "events.events.k8s.io default/a");
     for made_in in [core, new] {
         let world = World::new().await;

@@ -38,8 +38,8 @@ use std::{
     time::Duration,
 };
 
-/// How long a test waits for what must come.
-const PATIENCE: Duration = Duration::from_secs(20);
+/// The time that a test waits for something to happen.
+const TIMEOUT: Duration = Duration::from_secs(20);
 
 /// A registry that has what a server makes for itself.
 #[derive(Clone)]
@@ -48,7 +48,7 @@ pub(crate) struct World {
     pub(crate) backend: Arc<Embedded>,
 }
 
-/// What a request was answered with.
+/// The answer to a request.
 #[derive(Clone, Debug)]
 pub(crate) struct Answer {
     pub(crate) code: u16,
@@ -98,7 +98,7 @@ impl TokenIssuer for Plain {
     }
 }
 
-/// What a request is about.
+/// The object or collection of a request.
 struct Place<'a> {
     kind: &'static Kind,
     target: Target<'a>,
@@ -164,7 +164,7 @@ pub(crate) fn requester() -> Requester {
     }
 }
 
-/// In the version that the client asked for.
+/// In the version of the request.
 pub(crate) fn shown(resource: &Kind, shown: &ObjectView) -> Value {
     convert::from_stored(resource, shown.document())
 }
@@ -264,7 +264,7 @@ impl World {
         World { registry: Arc::new(registry), backend }
     }
 
-    /// Where its server is reached.
+    /// The address of its server.
     pub(crate) const ADDRESS: (IpAddr, u16) = (IpAddr::V4(Ipv4Addr::new(192, 0, 2, 10)), 6443);
 
     async fn bootstrap(&self) {
@@ -334,7 +334,7 @@ impl World {
         let options = WriteOptions::from_query(&place.query, Writing::Update)?;
         let scales = place.subresource == "scale";
         let ty = if scales { scale() } else { Expected::of(place.target.kind) };
-        // A replacement has to be named; only tests that are about this say so themselves.
+        // A replacement must have a name; only the tests of this rule set it themselves.
         let mut document = document;
         if document.pointer("/metadata/name").is_none() {
             document["metadata"]["name"] = place.target.name.into();
@@ -496,7 +496,7 @@ pub(crate) async fn until<F: Future<Output = bool>>(what: &str, mut is_so: impl 
             tokio::time::sleep(Duration::from_millis(2)).await;
         }
     };
-    tokio::time::timeout(PATIENCE, waiting).await.unwrap_or_else(|_| panic!("{what}: it never came so far"));
+    tokio::time::timeout(TIMEOUT, waiting).await.unwrap_or_else(|_| panic!("{what}: it never came so far"));
 }
 
 fn scale() -> Expected<'static> {
@@ -515,7 +515,7 @@ fn answer(result: Result<Answer, Refused>) -> Answer {
     result.unwrap_or_else(|refused| status(&refused.0))
 }
 
-/// What a client is told instead of an answer.
+/// The error that a client receives instead of an answer.
 #[derive(Debug)]
 pub(crate) struct Refused(pub(crate) Status);
 
@@ -558,16 +558,16 @@ fn listed(resource: &Kind, list: &keepwatch_storage::List) -> Value {
     })
 }
 
-/// What a client hears.
+/// A watch of a client.
 pub(crate) struct Watcher {
     resource: &'static Kind,
     watch: Watch,
 }
 
 impl Watcher {
-    /// What comes next: `ADDED a`.
+    /// The next event: `ADDED a`.
     pub(crate) async fn next(&mut self) -> (String, Value) {
-        let event = tokio::time::timeout(PATIENCE, self.watch.next()).await.expect("an event comes");
+        let event = tokio::time::timeout(TIMEOUT, self.watch.next()).await.expect("an event comes");
         let (kind, object) = match event.expect("the watch goes on").expect("the watch does not fail") {
             WatchEvent::Added(object) => ("ADDED", object),
             WatchEvent::Modified(object) => ("MODIFIED", object),
@@ -578,7 +578,7 @@ impl Watcher {
         (format!("{kind} {}", text(&document, "/metadata/name")), document)
     }
 
-    /// Expects that this and nothing else comes before it.
+    /// Expects this event next.
     pub(crate) async fn expect(&mut self, event: &str) -> Value {
         let (heard, document) = self.next().await;
         assert_eq!(heard, event);

@@ -1,4 +1,4 @@
-//! Who may do what: bindings of roles.
+//! Defaults of role bindings.
 
 use crate::defaults::tests::check;
 use serde_json::json;

@@ -39,7 +39,7 @@ fn a_namespace_is_active_and_labelled_with_its_name() {
 }
 
 #[test]
-fn all_that_a_node_has_can_be_allocated_if_it_does_not_say() {
+fn the_allocatable_resources_of_a_node_default_to_its_capacity() {
     for (given, wanted) in [
         (json!({"capacity": {"cpu": "4", "memory": "1024Mi"}}), json!({"cpu": "4", "memory": "1Gi"})),
         (json!({"capacity": {"cpu": "1u"}}), json!({"cpu": "1m"})),

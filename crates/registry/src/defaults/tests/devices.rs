@@ -43,7 +43,7 @@ fn tolerations_of_what_was_allocated_are_filled() {
 }
 
 #[test]
-fn a_new_taint_is_from_now_and_an_old_one_is_as_old_as_it_says() {
+fn a_new_taint_has_the_current_time_and_a_stored_one_keeps_its_time() {
     let old = "2026-01-02T03:04:05Z";
     let slice = check_document(
         "resource.v1.ResourceSlice",

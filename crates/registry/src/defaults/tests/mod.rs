@@ -1,4 +1,4 @@
-//! One way to check defaults: a document as a client sends it, and a part of it as the server has it.
+//! A check of defaults: a document as a client sends it, and a part of it with its defaults.
 
 mod access;
 mod cluster;
@@ -39,7 +39,7 @@ pub(crate) fn check_document(ty: &str, given: Value) -> Value {
     document
 }
 
-/// Checks what stands at a path (`/spec/template`, or empty for all) once the document is filled.
+/// Checks the value at a path (`/spec/template`, or empty for all) after the defaults are set.
 #[track_caller]
 pub(crate) fn check(ty: &str, given: Value, at: &str, wanted: Value) {
     let document = check_document(ty, given);

@@ -1,4 +1,4 @@
-//! Services, what is behind them, and who may talk to whom.
+//! Defaults of services, endpoints and network policies.
 
 use crate::defaults::tests::check;
 use serde_json::{Value, json};
@@ -27,7 +27,7 @@ fn a_minimal_service_is_filled_as_a_real_server_does_but_for_its_addresses() {
 }
 
 #[test]
-fn what_is_filled_follows_from_the_type_of_a_service() {
+fn defaults_of_a_service_depend_on_its_type() {
     let filled = |ty: &str, more: Value| {
         let mut spec = json!({"type": ty, "sessionAffinity": "None"});
         spec.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
@@ -89,7 +89,7 @@ fn only_affinity_to_clients_is_configured() {
 }
 
 #[test]
-fn the_port_of_a_service_leads_to_the_same_port_if_it_does_not_say() {
+fn the_target_port_of_a_service_defaults_to_its_port() {
     for (given, wanted) in [
         (json!({"port": 80}), json!(80)),
         (json!({"port": 80, "targetPort": 0}), json!(80)),

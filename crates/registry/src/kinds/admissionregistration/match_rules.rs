@@ -1,4 +1,4 @@
-//! Which requests webhooks and admission policies are asked about: rules that their kinds share.
+//! The rules that select the requests for webhooks and admission policies, as their kinds share them.
 
 use crate::{
     document::{Edit, FieldErrors, Fields, Node, Object},
@@ -12,7 +12,7 @@ pub(crate) fn operations_rule(rule: &Node, errors: &mut FieldErrors) {
     if rule.length("operations") == 0 {
         errors.required(&rule.at("operations"), "");
     }
-    wildcard_alone(rule, "operations", "operations", errors);
+    wildcard_is_exclusive(rule, "operations", "operations", errors);
     for operation in rule.items("operations") {
         errors.must_be_one_of(&operation, &known);
     }
@@ -20,7 +20,7 @@ pub(crate) fn operations_rule(rule: &Node, errors: &mut FieldErrors) {
         if rule.length(name) == 0 {
             errors.required(&rule.at(name), "");
         }
-        wildcard_alone(rule, name, what, errors);
+        wildcard_is_exclusive(rule, name, what, errors);
     }
     for version in rule.items("apiVersions") {
         errors.not_empty(&version);
@@ -29,8 +29,8 @@ pub(crate) fn operations_rule(rule: &Node, errors: &mut FieldErrors) {
     errors.one_of_if_set(&rule.at("scope"), &["*", "Cluster", "Namespaced"]);
 }
 
-/// What stands for everything stands alone.
-fn wildcard_alone(rule: &Node, name: &str, what: &str, errors: &mut FieldErrors) {
+/// Rejects a list that contains `*` and something else.
+fn wildcard_is_exclusive(rule: &Node, name: &str, what: &str, errors: &mut FieldErrors) {
     if rule.length(name) > 1 && rule.items(name).any(|item| item.as_text() == "*") {
         let list = rule.at(name);
         let detail = format!("if '*' is present, must not specify other {what}");
@@ -38,7 +38,7 @@ fn wildcard_alone(rule: &Node, name: &str, what: &str, errors: &mut FieldErrors)
     }
 }
 
-/// Resources, and subresources after a slash; what stands for several makes naming one of them pointless.
+/// Validates resources, with subresources after a slash; a wildcard rejects the names that it covers.
 fn rule_resources(rule: &Node, errors: &mut FieldErrors) {
     let list = rule.at("resources");
     if rule.length("resources") == 0 {
@@ -55,7 +55,7 @@ fn rule_resources(rule: &Node, errors: &mut FieldErrors) {
         everything |= text == "*/*";
         all |= text == "*";
         let Some((resource, below)) = text.split_once('/') else {
-            // The last one counts, as in the original.
+            // The last one decides, as in Kubernetes.
             plain = text != "*";
             continue;
         };
@@ -84,7 +84,7 @@ fn rule_resources(rule: &Node, errors: &mut FieldErrors) {
     }
 }
 
-/// When a hook or a policy is asked at all.
+/// Validates the match conditions of a webhook or a policy.
 pub(crate) fn conditions(of: &Node, errors: &mut FieldErrors) {
     for condition in of.items("matchConditions") {
         errors.not_empty(&condition.at("expression"));
@@ -92,7 +92,8 @@ pub(crate) fn conditions(of: &Node, errors: &mut FieldErrors) {
     }
 }
 
-/// What is matched: all namespaces and objects, in whatever version they come, and in these lists of rules any scope.
+/// Sets the defaults of what is matched: all namespaces and objects, equivalent versions too, and any scope in the
+/// rules of the given lists.
 pub(crate) fn fill_match(matching: &mut Object, rules: &[&str]) {
     matching.set_default("matchPolicy", "Equivalent");
     matching.set_default("namespaceSelector", Map::new());

@@ -31,7 +31,7 @@ pub(super) fn kind() -> Kind {
 struct MutatingWebhookConfigurationStrategy;
 
 impl Strategy for MutatingWebhookConfigurationStrategy {
-    /// Webhooks that change.
+    /// Mutating webhooks.
     fn set_defaults(&self, object: &mut Object) {
         for webhook in object.objects_mut("webhooks") {
             fill_webhook(webhook);

@@ -1,4 +1,4 @@
-//! Admission policies and their bindings: what the kinds for validation and for mutation share.
+//! Admission policies and their bindings: rules that the validating and the mutating kinds share.
 
 use crate::{
     document::{Edit, FieldErrors, Fields, Node, Object},
@@ -13,7 +13,7 @@ use crate::{
 use serde_json::Value;
 use std::collections::BTreeSet;
 
-/// A policy of admission, of either kind.
+/// An admission policy of either kind.
 pub(crate) fn policy(policy: &Node, _: Option<&Node>, errors: &mut FieldErrors) {
     let spec = policy.at("spec");
     errors.one_of_if_set(&spec.at("failurePolicy"), &["Fail", "Ignore"]);
@@ -67,7 +67,7 @@ pub(crate) fn policy(policy: &Node, _: Option<&Node>, errors: &mut FieldErrors) 
     }
 }
 
-/// An expression with a name, for others to use.
+/// Validates a variable: an expression with a name.
 fn variable_of(variable: &Node, errors: &mut FieldErrors) {
     for name in ["name", "expression"] {
         if variable.text(name).trim().is_empty() {
@@ -76,7 +76,7 @@ fn variable_of(variable: &Node, errors: &mut FieldErrors) {
     }
 }
 
-/// How an object is changed: in the one way that the type says.
+/// Validates a mutation: it has exactly the field that its `patchType` requires.
 fn mutation_of(mutation: &Node, errors: &mut FieldErrors) {
     let kind = mutation.at("patchType");
     let (wanted, other) = match kind.as_text() {
@@ -158,7 +158,7 @@ fn mutating_operations(resources: &Node, errors: &mut FieldErrors) {
     }
 }
 
-/// Where a policy of admission holds.
+/// Validates the binding of an admission policy.
 pub(crate) fn policy_binding(binding: &Node, _: Option<&Node>, errors: &mut FieldErrors) {
     let spec = binding.at("spec");
     errors.valid_name(&spec.at("policyName"), names::subdomain);
@@ -189,7 +189,7 @@ pub(crate) fn policy_binding(binding: &Node, _: Option<&Node>, errors: &mut Fiel
     }
 }
 
-/// Which objects a policy gets as its parameters.
+/// Validates the reference to the objects that a policy receives as its parameters.
 fn param_ref(parameters: &Node, errors: &mut FieldErrors) {
     let (name, selector) = (parameters.at("name"), parameters.at("selector"));
     let named = !name.as_text().is_empty();
@@ -214,7 +214,7 @@ fn param_ref(parameters: &Node, errors: &mut FieldErrors) {
 
 const POLICY_RULES: &[&str] = &["resourceRules", "excludeResourceRules"];
 
-/// A policy that checks or changes.
+/// Sets the defaults of an admission policy of either kind.
 pub(crate) fn default_admission_policy(object: &mut Object) {
     let spec = object.object_or_new("spec");
     spec.set_default("failurePolicy", "Fail");
@@ -223,7 +223,7 @@ pub(crate) fn default_admission_policy(object: &mut Object) {
     }
 }
 
-/// Where a policy holds.
+/// Sets the defaults of the binding of an admission policy.
 pub(crate) fn admission_policy_binding(object: &mut Object) {
     if let Some(resources) = object.object_mut("spec").and_then(|spec| spec.object_mut("matchResources")) {
         fill_match(resources, POLICY_RULES);

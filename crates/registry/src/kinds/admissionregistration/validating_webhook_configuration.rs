@@ -31,7 +31,7 @@ pub(super) fn kind() -> Kind {
 struct ValidatingWebhookConfigurationStrategy;
 
 impl Strategy for ValidatingWebhookConfigurationStrategy {
-    /// Webhooks that check.
+    /// Validating webhooks.
     fn set_defaults(&self, object: &mut Object) {
         object.objects_mut("webhooks").for_each(fill_webhook);
     }

@@ -1,4 +1,4 @@
-//! Configurations of webhooks: what the kinds for validation and for mutation share.
+//! Webhook configurations: rules that the validating and the mutating kinds share.
 
 use crate::{
     defaults::extension::service_port,
@@ -115,7 +115,7 @@ pub(crate) fn webhook_url(url: &Node, errors: &mut FieldErrors) {
 
 /// The service of a webhook.
 pub(crate) fn webhook_service(service: &Node, errors: &mut FieldErrors) {
-    // The original mixes up the two.
+    // Kubernetes confuses the two.
     for (name, reported_at) in [("namespace", "name"), ("name", "namespace")] {
         if service.text(name).is_empty() {
             errors.required(&service.at(reported_at), "");
@@ -152,7 +152,7 @@ fn service_path(path: &Node, errors: &mut FieldErrors) {
         _ if !text.starts_with('/') => errors.invalid(path, text, "must start with a '/'"),
         _ => {}
     }
-    // The first character is taken for the slash, whatever it is.
+    // The first character is assumed to be the slash.
     let rest = text.char_indices().nth(1).map_or("", |(start, _)| &text[start..]);
     for (at, step) in rest.strip_suffix('/').unwrap_or(rest).split('/').enumerate() {
         if step.is_empty() {

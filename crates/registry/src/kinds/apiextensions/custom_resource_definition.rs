@@ -78,7 +78,7 @@ impl Strategy for CustomResourceDefinitionStrategy {
         rules::check_status(definition, errors);
     }
 
-    /// It stays until its objects are gone.
+    /// A deleted definition stays until its objects are deleted.
     fn plan_deletion(
         &self,
         kind: &Kind,
@@ -105,7 +105,7 @@ fn stored_version(spec: &Object) -> Option<String> {
     Some(stored.get("name")?.as_str()?.to_owned())
 }
 
-/// A definition remembers every version in which objects of its kind may be stored.
+/// Adds the storage version to `status.storedVersions`.
 fn remember_stored_version(definition: &mut Value) {
     let is_stored = |version: &&Value| version.field("storage") == Some(&Value::Bool(true));
     let stored = definition.list("spec.versions").iter().find(is_stored);

@@ -35,7 +35,7 @@ const COLUMNS: &[Column] = &[
 struct APIServiceStrategy;
 
 impl Strategy for APIServiceStrategy {
-    /// A group of resources that another server has.
+    /// A group and version that another server serves.
     fn set_defaults(&self, object: &mut Object) {
         service_port(object, "spec");
     }
@@ -117,7 +117,7 @@ impl Strategy for APIServiceStrategy {
     }
 }
 
-/// What this server answers itself is available at once.
+/// Marks an APIService without a service as available: this server serves it.
 fn local_is_available(service: &mut Value, now: Timestamp) {
     if service.field("spec.service").is_none_or(Value::is_null) {
         service["status"] = json!({"conditions": [{

@@ -16,7 +16,7 @@ use crate::{
         CHANGE_THEN_OWN, Step, names, pod, selectors,
         warnings::{self, Warnings, same_generation},
         workloads::{
-            at_most_all, is_zero, number_or_percent, picks_template, runs_for_ever, selector_change,
+            at_most_all, is_zero, must_match_template, number_or_percent, runs_for_ever, selector_change,
             shown_strategy,
         },
     },
@@ -49,7 +49,8 @@ const COLUMNS: &[Column] = &[
 struct DaemonSetStrategy;
 
 impl Strategy for DaemonSetStrategy {
-    /// A daemon set. The generation of its template is an annotation, which updates of the template move on.
+    /// Sets the defaults of a DaemonSet. The generation of its template is an annotation, which updates of the template
+    /// increment.
     fn set_defaults(&self, object: &mut Object) {
         let generation = object.annotation(TEMPLATE_GENERATION).parse::<i64>();
         let annotations = object.object_or_new("metadata.annotations");
@@ -90,8 +91,8 @@ impl Strategy for DaemonSetStrategy {
         let spec = set.at("spec");
         let selector = spec.at("selector");
         selectors::label_selector(&selector, errors);
-        if selectors::can_be_asked(&selector) {
-            picks_template(&spec, &selector, errors);
+        if selectors::can_be_evaluated(&selector) {
+            must_match_template(&spec, &selector, errors);
         }
         if selector.exists() && selectors::selects_all(&selector) {
             errors.invalid(&selector, selector.value.clone(), "empty selector is invalid for daemonset");
@@ -107,7 +108,7 @@ impl Strategy for DaemonSetStrategy {
         selector_change(new, old, errors)
     }
 
-    /// How many pods a DaemonSet has.
+    /// Validates the numbers of pods.
     fn validate_status(&self, new: &Node, _: &Node, errors: &mut FieldErrors) {
         let status = new.at("status");
         let counts = [
@@ -165,7 +166,7 @@ fn daemon_strategy(strategy: &Node, errors: &mut FieldErrors) {
                 number_or_percent(limit, errors);
                 at_most_all(limit, errors);
             }
-            // A text that is no share counts as none.
+            // A text that is no percentage counts as none.
             let is_none = |limit: &Node| {
                 is_zero(limit) || limit.value.as_str().is_some_and(|text| !names::percent(text).is_empty())
             };

@@ -111,7 +111,7 @@ impl Strategy for StatefulSetStrategy {
         }
     }
 
-    /// What may change in a StatefulSet.
+    /// Allows changes of the listed fields of the spec only.
     fn validate_change(&self, new: &Node, old: &Node, errors: &mut FieldErrors) {
         let free = [
             "replicas",
@@ -163,8 +163,8 @@ impl Strategy for StatefulSetStrategy {
     }
 }
 
-/// The template of the pods that a StatefulSet makes: each of its claims is a volume, and the names that its pods get are
-/// not those of the template.
+/// The pod template of a StatefulSet as it is validated: with a volume for each claim template, and without hostname
+/// and subdomain, which the controller sets.
 fn with_claims(spec: &Node, template: &Value) -> Value {
     let mut template = template.clone();
     let Some(pod) = template.get_mut("spec").and_then(Value::as_object_mut) else { return template };
@@ -209,7 +209,7 @@ fn stateful_strategy(strategy: &Node, errors: &mut FieldErrors) {
     }
 }
 
-/// The parameters of a rolling update are filled if they, or no type at all, were given.
+/// Sets the default type, and completes the parameters of a rolling update if they are set or the type was not.
 fn default_stateful_strategy(strategy: &mut Object) {
     if strategy.text("type").is_empty() {
         strategy.insert("type".to_owned(), "RollingUpdate".into());

@@ -1,7 +1,7 @@
-//! What autoscalers of `autoscaling/v1` have no field for, as they say it in annotations.
+//! Fields of newer versions that `autoscaling/v1` lacks, which it carries in annotations.
 //!
-//! The forms are Kubernetes': metrics and conditions as version 1 would have them, with names of their own; the behavior
-//! as Go writes a type whose fields nobody named. One table says both ways.
+//! The formats are Kubernetes': metrics and conditions in the types of version 1, with its names; the behavior as Go
+//! encodes a type without JSON tags. One table describes both directions.
 
 use crate::{
     document::{Edit, Fields},
@@ -9,15 +9,15 @@ use crate::{
 };
 use serde_json::{Map, Value};
 
-/// A field, as the annotation has it and as version 2 does.
+/// A field: its name in the annotation, and its path in version 2.
 pub(crate) struct Row {
-    noted: &'static str,
+    name: &'static str,
     path: &'static str,
     form: Form,
     absent: Absent,
 }
 
-/// How a field is noted.
+/// The format of a field in the annotation.
 #[derive(Clone, Copy)]
 enum Form {
     Same,
@@ -27,7 +27,7 @@ enum Form {
     List(&'static [Row]),
 }
 
-/// What is noted if there is nothing.
+/// The value in the annotation for a field that is not set.
 #[derive(Clone, Copy)]
 enum Absent {
     Nothing,
@@ -35,26 +35,26 @@ enum Absent {
     Text(&'static str),
 }
 
-const fn row(noted: &'static str, path: &'static str, form: Form, absent: Absent) -> Row {
-    Row { noted, path, form, absent }
+const fn row(name: &'static str, path: &'static str, form: Form, absent: Absent) -> Row {
+    Row { name, path, form, absent }
 }
 
-const fn optional(noted: &'static str, path: &'static str) -> Row {
-    row(noted, path, Form::Same, Absent::Nothing)
+const fn optional(name: &'static str, path: &'static str) -> Row {
+    row(name, path, Form::Same, Absent::Nothing)
 }
 
-/// A name, or another text that is always there.
-const fn named(noted: &'static str, path: &'static str) -> Row {
-    row(noted, path, Form::Same, Absent::Text(""))
+/// A name, or another text that is always written.
+const fn named(name: &'static str, path: &'static str) -> Row {
+    row(name, path, Form::Same, Absent::Text(""))
 }
 
-/// An amount that is always there.
-const fn amount(noted: &'static str, path: &'static str) -> Row {
-    row(noted, path, Form::Same, Absent::Text("0"))
+/// An amount that is always written.
+const fn amount(name: &'static str, path: &'static str) -> Row {
+    row(name, path, Form::Same, Absent::Text("0"))
 }
 
-const fn selector(noted: &'static str) -> Row {
-    row(noted, "metric.selector", Form::Typed("meta.v1.LabelSelector"), Absent::Nothing)
+const fn selector(name: &'static str) -> Row {
+    row(name, "metric.selector", Form::Typed("meta.v1.LabelSelector"), Absent::Nothing)
 }
 
 const fn source(name: &'static str, path: &'static str, rows: &'static [Row]) -> Row {
@@ -69,7 +69,7 @@ const DESCRIBED: Row = row(
     Absent::Nothing,
 );
 
-/// A metric that is aimed at.
+/// The fields of a metric in the spec.
 pub(crate) const METRIC: &[Row] = &[
     named("type", "type"),
     source(
@@ -119,7 +119,7 @@ pub(crate) const METRIC: &[Row] = &[
     ),
 ];
 
-/// A metric as it is now.
+/// The fields of a metric in the status.
 pub(crate) const CURRENT_METRIC: &[Row] = &[
     named("type", "type"),
     source(
@@ -169,7 +169,7 @@ pub(crate) const CURRENT_METRIC: &[Row] = &[
     ),
 ];
 
-/// A condition.
+/// The fields of a condition.
 pub(crate) const CONDITION: &[Row] = &[
     named("type", "type"),
     named("status", "status"),
@@ -178,7 +178,7 @@ pub(crate) const CONDITION: &[Row] = &[
     optional("message", "message"),
 ];
 
-/// How fast to scale.
+/// The fields of the scaling behavior.
 pub(crate) const BEHAVIOR: &[Row] = &[
     row("ScaleUp", "scaleUp", Form::Object(SCALING), Absent::Null),
     row("ScaleDown", "scaleDown", Form::Object(SCALING), Absent::Null),
@@ -194,8 +194,8 @@ const SCALING: &[Row] = &[
 const POLICY: &[Row] =
     &[named("Type", "type"), optional("Value", "value"), optional("PeriodSeconds", "periodSeconds")];
 
-/// Values of version 2, as they are noted.
-pub(crate) fn note(value: &Value, rows: &[Row]) -> String {
+/// Encodes values of version 2 for an annotation.
+pub(crate) fn encode(value: &Value, rows: &[Row]) -> String {
     let mut out = Vec::new();
     match value {
         Value::Array(items) => schema::write_list(&mut out, items, |out, item| write(out, item, rows)),
@@ -209,35 +209,36 @@ fn write(out: &mut Vec<u8>, value: &Value, rows: &[Row]) {
     for row in rows {
         match (value.field(row.path), row.form, row.absent) {
             (None, _, Absent::Nothing) => {}
-            (None, _, Absent::Null) => schema::write_any(object.field(row.noted), &Value::Null),
-            (None, _, Absent::Text(text)) => schema::write_text(object.field(row.noted), text),
-            (Some(value), Form::Same, _) => schema::write_any(object.field(row.noted), value),
+            (None, _, Absent::Null) => schema::write_any(object.field(row.name), &Value::Null),
+            (None, _, Absent::Text(text)) => schema::write_text(object.field(row.name), text),
+            (Some(value), Form::Same, _) => schema::write_any(object.field(row.name), value),
             (Some(value), Form::Typed(ty), _) => {
                 let ty = schema::lookup(ty).expect("the table of types has what the rows name");
-                schema::write(object.field(row.noted), value, ty);
+                schema::write(object.field(row.name), value, ty);
             }
-            (Some(value), Form::Object(rows), _) => write(object.field(row.noted), value, rows),
+            (Some(value), Form::Object(rows), _) => write(object.field(row.name), value, rows),
             (Some(value), Form::List(rows), _) => {
                 let items = value.as_array().map(Vec::as_slice).unwrap_or_default();
-                schema::write_list(object.field(row.noted), items, |out, item| write(out, item, rows));
+                schema::write_list(object.field(row.name), items, |out, item| write(out, item, rows));
             }
         }
     }
     object.end();
 }
 
-/// What is noted, as version 2 has it. Anything can stand in an annotation, so it may be no value of any type.
-pub(crate) fn read(noted: &Value, rows: &[Row]) -> Value {
-    let Some(own) = noted.as_object() else { return noted.clone() };
+/// Decodes an annotation into the form of version 2. A client can write anything into an annotation, so the result need
+/// not be valid.
+pub(crate) fn decode(encoded: &Value, rows: &[Row]) -> Value {
+    let Some(own) = encoded.as_object() else { return encoded.clone() };
     let mut value = Value::Object(Map::new());
     for row in rows {
-        // Go does not mind how a name is capitalised.
-        let same = || own.iter().find(|(name, _)| name.eq_ignore_ascii_case(row.noted));
-        let found = own.get(row.noted).or_else(|| same().map(|(_, found)| found));
+        // Go ignores the case of names.
+        let same = || own.iter().find(|(name, _)| name.eq_ignore_ascii_case(row.name));
+        let found = own.get(row.name).or_else(|| same().map(|(_, found)| found));
         let Some(found) = found.filter(|found| !found.is_null()) else { continue };
         let found = match (row.form, found) {
-            (Form::Object(rows), found) => read(found, rows),
-            (Form::List(rows), Value::Array(items)) => items.iter().map(|item| read(item, rows)).collect(),
+            (Form::Object(rows), found) => decode(found, rows),
+            (Form::List(rows), Value::Array(items)) => items.iter().map(|item| decode(item, rows)).collect(),
             (_, found) => found.clone(),
         };
         match row.path.rsplit_once('.') {
@@ -248,9 +249,9 @@ pub(crate) fn read(noted: &Value, rows: &[Row]) -> Value {
     value
 }
 
-/// What is noted of a metric that is aimed at, as version 2 has it: with the kind of its target, which is not noted.
-pub(crate) fn read_metric(noted: &Value) -> Value {
-    let mut metric = read(noted, METRIC);
+/// Decodes a metric of the spec, and adds the type of its target, which the annotation lacks.
+pub(crate) fn decode_metric(encoded: &Value) -> Value {
+    let mut metric = decode(encoded, METRIC);
     for row in METRIC.iter().filter(|row| matches!(row.form, Form::Object(_))) {
         if metric.object(row.path).is_some() {
             set_target_type(metric.object_or_new(row.path));
@@ -261,7 +262,7 @@ pub(crate) fn read_metric(noted: &Value) -> Value {
 
 fn set_target_type(source: &mut Map<String, Value>) {
     let target = source.entry("target").or_insert(Value::Null).make_object();
-    // An amount that is always noted is not one that was set.
+    // An amount that is always written need not have been set.
     if target.contains_key("averageValue") && target.get("value").is_some_and(|value| value == "0") {
         target.remove("value");
     }
@@ -275,10 +276,10 @@ fn set_target_type(source: &mut Map<String, Value>) {
     target.insert("type".to_owned(), kind.into());
 }
 
-/// Whether a metric says where it comes from.
-pub(crate) fn is_sourced(metric: &Value) -> bool {
+/// Whether a metric has the field of its source.
+pub(crate) fn has_source(metric: &Value) -> bool {
     let kind = metric.text("type");
     METRIC.iter().any(|row| {
-        matches!(row.form, Form::Object(_)) && row.noted.eq_ignore_ascii_case(kind) && metric.has(row.path)
+        matches!(row.form, Form::Object(_)) && row.name.eq_ignore_ascii_case(kind) && metric.has(row.path)
     })
 }

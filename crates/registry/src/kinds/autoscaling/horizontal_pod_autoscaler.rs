@@ -25,7 +25,8 @@ pub(super) fn kind() -> Kind {
 pub(super) struct HorizontalPodAutoscalerStrategy;
 
 impl Strategy for HorizontalPodAutoscalerStrategy {
-    /// An autoscaler. Its behavior is completed if it is set at all; otherwise its controller decides.
+    /// Sets the defaults of an autoscaler. Those of its behavior are set only if it has one; otherwise its controller
+    /// decides.
     fn set_defaults(&self, object: &mut Object) {
         let spec = object.object_or_new("spec");
         spec.set_default("minReplicas", 1);
@@ -37,7 +38,7 @@ impl Strategy for HorizontalPodAutoscalerStrategy {
             let up = behavior.object_or_new("scaleUp");
             up.set_default("stabilizationWindowSeconds", 0);
             default_scaling_rules(up, json!([by("Pods", 4), by("Percent", 100)]));
-            // How long it waits before it scales down is an option of the controller.
+            // The stabilization window for scaling down is an option of the controller.
             default_scaling_rules(behavior.object_or_new("scaleDown"), json!([by("Percent", 100)]));
         }
     }
@@ -67,7 +68,7 @@ impl Strategy for HorizontalPodAutoscalerStrategy {
 /// A HorizontalPodAutoscaler, in either version.
 pub(crate) fn autoscaler(autoscaler: &Node, old: Option<&Node>, errors: &mut FieldErrors) {
     let spec = autoscaler.at("spec");
-    // What was stored before versions were looked at may stay.
+    // Objects that were stored before this check existed may keep their references.
     let looks_at_version = |at: &str| old.is_none_or(|old| names_group(old.at(at).text("apiVersion")));
     let (min, max) = (spec.at("minReplicas"), spec.at("maxReplicas"));
     let most = spec.number("maxReplicas");
@@ -83,7 +84,7 @@ pub(crate) fn autoscaler(autoscaler: &Node, old: Option<&Node>, errors: &mut Fie
         errors.invalid(&max, most, "must be greater than or equal to `minReplicas`");
     }
     object_reference(&spec.at("scaleTargetRef"), looks_at_version("spec.scaleTargetRef"), errors);
-    // The older version is judged in the form of the newer one.
+    // Version 1 is validated in the form of version 2.
     let share = "metrics[0].resource.target.averageUtilization";
     errors.positive(&spec.at_as("targetCPUUtilizationPercentage", share));
     for metric in spec.items("metrics") {
@@ -136,12 +137,12 @@ fn metric_source(metric: &Node, errors: &mut FieldErrors) {
     let known = METRICS.map(|(name, _)| name);
     errors.must_be_one_of(&kind, &known);
     let expected = METRICS.iter().find(|(name, _)| *name == kind.as_text()).map(|(_, field)| *field);
-    // Only the first that is given is looked at.
+    // Only the first that is set is validated.
     let given = ["object", "external", "pods", "resource", "containerResource"];
     if let Some(name) = given.into_iter().find(|name| metric.has(name)) {
         metric_fields(name, &metric.at(name), errors);
     }
-    // An unknown type is reported before and after.
+    // An unknown type is reported twice.
     errors.must_be_one_of(&kind, &known);
     if let Some(expected) = expected.filter(|expected| !metric.has(expected)) {
         errors.required(&metric.at(expected), "must populate information for the given metric source");
@@ -149,7 +150,7 @@ fn metric_source(metric: &Node, errors: &mut FieldErrors) {
     let mut others: Vec<&str> =
         given.into_iter().filter(|name| Some(*name) != expected && metric.has(name)).collect();
     others.sort_unstable();
-    // One that nobody asked for is refused only beside another.
+    // A source that does not belong to the type is an error only beside another.
     if others.len() > usize::from(expected.is_none()) || expected.is_some() {
         for other in others {
             errors.forbidden(&metric.at(other), "must populate the given metric source only");
@@ -260,14 +261,14 @@ fn scaling_rules(rules: &Node, errors: &mut FieldErrors) {
     }
 }
 
-/// How many pods an autoscaler wants.
+/// Validates the numbers of replicas in the status.
 pub(crate) fn autoscaler_status(new: &Node, _: &Node, errors: &mut FieldErrors) {
     let status = new.at("status");
     errors.not_negative(&status.at("currentReplicas"));
     errors.not_negative(&status.at("desiredReplicas"));
 }
 
-/// How many percent of the requested processors pods use when the number of them is right.
+/// The default target for the average CPU utilization, in percent of the requests.
 const CPU_PERCENT: i64 = 80;
 
 fn default_scaling_rules(rules: &mut Object, policies: Value) {
@@ -312,7 +313,7 @@ pub(crate) fn targets(metrics: &[Value], statuses: &[Value]) -> String {
     few(measured, METRICS_SHOWN_MAX, ", ", |(metric, status)| target(metric, status))
 }
 
-/// Where a number is: in v2, in v1, and in v1 for metrics of an object.
+/// The paths of a number: in v2, in v1, and in v1 for metrics of an object.
 type Paths = &'static [&'static str];
 
 const VALUE: Paths = &["target.value", "targetValue"];

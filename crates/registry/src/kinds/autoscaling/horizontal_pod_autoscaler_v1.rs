@@ -27,21 +27,21 @@ pub(super) fn kind() -> Kind {
 struct HorizontalPodAutoscalerStrategy;
 
 impl Strategy for HorizontalPodAutoscalerStrategy {
-    /// An autoscaler in the older version, where the one metric may stay unsaid.
+    /// An autoscaler of version 1, whose one metric may be missing.
     fn set_defaults(&self, object: &mut Object) {
         object.object_or_new("spec").set_default("minReplicas", 1);
     }
 
     fn prepare_create(&self, document: &mut Value, _: &Creation<'_>) {
-        keep_notes(document, &Value::Null, &STATUS_NOTES);
+        keep_annotations(document, &Value::Null, &STATUS_ANNOTATIONS);
     }
 
     fn prepare_update(&self, new: &mut Value, old: &Value) {
-        keep_notes(new, old, &STATUS_NOTES);
+        keep_annotations(new, old, &STATUS_ANNOTATIONS);
     }
 
     fn prepare_status_update(&self, new: &mut Value, old: &Value, _: Timestamp) {
-        keep_notes(new, old, &SPEC_NOTES);
+        keep_annotations(new, old, &SPEC_ANNOTATIONS);
     }
 
     fn update_order(&self) -> &'static [Step] {
@@ -82,7 +82,7 @@ impl Strategy for HorizontalPodAutoscalerStrategy {
 
     fn convert_to_stored(&self, document: &mut Value) {
         autoscaler_from_v1(document);
-        // The newer form has fields, and so defaults, that this one does not have.
+        // Version 2 has fields, and so defaults, that this one does not have.
         horizontal_pod_autoscaler::HorizontalPodAutoscalerStrategy.set_defaults(document.make_object());
     }
 }
@@ -95,14 +95,14 @@ const CONDITIONS: &str = "autoscaling.alpha.kubernetes.io/conditions";
 
 const BEHAVIOR: &str = "autoscaling.alpha.kubernetes.io/behavior";
 
-/// The notes of what belongs to the spec.
-const SPEC_NOTES: [&str; 2] = [METRICS, BEHAVIOR];
+/// The annotations that hold fields of the spec.
+const SPEC_ANNOTATIONS: [&str; 2] = [METRICS, BEHAVIOR];
 
-/// The notes of what belongs to the status.
-const STATUS_NOTES: [&str; 2] = [CURRENT_METRICS, CONDITIONS];
+/// The annotations that hold fields of the status.
+const STATUS_ANNOTATIONS: [&str; 2] = [CURRENT_METRICS, CONDITIONS];
 
-/// Whether a metric is the share of the processor that pods use, the only one that v1 knows.
-fn is_cpu_share(metric: &Value) -> bool {
+/// Whether a metric is the CPU utilization of the pods, the only one that v1 has a field for.
+fn is_cpu_metric(metric: &Value) -> bool {
     metric.text("type") == "Resource" && metric.text("resource.name") == "cpu"
 }
 
@@ -111,7 +111,7 @@ fn autoscaler_to_v1(document: &mut Value) {
     let metrics = take_list(spec, "metrics");
     let behavior = spec.remove("behavior").filter(|value| !value.is_null());
     let (cpu, others): (Vec<_>, Vec<_>) = metrics.into_iter().partition(|metric| {
-        is_cpu_share(metric) && metric.field("resource.target.averageUtilization").is_some()
+        is_cpu_metric(metric) && metric.field("resource.target.averageUtilization").is_some()
     });
     let share = cpu.first().and_then(|metric| metric.field("resource.target.averageUtilization").cloned());
     spec.set("targetCPUUtilizationPercentage", share);
@@ -119,34 +119,34 @@ fn autoscaler_to_v1(document: &mut Value) {
     let status = document.object_or_new("status");
     let current = take_list(status, "currentMetrics");
     let conditions = take_list(status, "conditions");
-    let share = current.iter().filter(|metric| is_cpu_share(metric));
+    let share = current.iter().filter(|metric| is_cpu_metric(metric));
     let share = share.filter_map(|metric| metric.field("resource.current.averageUtilization")).next_back();
     status.set("currentCPUUtilizationPercentage", share.cloned());
 
     let notes = [
         (METRICS, others, annotations::METRIC),
-        // All of them: more is known of the share of the processor than the one number.
+        // All of them: the CPU metric has more fields than the one number.
         (CURRENT_METRICS, current, annotations::CURRENT_METRIC),
         (CONDITIONS, conditions, annotations::CONDITION),
     ];
     let notes = notes.into_iter().filter(|(_, all, _)| !all.is_empty());
-    let notes = notes.map(|(name, all, rows)| (name, annotations::note(&Value::Array(all), rows)));
-    let behavior = behavior.map(|own| (BEHAVIOR, annotations::note(&own, annotations::BEHAVIOR)));
+    let notes = notes.map(|(name, all, rows)| (name, annotations::encode(&Value::Array(all), rows)));
+    let behavior = behavior.map(|own| (BEHAVIOR, annotations::encode(&own, annotations::BEHAVIOR)));
     let notes: Vec<_> = notes.chain(behavior).collect();
-    forget_notes(document, &SPEC_NOTES);
-    forget_notes(document, &STATUS_NOTES);
+    remove_annotations(document, &SPEC_ANNOTATIONS);
+    remove_annotations(document, &STATUS_ANNOTATIONS);
     if !notes.is_empty() {
         let annotations = document.object_or_new("metadata.annotations");
         annotations.extend(notes.into_iter().map(|(name, note)| (name.to_owned(), note.into())));
     }
 }
 
-fn forget_notes(document: &mut Value, names: &[&str]) {
-    keep_notes(document, &Value::Null, names);
+fn remove_annotations(document: &mut Value, names: &[&str]) {
+    keep_annotations(document, &Value::Null, names);
 }
 
-/// Keeps the notes of an old form of an autoscaler: they are parts that a write does not reach.
-fn keep_notes(new: &mut Value, old: &Value, names: &[&str]) {
+/// Keeps the annotations of version 1 for the part of the object that a write does not change.
+fn keep_annotations(new: &mut Value, old: &Value, names: &[&str]) {
     let metadata = new.object_or_new("metadata");
     let annotations = metadata.entry("annotations").or_insert(Value::Null).make_object();
     for name in names {
@@ -165,8 +165,8 @@ fn autoscaler_from_v1(document: &mut Value) {
     };
     let (metrics, current, conditions, behavior) =
         (noted(METRICS), noted(CURRENT_METRICS), noted(CONDITIONS), note(BEHAVIOR));
-    forget_notes(document, &SPEC_NOTES);
-    forget_notes(document, &STATUS_NOTES);
+    remove_annotations(document, &SPEC_ANNOTATIONS);
+    remove_annotations(document, &STATUS_ANNOTATIONS);
 
     // v1 writes it always, and v2 does not.
     let status = document.object_or_new("status");
@@ -175,14 +175,14 @@ fn autoscaler_from_v1(document: &mut Value) {
     }
     let spec = document.object_or_new("spec");
     let metrics = metrics.unwrap_or_default();
-    let metrics = metrics.iter().map(annotations::read_metric);
+    let metrics = metrics.iter().map(annotations::decode_metric);
     let mut all = sourced(metrics, "autoscaling.v2.MetricSpec");
     if let Some(share) = spec.remove("targetCPUUtilizationPercentage") {
         let target = json!({"type": "Utilization", "averageUtilization": share});
         all.insert(0, json!({"type": "Resource", "resource": {"name": "cpu", "target": target}}));
     }
     spec.set("metrics", (!all.is_empty()).then_some(Value::Array(all)));
-    let behavior = behavior.map(|own| annotations::read(&own, annotations::BEHAVIOR));
+    let behavior = behavior.map(|own| annotations::decode(&own, annotations::BEHAVIOR));
     spec.set(
         "behavior",
         behavior.and_then(|own| read(own, "autoscaling.v2.HorizontalPodAutoscalerBehavior")),
@@ -192,7 +192,7 @@ fn autoscaler_from_v1(document: &mut Value) {
     let share = status.remove("currentCPUUtilizationPercentage");
     let current = match (current, share) {
         (Some(noted), _) => {
-            let metrics = noted.iter().map(|metric| annotations::read(metric, annotations::CURRENT_METRIC));
+            let metrics = noted.iter().map(|metric| annotations::decode(metric, annotations::CURRENT_METRIC));
             sourced(metrics, "autoscaling.v2.MetricStatus")
         }
         (None, Some(share)) => {
@@ -209,15 +209,16 @@ fn autoscaler_from_v1(document: &mut Value) {
     status.set("conditions", (!conditions.is_empty()).then_some(Value::Array(conditions)));
 }
 
-/// A value as a type has it; none if it is no object, or none of that type. Anything can stand in an annotation.
+/// A value, normalised as one of that type; none if it is not an object of it. A client can write anything into an
+/// annotation.
 fn read(value: Value, ty: &str) -> Option<Value> {
     let ty = schema::lookup(ty).expect("the table of types has what autoscalers are made of");
     value.is_object().then(|| schema::normalize(value, ty, &mut Problems::default()).ok()).flatten()
 }
 
-/// The metrics that are of a type and say where they come from.
+/// The metrics that are of a type and have the field of their source.
 fn sourced(all: impl Iterator<Item = Value>, ty: &str) -> Vec<Value> {
-    all.filter_map(|metric| read(metric, ty)).filter(annotations::is_sourced).collect()
+    all.filter_map(|metric| read(metric, ty)).filter(annotations::has_source).collect()
 }
 
 fn take_list(fields: &mut Map<String, Value>, name: &str) -> Vec<Value> {

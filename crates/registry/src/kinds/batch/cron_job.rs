@@ -4,7 +4,7 @@ use crate::{
     document::{Edit, FieldErrors, Fields, Node, Object},
     kind::{Generation, Kind, Subresource},
     kinds::{
-        batch::job::{in_every_job, job_spec},
+        batch::job::{default_job_spec, job_spec},
         core::pod_template::drop_disabled_template_fields,
     },
     schema::Timestamp,
@@ -54,7 +54,7 @@ impl Strategy for CronJobStrategy {
         spec.set_default("successfulJobsHistoryLimit", 3);
         spec.set_default("failedJobsHistoryLimit", 1);
         if let Some(job) = spec.object_mut("jobTemplate").and_then(|template| template.object_mut("spec")) {
-            in_every_job(job);
+            default_job_spec(job);
         }
     }
 

@@ -15,7 +15,7 @@ use crate::{
     validation::{
         LATE, Step, names, pod, selectors,
         warnings::{self, Warnings, same_generation},
-        workloads::picks_template,
+        workloads::must_match_template,
     },
 };
 use serde_json::Value;
@@ -95,7 +95,7 @@ impl Strategy for JobStrategy {
         }
     }
 
-    /// What may change in a Job.
+    /// Allows those changes that Kubernetes allows in a stored Job.
     fn validate_change(&self, new: &Node, old: &Node, errors: &mut FieldErrors) {
         let (spec, before) = (new.at("spec"), old.at("spec"));
         job_spec_and_selector(&spec, errors);
@@ -122,7 +122,7 @@ impl Strategy for JobStrategy {
         }
     }
 
-    /// How many pods a Job has.
+    /// Validates the numbers of pods, the indexes and the conditions in the status.
     fn validate_status(&self, new: &Node, old: &Node, errors: &mut FieldErrors) {
         let (status, before) = (new.at("status"), old.at("status"));
         for name in ["active", "succeeded", "failed", "ready", "terminating"] {
@@ -141,7 +141,7 @@ impl Strategy for JobStrategy {
                 errors.duplicate(&pod, pod.as_text());
             }
         }
-        // Those of an Indexed Job can become fewer when it gets smaller.
+        // The completed indexes of an Indexed Job can become fewer when it is scaled down.
         let indexed = new.at("spec").text("completionMode") == "Indexed";
         let counters: &[&str] = if indexed { &["failed"] } else { &["failed", "succeeded"] };
         for name in counters {
@@ -211,8 +211,8 @@ fn job_spec_and_selector(spec: &Node, errors: &mut FieldErrors) {
     } else {
         errors.required(&selector, "");
     }
-    if selectors::can_be_asked(&selector) {
-        picks_template(spec, &selector, errors);
+    if selectors::can_be_evaluated(&selector) {
+        must_match_template(spec, &selector, errors);
     }
 }
 
@@ -242,7 +242,7 @@ fn generated_selector(job: &Node, spec: &Node, errors: &mut FieldErrors) {
             errors.invalid(&label, template.at("labels").value.clone(), &detail);
         }
     }
-    if selectors::can_be_asked(&selector) && !selectors::selects(&selector, &given.into()) {
+    if selectors::can_be_evaluated(&selector) && !selectors::selects(&selector, &given.into()) {
         errors.invalid(&selector, selector.value.clone(), "`selector` not auto-generated");
     }
 }
@@ -313,7 +313,7 @@ pub(crate) fn job_spec(spec: &Node, errors: &mut FieldErrors) {
     job_restart(spec, errors);
 }
 
-/// How many indexes of a Job may fail.
+/// Validates the maximum number of failed indexes.
 fn failed_indexes(spec: &Node, errors: &mut FieldErrors) {
     let (limit, completions) = (spec.at("maxFailedIndexes"), spec.at("completions"));
     if let Some(number) = limit.as_number() {
@@ -419,7 +419,7 @@ fn exit_codes(spec: &Node, codes: &Node, errors: &mut FieldErrors) {
     }
 }
 
-/// Which indexes of a Job have to succeed for all of it to.
+/// Validates the rules under which a Job has succeeded.
 fn success_policy(spec: &Node, errors: &mut FieldErrors) {
     let policy = spec.at("successPolicy");
     match policy.length("rules") {
@@ -465,7 +465,7 @@ fn success_policy(spec: &Node, errors: &mut FieldErrors) {
     }
 }
 
-/// How many indexes a text such as `0-2,4` names, or what is wrong with it.
+/// The number of indexes in a text such as `0-2,4`, or the error in it.
 fn count_indexes(text: &str, completions: i64) -> Result<i64, String> {
     if text.is_empty() {
         return Ok(0);
@@ -513,7 +513,7 @@ fn job_restart(spec: &Node, errors: &mut FieldErrors) {
     }
 }
 
-/// Whether a Job's template stayed what it was. Before it starts, where its pods run is open.
+/// Whether a Job's template is unchanged. Before the Job starts, the scheduling of its pods may change.
 fn same_template(new: &Node, old: &Node, unstarted: bool) -> bool {
     if !unstarted {
         return new.value == old.value;
@@ -533,9 +533,9 @@ fn same_template(new: &Node, old: &Node, unstarted: bool) -> bool {
         && containers("initContainers")
 }
 
-/// A job.
+/// Sets the defaults of a Job.
 pub(crate) fn job(object: &mut Object) {
-    // A new job is labelled like its pods when these have got the labels by which it selects them.
+    // A new Job without labels gets those of its pods once these have the labels by which it selects them.
     let spec = object.object_or_new("spec");
     let is_manual = spec.get("manualSelector") == Some(&Value::Bool(true));
     let labels = spec.get("template").and_then(|template| template.pointer("/metadata/labels"));
@@ -547,7 +547,7 @@ pub(crate) fn job(object: &mut Object) {
         spec.set_default("completions", 1);
         spec.set_default("parallelism", 1);
     }
-    // Each index counts its own failures; together they are not limited.
+    // Each index counts its own failures; their total is not limited.
     let backoff_limit = if spec.has("backoffLimitPerIndex") { i32::MAX } else { 6 };
     spec.set_default("backoffLimit", backoff_limit);
     spec.set_default("completionMode", "NonIndexed");
@@ -555,11 +555,11 @@ pub(crate) fn job(object: &mut Object) {
     spec.set_default("manualSelector", false);
     let replacement = if spec.has("podFailurePolicy") { "Failed" } else { "TerminatingOrFailed" };
     spec.set_default("podReplacementPolicy", replacement);
-    in_every_job(spec);
+    default_job_spec(spec);
 }
 
-/// What is filled in the spec of a job, and also where it is only a template.
-pub(crate) fn in_every_job(spec: &mut Object) {
+/// Sets the defaults that apply both to the spec of a Job and to a job template.
+pub(crate) fn default_job_spec(spec: &mut Object) {
     if let Some(policy) = spec.object_mut("podFailurePolicy") {
         for rule in policy.objects_mut("rules") {
             for pattern in rule.objects_mut("onPodConditions") {
@@ -598,8 +598,8 @@ fn selects_its_pods(job: &Value) -> bool {
     job.field("spec.manualSelector") != Some(&Value::Bool(true))
 }
 
-/// The pods of a job carry its name, and a job without labels carries theirs. A name that the client gave them stays, and
-/// is refused later if it is not the job's.
+/// Sets the labels with the name of a Job in its pod template, and the labels of a Job without any. Labels that the
+/// client has set stay; validation rejects them if they are not the Job's.
 fn name_pods(document: &mut Value) {
     let own = document.name().to_owned();
     if own.is_empty() {
@@ -614,7 +614,7 @@ fn name_pods(document: &mut Value) {
     label_like_pods(document);
 }
 
-/// A job without labels has those of its pods.
+/// Gives a Job without labels those of its pods.
 fn label_like_pods(job: &mut Value) {
     let labels = job.field("spec.template.metadata.labels").cloned();
     if let Some(labels) = labels.filter(|_| job.field("metadata.labels").is_none()) {

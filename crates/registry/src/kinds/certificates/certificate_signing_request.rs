@@ -114,14 +114,14 @@ impl Strategy for CertificateSigningRequestStrategy {
         spec_is_fixed(new, old, errors)
     }
 
-    /// Whether a certificate may be signed, and was.
+    /// Validates the conditions and the certificate.
     fn validate_status(&self, new: &Node, _: &Node, errors: &mut FieldErrors) {
         let status = new.at("status");
         let mut seen = BTreeSet::new();
         for condition in status.items("conditions") {
             let (ty, state) = (condition.at("type"), condition.at("status"));
             errors.not_empty(&ty);
-            // These are not taken back.
+            // These conditions have no other status.
             let is_final = matches!(ty.as_text(), "Approved" | "Denied" | "Failed");
             let states: &[&str] = if is_final { &["True"] } else { &["False", "True", "Unknown"] };
             errors.one_of(&state, states);

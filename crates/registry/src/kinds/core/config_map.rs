@@ -30,7 +30,7 @@ impl Strategy for ConfigMapStrategy {
         }
     }
 
-    /// What may change in a ConfigMap.
+    /// Rejects changes of the data of an immutable ConfigMap.
     fn validate_change(&self, new: &Node, old: &Node, errors: &mut FieldErrors) {
         frozen(new, old, &["data", "binaryData"], errors);
     }
@@ -48,7 +48,7 @@ pub(crate) const DATA_BYTES_MAX: usize = 1024 * 1024;
 
 const FROZEN: &str = "field is immutable when `immutable` is set";
 
-/// How many bytes the text stands for.
+/// The number of bytes that a base64 text decodes to.
 pub(crate) fn decoded_len(text: &str) -> usize {
     text.len() / 4 * 3 - text.bytes().rev().take_while(|b| *b == b'=').count().min(2).min(text.len() / 4 * 3)
 }
@@ -79,7 +79,7 @@ pub(crate) fn frozen(new: &Node, old: &Node, fields: &[&str], errors: &mut Field
     }
 }
 
-/// How many entries a map has.
+/// The number of entries in a map.
 pub(crate) fn entries(document: &Value, path: &str) -> usize {
     document.length(path)
 }

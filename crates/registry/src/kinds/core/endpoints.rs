@@ -94,7 +94,7 @@ pub(crate) fn addresses(endpoints: &Value) -> String {
     if subsets.is_empty() {
         return NONE.to_owned();
     }
-    // A service without ports has addresses all the same.
+    // A service without ports has addresses too.
     let all = subsets.iter().flat_map(|subset| {
         let ports = subset.list("ports").iter().map(|port| Some(port.number("port")));
         let no_port = subset.list("ports").is_empty().then_some(None);

@@ -13,7 +13,7 @@ use crate::{
 };
 use serde_json::Value;
 
-/// Version and kind of events, which own nothing: they are gone soon.
+/// Version and kind of events, which have no dependents.
 pub(crate) const NO_OWNER: (&str, &str) = ("v1", "Event");
 
 pub(super) fn kind() -> Kind {
@@ -69,8 +69,8 @@ const SHORT_TEXT_BYTES_MAX: usize = 128;
 
 const NOTE_BYTES_MAX: usize = 1024;
 
-/// The fields of an event by their name in errors, which is that of the older group for most, and by
-/// the name that the newer one has for them.
+/// The fields of an event by their name in errors, which is that of the core group for most, and by the name that
+/// `events.k8s.io` has for them.
 const NAMES: [(&str, &str); 8] = [
     ("involvedObject", "regarding"),
     ("message", "note"),
@@ -90,7 +90,7 @@ pub(crate) fn field<'d, 'q>(event: &'q Node<'d, '_>, name: &'q str) -> Node<'d, 
     }
 }
 
-/// An event of the older group.
+/// An event of the core group.
 pub(crate) fn event(event: &Node, _: Option<&Node>, errors: &mut FieldErrors) {
     let about = field(event, "involvedObject");
     let about = about.at("namespace");
@@ -141,7 +141,7 @@ pub(crate) const EVENT: &[Column] = &[
     NAME.wide(),
 ];
 
-/// Both kinds of event. The newer one has other names for the same fields.
+/// Validates events of both groups, which have different names for the same fields.
 pub(crate) fn row_event(event: &Value, now: Timestamp) -> Vec<Value> {
     let either = |path, newer| or(event.text(path), event.text(newer));
     let time = |path, newer| event.time(path).or_else(|| event.time(newer));

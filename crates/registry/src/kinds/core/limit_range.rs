@@ -22,7 +22,7 @@ pub(super) fn kind() -> Kind {
 struct LimitRangeStrategy;
 
 impl Strategy for LimitRangeStrategy {
-    /// For containers, defaults that are not set follow from the bounds.
+    /// Sets the defaults of containers from the bounds.
     fn set_defaults(&self, object: &mut Object) {
         for item in object.object_mut("spec").into_iter().flat_map(|spec| spec.objects_mut("limits")) {
             if item.text("type") == "Container" {
@@ -44,7 +44,7 @@ impl Strategy for LimitRangeStrategy {
         ITSELF
     }
 
-    /// Limits for what is in a namespace.
+    /// Validates the limits for the objects of a namespace.
     fn validate(&self, range: &Node, _: Option<&Node>, errors: &mut FieldErrors) {
         let mut seen = BTreeSet::new();
         let spec = range.at("spec");

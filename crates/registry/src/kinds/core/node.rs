@@ -180,7 +180,7 @@ fn taints(node: &Node, errors: &mut FieldErrors) {
     }
 }
 
-/// What may change in a node.
+/// Allows those changes that Kubernetes allows in a stored node.
 fn node_change(new: &Node, old: &Node, errors: &mut FieldErrors) {
     node_amounts(new, errors);
     declared_features(new, errors);
@@ -201,7 +201,7 @@ fn node_change(new: &Node, old: &Node, errors: &mut FieldErrors) {
         } else {
             1
         };
-        // One for each that is another.
+        // One error for each address that differs.
         for _ in 0..changed {
             errors.forbidden(&spec.at("podCIDRs"), detail);
         }
@@ -217,7 +217,7 @@ fn node_change(new: &Node, old: &Node, errors: &mut FieldErrors) {
     }
 }
 
-/// What a node says it can do: names in order, each once.
+/// Validates the declared features of a node: their names, their order, and that none is repeated.
 fn declared_features(node: &Node, errors: &mut FieldErrors) {
     let status = node.at("status");
     for (at, feature) in status.items("declaredFeatures").enumerate() {
@@ -248,7 +248,8 @@ fn is_feature_name(name: &str) -> bool {
     name.starts_with(|c: char| c.is_ascii_uppercase()) && name.split('/').all(is_word)
 }
 
-/// The first range has a field of its own, from when there was only one. Where they differ, that one counts.
+/// Sets the first range in the field for a single range and in the list. If they differ, the single one replaces the
+/// list.
 fn same_pod_cidrs(spec: &mut Object) {
     let first = spec.get("podCIDRs").and_then(|ranges| ranges.get(0)).and_then(Value::as_str);
     match (spec.text("podCIDR"), first.unwrap_or_default()) {

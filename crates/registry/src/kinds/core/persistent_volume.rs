@@ -83,7 +83,7 @@ impl Strategy for PersistentVolumeStrategy {
         volume_spec(&volume.at("spec"), false, errors);
     }
 
-    /// What may change in a persistent volume.
+    /// Allows those changes that Kubernetes allows in a stored volume.
     fn validate_change(&self, new: &Node, old: &Node, errors: &mut FieldErrors) {
         let (spec, before) = (new.at("spec"), old.at("spec"));
         let sources: BTreeSet<_> = [&spec, &before]
@@ -164,7 +164,8 @@ pub(crate) fn phase(document: &Value) -> &str {
     if document.is_deleting() { "Terminating" } else { document.text("status.phase") }
 }
 
-/// The storage class of a volume or a claim. There was an annotation for it before the field, and it comes first.
+/// The storage class of a volume or a claim: from the annotation, which is older than the field, or else from the
+/// field.
 pub(crate) fn class(document: &Value) -> &str {
     or(document.annotation("volume.beta.kubernetes.io/storage-class"), document.text("spec.storageClassName"))
 }
@@ -173,7 +174,7 @@ pub(crate) fn setting<'a>(document: &'a Value, path: &str) -> &'a str {
     document.field(path).and_then(Value::as_str).unwrap_or(UNSET)
 }
 
-/// A volume says since when it has its phase.
+/// Sets the time at which a volume reached its phase.
 fn date_phase(new: &mut Value, old: &Value, now: Timestamp) {
     let (phase, before) = (new.text("status.phase").to_owned(), old.text("status.phase"));
     let (given, known) =

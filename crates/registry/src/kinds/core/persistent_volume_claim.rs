@@ -68,18 +68,18 @@ impl Strategy for PersistentVolumeClaimStrategy {
 
     fn prepare_create(&self, document: &mut Value, _: &Creation<'_>) {
         document["status"] = json!({"phase": "Pending"});
-        agree_on_data_source(document, None);
+        sync_data_source_fields(document, None);
     }
 
     fn prepare_update(&self, new: &mut Value, old: &Value) {
-        agree_on_data_source(new, Some(old));
+        sync_data_source_fields(new, Some(old));
     }
 
     fn validate(&self, claim: &Node, _: Option<&Node>, errors: &mut FieldErrors) {
         claim_spec(&claim.at("spec"), errors);
     }
 
-    /// What may change in a claim.
+    /// Allows those changes that Kubernetes allows in a stored claim.
     fn validate_change(&self, new: &Node, old: &Node, errors: &mut FieldErrors) {
         let (spec, before) = (new.at("spec"), old.at("spec"));
         let annotation = |claim: &Node| claim.at("metadata.annotations").value.get(STORAGE_CLASS).cloned();
@@ -129,7 +129,7 @@ impl Strategy for PersistentVolumeClaimStrategy {
         }
     }
 
-    /// What a claim got.
+    /// Validates the status of a claim, such as its capacity.
     fn validate_status(&self, new: &Node, _: &Node, errors: &mut FieldErrors) {
         let status = new.at("status");
         for (_, amount) in status.entries("capacity") {
@@ -195,7 +195,7 @@ const RESIZE_STATES: [&str; 5] = [
     "NodeResizePending",
 ];
 
-/// Of the resources that Kubernetes itself names, a claim is of storage alone.
+/// Validates that a claim requests no resource of Kubernetes other than storage.
 fn claimed_resource_name(name: &str, at: &Node, errors: &mut FieldErrors) {
     let details = names::qualified(name);
     if details.is_empty() && resources::is_native(name) && name != "storage" {
@@ -206,9 +206,9 @@ fn claimed_resource_name(name: &str, at: &Node, errors: &mut FieldErrors) {
     }
 }
 
-/// The two fields that say what a claim begins with say the same. Alone and new, the older one knows only claims and
-/// snapshots: what else it names is dropped. Nothing comes from another namespace unless it already did.
-fn agree_on_data_source(claim: &mut Value, old: Option<&Value>) {
+/// Copies `dataSource` and `dataSourceRef` to each other. In a new claim, `dataSource` alone may refer to claims and
+/// snapshots only; any other reference is dropped. A reference to another namespace is kept only if it was stored.
+fn sync_data_source_fields(claim: &mut Value, old: Option<&Value>) {
     let had = |name: &str| old.is_some_and(|old| old.field("spec").has(name));
     let spec = claim.object_or_new("spec");
     spec.retain(|name, value| !matches!(name.as_str(), "dataSource" | "dataSourceRef") || !value.is_null());

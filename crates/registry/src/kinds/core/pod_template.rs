@@ -66,14 +66,14 @@ impl Strategy for PodTemplateStrategy {
     }
 }
 
-/// Removes from the template of a pod what no server of this version keeps.
+/// Removes the fields of disabled features from the template of a pod.
 pub(crate) fn drop_disabled_template_fields(spec: Option<&mut Value>) {
     if let Some(spec) = spec.and_then(Value::as_object_mut) {
         drop_disabled_pod_fields(spec);
     }
 }
 
-/// Removes from the spec of a pod what no server of this version keeps.
+/// Removes the fields of disabled features from the spec of a pod.
 pub(crate) fn drop_disabled_pod_fields(spec: &mut Map<String, Value>) {
     spec.remove("schedulingGroup");
     for volume in spec.get_mut("volumes").and_then(Value::as_array_mut).into_iter().flatten() {

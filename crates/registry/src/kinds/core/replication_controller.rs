@@ -44,7 +44,7 @@ pub(super) fn kind() -> Kind {
 struct ReplicationControllerStrategy;
 
 impl Strategy for ReplicationControllerStrategy {
-    /// A replication controller, which selects by the labels of its template if nobody says otherwise.
+    /// Sets the default selector, the labels of the template, and the other defaults.
     fn set_defaults(&self, object: &mut Object) {
         labels_of_template(object);
         let spec = object.object_or_new("spec");
@@ -65,7 +65,7 @@ impl Strategy for ReplicationControllerStrategy {
         SPEC
     }
 
-    /// A ReplicationController, whose selector is a mere set of labels.
+    /// Validates a ReplicationController, whose selector is a map of labels.
     fn validate(&self, controller: &Node, _: Option<&Node>, errors: &mut FieldErrors) {
         let spec = controller.at("spec");
         errors.not_negative(&spec.at("minReadySeconds"));
@@ -95,7 +95,7 @@ impl Strategy for ReplicationControllerStrategy {
         if old.is_none() {
             warnings::hostname(object, "Pod names and hostnames", warnings);
         }
-        // An update goes without, as in the original.
+        // An update is not warned of, as in Kubernetes.
         if old.is_none() {
             warnings::template(&object.at("spec.template"), warnings);
         }

@@ -46,7 +46,7 @@ impl Strategy for ResourceQuotaStrategy {
         SPEC
     }
 
-    /// How much of everything a namespace may have.
+    /// Validates the limits of a namespace.
     fn validate(&self, quota: &Node, _: Option<&Node>, errors: &mut FieldErrors) {
         let spec = quota.at("spec");
         quota_amounts(&spec, "hard", errors);
@@ -109,7 +109,7 @@ impl Strategy for ResourceQuotaStrategy {
         }
     }
 
-    /// What of a quota is used.
+    /// Validates the limits and the usage in the status.
     fn validate_status(&self, new: &Node, _: &Node, errors: &mut FieldErrors) {
         let status = new.at("status");
         quota_amounts(&status, "hard", errors);
@@ -156,7 +156,7 @@ fn conflicting_scopes(at: &Node, scopes: &BTreeSet<&str>, errors: &mut FieldErro
     }
 }
 
-/// Whether a resource can be counted by scope: most scopes distinguish pods, so only resources of pods can.
+/// Whether a resource can be counted by scope: most scopes select pods, so only resources of pods can.
 fn may_be_scoped(scope: &str, resource: &str) -> bool {
     const OF_PODS: [&str; 6] =
         ["cpu", "memory", "limits.cpu", "limits.memory", "requests.cpu", "requests.memory"];

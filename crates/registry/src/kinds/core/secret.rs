@@ -30,7 +30,7 @@ const COLUMNS: &[Column] = &[
 struct SecretStrategy;
 
 impl Strategy for SecretStrategy {
-    /// A secret. What was given as text becomes data like the rest.
+    /// Moves `stringData` to `data`, and sets the default type.
     fn set_defaults(&self, object: &mut Object) {
         object.set_if_zero("type", "Opaque");
         if let Some(Value::Object(texts)) = object.remove("stringData") {
@@ -75,7 +75,7 @@ impl Strategy for SecretStrategy {
         }
     }
 
-    /// What may change in a Secret.
+    /// Rejects changes of the type, and changes of the data of an immutable Secret.
     fn validate_change(&self, new: &Node, old: &Node, errors: &mut FieldErrors) {
         errors.immutable(&new.at("type"), &old.at("type"));
         frozen(new, old, &["data"], errors);
@@ -116,7 +116,7 @@ fn json_under(secret: &Node, key: &str, errors: &mut FieldErrors) {
     errors.invalid(&value, "<secret contents redacted>", &wrong);
 }
 
-/// Why a certificate and its key cannot be used with each other, as far as their frames say it.
+/// A warning for a certificate and a key that cannot belong to each other, by the types of their PEM blocks.
 fn key_pair_warning(certificate: &[u8], key: &[u8]) -> Option<String> {
     let (of_certificate, of_key) = (pem_types(certificate), pem_types(key));
     let others =

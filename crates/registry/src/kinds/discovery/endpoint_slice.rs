@@ -57,7 +57,7 @@ impl Strategy for EndpointSliceStrategy {
     fn validate(&self, slice: &Node, old: Option<&Node>, errors: &mut FieldErrors) {
         errors.one_of(&slice.at("addressType"), &["FQDN", "IPv4", "IPv6"]);
         slice_ports(slice, errors);
-        // Endpoints that were stored are not looked at again unless they change.
+        // Stored endpoints are not validated again unless they change.
         if old.is_none_or(|old| old.at("endpoints").value != slice.at("endpoints").value) {
             slice_endpoints(slice, errors);
         }
@@ -148,7 +148,7 @@ fn slice_endpoints(slice: &Node, errors: &mut FieldErrors) {
     }
 }
 
-/// For which zones and nodes an endpoint is meant.
+/// Validates the hints of an endpoint: its zones and nodes.
 fn slice_hints(hints: &Node, errors: &mut FieldErrors) {
     for list in ["forZones", "forNodes"] {
         let count = hints.length(list);

@@ -23,7 +23,7 @@ pub(super) fn kind() -> Kind {
         .strategy(EventStrategy)
 }
 
-/// Those of events in the core group, under the names that this group has for them.
+/// The selectable fields of events in the core group, under the names that this group has for them.
 fn selectable_fields() -> Vec<SelectableField> {
     vec![
         SelectableField::namespace(),
@@ -74,7 +74,7 @@ impl Strategy for EventStrategy {
         }
     }
 
-    /// What may change in an event of the newer group: how often it was seen.
+    /// Allows the series of an `events.k8s.io` event to change, and nothing else.
     fn validate_change(&self, new: &Node, old: &Node, errors: &mut FieldErrors) {
         if new.at("series").value != old.at("series").value {
             series(new, errors);
@@ -144,7 +144,7 @@ const EVENT_FIELDS: &[(&str, &str)] = &[
     ("deprecatedCount", "count"),
 ];
 
-/// Fields that only the core group always writes; what is empty is not written by the other.
+/// Fields that only the core group writes when they are empty.
 const EVENT_ALWAYS: &[(&str, Zero)] = &[
     ("involvedObject", Zero::Object),
     ("source", Zero::Object),

@@ -35,7 +35,7 @@ const COLUMNS: &[Column] = &[
 struct FlowSchemaStrategy;
 
 impl Strategy for FlowSchemaStrategy {
-    /// Which requests belong together.
+    /// Sets the default matching precedence.
     fn set_defaults(&self, object: &mut Object) {
         object.object_or_new("spec").set_if_zero("matchingPrecedence", 1000);
     }
@@ -44,7 +44,7 @@ impl Strategy for FlowSchemaStrategy {
         ITSELF
     }
 
-    /// Which requests flow together.
+    /// Validates the precedence, the distinguisher, the priority level and the rules.
     fn validate(&self, schema: &Node, _: Option<&Node>, errors: &mut FieldErrors) {
         let spec = schema.at("spec");
         let (at, precedence) = (spec.at("matchingPrecedence"), spec.number("matchingPrecedence"));
@@ -60,7 +60,7 @@ impl Strategy for FlowSchemaStrategy {
         }
         let (method, known) = (spec.at("distinguisherMethod"), ["ByNamespace", "ByUser"]);
         if method.exists() && !known.contains(&method.text("type")) {
-            // The whole method is shown, with the name that the field has in Go.
+            // The error contains the whole method, with the name that the field has in Go.
             let shown = json!({"Type": method.text("type")}).to_string();
             errors.not_supported_formatted_one_of(&method.at("type"), &shown, &known);
         }
@@ -75,7 +75,7 @@ impl Strategy for FlowSchemaStrategy {
                 errors.required(&rule.at("subjects"), "subjects must contain at least one value");
             }
             for subject in rule.items("subjects") {
-                who(&subject, errors);
+                subject_fields(&subject, errors);
             }
             if rule.length("resourceRules") + rule.length("nonResourceRules") == 0 {
                 let detail = "at least one of resourceRules and nonResourceRules has to be non-empty";
@@ -117,7 +117,7 @@ const PRECEDENCE_MAX: i64 = 10000;
 const VERBS: [&str; 9] =
     ["create", "delete", "deletecollection", "get", "list", "patch", "proxy", "update", "watch"];
 
-fn who(subject: &Node, errors: &mut FieldErrors) {
+fn subject_fields(subject: &Node, errors: &mut FieldErrors) {
     let kinds = [("ServiceAccount", "serviceAccount"), ("User", "user"), ("Group", "group")];
     let kind = subject.text("kind");
     let Some((_, own)) = kinds.iter().find(|(name, _)| *name == kind) else {
@@ -152,8 +152,8 @@ fn has_wildcard(rule: &Node, name: &str) -> bool {
     rule.items(name).any(|item| item.as_text() == "*")
 }
 
-/// What stands for everything stands alone.
-fn wildcard_alone(rule: &Node, name: &str, what: &str, errors: &mut FieldErrors) {
+/// Rejects a list that contains `*` and something else.
+fn wildcard_is_exclusive(rule: &Node, name: &str, what: &str, errors: &mut FieldErrors) {
     if rule.length(name) > 1 && has_wildcard(rule, name) {
         let list = rule.at(name);
         let detail = format!("if '*' is present, must not specify other {what}");
@@ -166,7 +166,7 @@ fn verbs(rule: &Node, errors: &mut FieldErrors) {
     if rule.length("verbs") == 0 {
         errors.required(&list, "verbs must contain at least one value");
     } else if has_wildcard(rule, "verbs") {
-        wildcard_alone(rule, "verbs", "verbs", errors);
+        wildcard_is_exclusive(rule, "verbs", "verbs", errors);
     } else if rule.items("verbs").any(|verb| !VERBS.contains(&verb.as_text())) {
         errors.not_supported_formatted_one_of(&list, &list.value.to_string(), &VERBS);
     }
@@ -180,13 +180,13 @@ fn resource_rule(rule: &Node, errors: &mut FieldErrors) {
         if rule.length(name) == 0 {
             errors.required(&rule.at(name), &format!("resource rules must supply at least one {one}"));
         }
-        wildcard_alone(rule, name, many, errors);
+        wildcard_is_exclusive(rule, name, many, errors);
     }
     if rule.length("namespaces") == 0 && !rule.flag("clusterScope") {
         let detail = "resource rules that are not cluster scoped must supply at least one namespace";
         errors.required(&rule.at("namespaces"), detail);
     } else if has_wildcard(rule, "namespaces") {
-        wildcard_alone(rule, "namespaces", "namespaces", errors);
+        wildcard_is_exclusive(rule, "namespaces", "namespaces", errors);
     } else {
         for namespace in rule.items("namespaces") {
             for error in names::label(namespace.as_text()) {
@@ -203,7 +203,7 @@ fn path_rule(rule: &Node, errors: &mut FieldErrors) {
     if rule.length(name) == 0 {
         errors.required(&rule.at(name), "nonResourceURLs must contain at least one value");
     } else if has_wildcard(rule, name) {
-        wildcard_alone(rule, name, "non-resource URLs", errors);
+        wildcard_is_exclusive(rule, name, "non-resource URLs", errors);
     } else {
         for path in rule.items(name) {
             if let Some(error) = path_error(path.as_text()) {

@@ -40,7 +40,7 @@ const COLUMNS: &[Column] = &[
 struct PriorityLevelConfigurationStrategy;
 
 impl Strategy for PriorityLevelConfigurationStrategy {
-    /// How many requests of one priority run and wait.
+    /// Sets the default shares, queues and lendable percentages.
     fn set_defaults(&self, object: &mut Object) {
         let Some(spec) = object.object_mut("spec") else { return };
         if let Some(exempt) = spec.object_mut("exempt") {
@@ -64,7 +64,7 @@ impl Strategy for PriorityLevelConfigurationStrategy {
         ITSELF
     }
 
-    /// How many requests run at once.
+    /// Validates the type and the settings that belong to it.
     fn validate(&self, level: &Node, _: Option<&Node>, errors: &mut FieldErrors) {
         let spec = level.at("spec");
         let (ty, limited, exempt) = (spec.at("type"), spec.at("limited"), spec.at("exempt"));
@@ -178,7 +178,7 @@ fn queues(queuing: &Node, errors: &mut FieldErrors) {
     }
 }
 
-/// How many bits of a hash it takes to deal a hand from that many queues.
+/// The number of bits of a hash that shuffle sharding needs to choose `hand` of the queues.
 fn entropy_bits(queues: i64, hand: i64) -> u32 {
     (((queues as f64).log2() * hand as f64).ceil()).min(f64::from(u32::MAX)) as u32
 }

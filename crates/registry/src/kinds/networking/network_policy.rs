@@ -25,7 +25,7 @@ const COLUMNS: &[Column] = &[NAME, text("Pod-Selector", "The labels of the pods 
 struct NetworkPolicyStrategy;
 
 impl Strategy for NetworkPolicyStrategy {
-    /// A network policy, which is about what comes in, and about what goes out if it says anything of that.
+    /// Sets the default policy types (`Ingress`, and `Egress` if there are egress rules) and protocols.
     fn set_defaults(&self, object: &mut Object) {
         let spec = object.object_or_new("spec");
         if !spec.is_filled("policyTypes") {
@@ -81,7 +81,7 @@ impl Strategy for NetworkPolicyStrategy {
     }
 }
 
-/// The ranges of addresses that a policy names.
+/// The IP blocks of a policy.
 fn ranges<'d>(policy: &Node<'d, '_>) -> Vec<&'d str> {
     let mut found = Vec::new();
     let spec = policy.at("spec");
@@ -114,7 +114,7 @@ fn policy_port(port: &Node, errors: &mut FieldErrors) {
         }
         _ => {
             errors.in_range(&first, 1, 65535);
-            // What is shown is the port.
+            // Kubernetes' error contains the port, not the end port.
             if last.as_number().is_some_and(|end| Some(end) < first.as_number()) {
                 errors.invalid(&last, first.value.clone(), "must be greater than or equal to `port`");
             }

@@ -52,7 +52,7 @@ impl Strategy for PodDisruptionBudgetStrategy {
         errors.one_of_if_set(&spec.at("unhealthyPodEvictionPolicy"), &["AlwaysAllow", "IfHealthyBudget"]);
     }
 
-    /// What a budget still allows.
+    /// Validates the conditions and the numbers of pods.
     fn validate_status(&self, new: &Node, _: &Node, errors: &mut FieldErrors) {
         validation::metadata::conditions(&new.at("status"), errors);
         let status = new.at("status");

@@ -24,7 +24,7 @@ impl Strategy for ClusterRoleStrategy {
         LATE
     }
 
-    /// A role in the whole cluster, which may gather the rules of others.
+    /// A role in the whole cluster, which may aggregate the rules of others.
     fn validate(&self, role: &Node, _: Option<&Node>, errors: &mut FieldErrors) {
         rules(role, false, errors);
         let aggregation = role.at("aggregationRule");
@@ -34,7 +34,7 @@ impl Strategy for ClusterRoleStrategy {
         }
         for selector in aggregation.items("clusterRoleSelectors") {
             selectors::label_selector(&selector, errors);
-            if !selectors::can_be_asked(&selector) {
+            if !selectors::can_be_evaluated(&selector) {
                 errors.invalid(&selector, serde_json::Value::Null, "invalid label selector.");
             }
         }

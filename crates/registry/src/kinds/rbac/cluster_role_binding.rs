@@ -33,7 +33,7 @@ impl Strategy for ClusterRoleBindingStrategy {
         LATE
     }
 
-    /// Who has a role in the whole cluster.
+    /// Validates the role and the subjects.
     fn validate(&self, binding: &Node, _: Option<&Node>, errors: &mut FieldErrors) {
         bound(binding, &["ClusterRole"], false, errors);
     }

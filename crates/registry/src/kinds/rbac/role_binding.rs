@@ -29,7 +29,7 @@ impl Strategy for RoleBindingStrategy {
         LATE
     }
 
-    /// Who has a role in a namespace.
+    /// Validates the role and the subjects.
     fn validate(&self, binding: &Node, _: Option<&Node>, errors: &mut FieldErrors) {
         bound(binding, &["Role", "ClusterRole"], true, errors);
     }
@@ -85,7 +85,7 @@ fn subject_is_known(subject: &Node, namespaced: bool, errors: &mut FieldErrors) 
     }
 }
 
-/// A binding keeps its role.
+/// Rejects a change of the role.
 pub(crate) fn binding_change(new: &Node, old: &Node, errors: &mut FieldErrors) {
     let role = new.at("roleRef");
     if role.value != old.at("roleRef").value {

@@ -1,4 +1,4 @@
-//! Devices: what the kinds of `resource.k8s.io` share.
+//! Devices: rules that the kinds of `resource.k8s.io` share.
 
 use crate::{
     document::{FieldErrors, Fields, Node},
@@ -26,7 +26,7 @@ const IDENTIFIER_RULE: &str = "a valid C identifier must start with alphabetic c
 
 pub(crate) const EFFECTS: [&str; 3] = ["NoExecute", "NoSchedule", "None"];
 
-/// At most that many items, each checked by itself, and no two with the same key.
+/// Validates a list with at most that many items, each by itself, and no two with the same key.
 pub(crate) fn set<'d>(
     parent: &Node<'d, '_>,
     name: &str,
@@ -46,7 +46,7 @@ pub(crate) fn set<'d>(
     }
 }
 
-/// At most that many items, each checked by itself. Whether they are not too many.
+/// Validates a list with at most that many items, each by itself. Returns whether there are not too many.
 pub(crate) fn slice<'d>(
     parent: &Node<'d, '_>,
     name: &str,
@@ -129,7 +129,7 @@ pub(crate) fn qualified_name(text: &str, at: &Node, errors: &mut FieldErrors) {
                 identifier(name, at, errors);
             }
         }
-        // Names with more slashes pass in the original too.
+        // Kubernetes accepts names with more slashes too.
         _ => {}
     }
 }
@@ -149,7 +149,7 @@ pub(crate) fn pool_name(at: &Node, errors: &mut FieldErrors) {
     }
 }
 
-/// What has to hold before a device can be used, and what means that it never will.
+/// Validates the conditions that a device must have before it is used, and those that mean that it never can be.
 pub(crate) fn binding_conditions(of: &Node, errors: &mut FieldErrors) {
     let (wanted, failed) = ("bindingConditions", "bindingFailureConditions");
     for name in [wanted, failed] {

@@ -41,7 +41,7 @@ impl Strategy for ResourceClaimStrategy {
     }
 
     fn validate(&self, claim: &Node, old: Option<&Node>, errors: &mut FieldErrors) {
-        // What cannot change was looked at when it was created.
+        // The spec cannot change, so it is validated at creation only.
         if old.is_none() {
             device_claim(&claim.at("spec.devices"), errors);
         }
@@ -51,7 +51,7 @@ impl Strategy for ResourceClaimStrategy {
         spec_is_fixed(new, old, errors)
     }
 
-    /// What was allocated to a claim and who uses it.
+    /// Validates the allocation, the consumers and the devices of a claim.
     fn validate_status(&self, new: &Node, old: &Node, errors: &mut FieldErrors) {
         let requests = request_names(&new.at("spec.devices"));
         let (status, before) = (new.at("status"), old.at("status"));
@@ -134,7 +134,7 @@ const INTERFACE_ADDRESSES_MAX: usize = 16;
 const REQUEST_RULE: &str = "must be the name of a request in the claim or the name of a request and a subrequest \
      separated by '/'";
 
-/// The requests of a claim, and the choices of those that have some.
+/// The names of a claim's requests, and of the alternatives of those that have some.
 type Requests<'d> = BTreeMap<&'d str, BTreeSet<&'d str>>;
 
 fn request_names<'d>(devices: &Node<'d, '_>) -> Requests<'d> {
@@ -176,7 +176,7 @@ fn request(request: &Node, errors: &mut FieldErrors) {
         (false, false) => {
             errors.required(request, "exactly one of `exactly` or `firstAvailable` is required");
         }
-        (true, false) => what_is_asked(&exactly, errors),
+        (true, false) => device_request_fields(&exactly, errors),
         (false, true) => {
             set(
                 request,
@@ -186,14 +186,14 @@ fn request(request: &Node, errors: &mut FieldErrors) {
                 errors,
                 |choice, errors| {
                     label(&choice.at("name"), errors);
-                    what_is_asked(choice, errors);
+                    device_request_fields(choice, errors);
                 },
             );
         }
     }
 }
 
-fn what_is_asked(request: &Node, errors: &mut FieldErrors) {
+fn device_request_fields(request: &Node, errors: &mut FieldErrors) {
     errors.valid_name(&request.at("deviceClassName"), names::subdomain);
     device_selectors(request, errors);
     let (mode, count) = (request.at("allocationMode"), request.number("count"));
@@ -228,7 +228,7 @@ fn tolerates(toleration: &Node, errors: &mut FieldErrors) {
     }
 }
 
-/// Which requests of a claim are meant.
+/// Validates the references to requests of the claim.
 fn references(owner: &Node, requests: &Requests, errors: &mut FieldErrors) {
     set(
         owner,
@@ -298,7 +298,7 @@ fn uid(at: &Node, errors: &mut FieldErrors) {
     }
 }
 
-/// Which device it is, as the original shows it.
+/// A device's identity, in the form of Kubernetes' error messages.
 fn device_id(of: &Node) -> Value {
     let text = |name| of.text(name);
     json!({"Driver": text("driver"), "Pool": text("pool"), "Device": text("device"), "ShareID": text("shareID")})
@@ -322,7 +322,7 @@ fn allocated_devices(devices: &Node, requests: &Requests, errors: &mut FieldErro
     });
 }
 
-/// The fields in the order of the original; a map of ours has them in that of their names.
+/// The fields in Kubernetes' order; a map here is sorted by name.
 fn shown_id(id: &Value) -> String {
     let fields = ["Driver", "Pool", "Device", "ShareID"].map(|name| format!("\"{name}\":{}", id[name]));
     format!("{{{}}}", fields.join(","))

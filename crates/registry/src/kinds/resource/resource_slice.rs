@@ -158,7 +158,7 @@ impl Strategy for ResourceSliceStrategy {
 
 const DEVICES_MAX: usize = 128;
 
-/// If any of them has taints, consumes counters or has lists as attributes.
+/// The maximum number of devices if any of them has taints, consumes counters or has lists as attributes.
 const ADVANCED_DEVICES_MAX: usize = 64;
 
 const ATTRIBUTES_AND_CAPACITIES_MAX: usize = 32;
@@ -177,7 +177,7 @@ const CONSUMPTIONS_MAX: usize = 2;
 
 const VALID_VALUES_MAX: usize = 10;
 
-/// Where a slice or a device is, and what of it was chosen.
+/// Validates the node fields of a slice or a device, and returns those that are set.
 fn node_fields(of: &Node, empty: &str, one_term: bool, errors: &mut FieldErrors) -> Vec<&'static str> {
     let mut chosen = Vec::new();
     let node = of.at("nodeName");
@@ -346,7 +346,7 @@ fn is_version(text: &str) -> bool {
         && build.is_none_or(|build| build.split('.').all(word))
 }
 
-/// How much of a capacity may be asked for.
+/// Validates the policy for requests of a capacity.
 fn request_policy(policy: &Node, capacity: Quantity, errors: &mut FieldErrors) {
     let range = policy.at("validRange");
     let (has_values, default) = (policy.length("validValues") > 0, policy.at("default"));
@@ -418,7 +418,7 @@ fn valid_range(range: &Node, default: Quantity, capacity: Quantity, errors: &mut
         let detail = format!("one step {first} is larger than capacity value: {capacity}");
         check(first > capacity, "step", step, detail);
         for value in [Some(default), max].into_iter().flatten() {
-            // The original divides by zero here.
+            // Kubernetes divides by zero here.
             let rest = (value.units() - min.units()).checked_rem(step.units());
             let detail = format!("value is not a multiple of a given step ({step}) from ({min})");
             check(rest != Some(0), "step", value, detail);

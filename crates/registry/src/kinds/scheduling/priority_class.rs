@@ -53,7 +53,7 @@ impl Strategy for PriorityClassStrategy {
         preemption_policy(&class.at("preemptionPolicy"), errors);
     }
 
-    /// What may change in a PriorityClass.
+    /// Rejects changes of the value and of the preemption policy.
     fn validate_change(&self, new: &Node, old: &Node, errors: &mut FieldErrors) {
         if new.number("value") != old.number("value") {
             errors.forbidden(&new.at("value"), "may not be changed in an update.");

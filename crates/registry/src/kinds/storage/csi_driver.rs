@@ -104,7 +104,7 @@ impl Strategy for CSIDriverStrategy {
         }
     }
 
-    /// What may change in a driver for storage.
+    /// Rejects changes of `attachRequired` and of the lifecycle modes.
     fn validate_change(&self, new: &Node, old: &Node, errors: &mut FieldErrors) {
         let spec = new.at("spec");
         errors.immutable(&spec.at_as("attachRequired", ATTACH), &old.at("spec.attachRequired"));
@@ -144,7 +144,7 @@ impl Strategy for CSIDriverStrategy {
 /// The name of `attachRequired` in errors.
 const ATTACH: &str = "attachedRequired";
 
-/// A driver that asks for tokens had better get them where they are not logged.
+/// Warns of token requests without `serviceAccountTokenInSecrets`, which keeps tokens out of logs.
 fn driver_warnings(driver: &Node, warnings: &mut Warnings) {
     let spec = driver.at("spec");
     if spec.length("tokenRequests") > 0 && !spec.has("serviceAccountTokenInSecrets") {

@@ -61,7 +61,7 @@ impl Strategy for CSINodeStrategy {
         }
     }
 
-    /// A driver that stays may only change how many volumes it can have.
+    /// Validates a change of a driver: only the number of its volumes may change.
     fn validate_change(&self, new: &Node, old: &Node, errors: &mut FieldErrors) {
         let (spec, before) = (new.at("spec"), old.at("spec"));
         for was in before.items("drivers") {

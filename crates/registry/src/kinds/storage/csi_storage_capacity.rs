@@ -20,7 +20,7 @@ impl Strategy for CSIStorageCapacityStrategy {
         LATE
     }
 
-    /// How much storage there is in a part of the cluster.
+    /// Validates the storage class, the topology and the capacity.
     fn validate(&self, capacity: &Node, _: Option<&Node>, errors: &mut FieldErrors) {
         let class = capacity.at("storageClassName");
         errors.invalid_each(&class, names::subdomain(class.as_text()));
@@ -31,7 +31,7 @@ impl Strategy for CSIStorageCapacityStrategy {
         }
     }
 
-    /// What may change in a capacity.
+    /// Rejects changes of the topology and of the storage class.
     fn validate_change(&self, new: &Node, old: &Node, errors: &mut FieldErrors) {
         for name in ["nodeTopology", "storageClassName"] {
             errors.immutable(&new.at(name), &old.at(name));

@@ -55,7 +55,7 @@ impl Strategy for StorageClassStrategy {
         selectors::topology_terms(class, "allowedTopologies", errors);
     }
 
-    /// What may change in a class of storage.
+    /// Rejects changes of the parameters, the provisioner, the reclaim policy and the binding mode.
     fn validate_change(&self, new: &Node, old: &Node, errors: &mut FieldErrors) {
         errors.immutable(&new.at("parameters"), &old.at("parameters"));
         errors.immutable_text(&new.at("provisioner"), &old.at("provisioner"));
@@ -90,7 +90,7 @@ const PARAMETERS_MAX: usize = 512;
 
 const PARAMETERS_BYTES_MAX: usize = 256 * 1024;
 
-/// The name of who makes volumes, shown in lower case.
+/// Validates the name of a provisioner. Errors contain it in lower case.
 pub(crate) fn provisioner(provisioner: &Node, errors: &mut FieldErrors) {
     if provisioner.as_text().is_empty() {
         errors.required(provisioner, "");

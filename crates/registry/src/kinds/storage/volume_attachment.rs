@@ -79,7 +79,7 @@ impl Strategy for VolumeAttachmentStrategy {
         spec_is_fixed(new, old, errors)
     }
 
-    /// What became of attaching a volume.
+    /// Validates the errors of attaching and detaching.
     fn validate_status(&self, new: &Node, _: &Node, errors: &mut FieldErrors) {
         let status = new.at("status");
         for name in ["attachError", "detachError"] {

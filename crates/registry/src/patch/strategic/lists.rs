@@ -16,7 +16,7 @@ use serde_json::Value;
 use std::collections::{HashMap, HashSet};
 use std::mem;
 
-/// Carries out `$deleteFromPrimitiveList`.
+/// Executes `$deleteFromPrimitiveList`.
 pub(super) fn delete_from_list(live: &mut Object, name: &str, value: Value) -> Result<(), PatchError> {
     match (live.get_mut(name), value) {
         (_, Value::Null) => drop(live.remove(name)),
@@ -30,7 +30,7 @@ pub(super) fn delete_from_list(live: &mut Object, name: &str, value: Value) -> R
     Ok(())
 }
 
-/// Merges the lists of the patch for which it says an order, and takes both out of it.
+/// Merges the lists for which the patch has an order, and removes both from the patch.
 pub(super) fn merge_ordered_lists(
     live: &mut Object,
     patch: &mut Object,
@@ -81,7 +81,7 @@ fn merge_in_order(
     in_order(merged, &ranks(order, key), &live_ranks, key).map(Some)
 }
 
-/// The patch gives no item that the order does not have, and gives them in that order. Items to delete are not counted.
+/// Checks that the items of the patch occur in its `$setElementOrder`, in the same order. Items to delete need not.
 fn check_order(patch: &[Value], order: &[Value], key: Option<&str>) -> Result<(), PatchError> {
     if patch.is_empty() || order.is_empty() {
         return Ok(());
@@ -120,7 +120,7 @@ fn identity<'a>(item: &'a Value, key: Option<&str>) -> Result<&'a Value, PatchEr
     }
 }
 
-/// Where in a list each item is; the first place counts. An item without its key has none.
+/// The position of each item in a list; the first if it is there twice. An item without its key has none.
 type Ranks = HashMap<Value, usize>;
 
 fn ranks(items: &[Value], key: Option<&str>) -> Ranks {
@@ -212,11 +212,11 @@ fn merge_item(live: Value, patch: Value, ty: Option<TypeRef>) -> Result<Value, P
     }
 }
 
-/// A list of a patch, taken apart.
+/// A list of a patch, split by what is done with its items.
 struct Split {
-    /// Those that are merged.
+    /// The items to merge.
     items: Vec<Value>,
-    /// The keys of those that go.
+    /// The keys of the items to delete.
     deleted: HashSet<Value>,
     /// Whether `items` is the whole list.
     replaces: bool,
@@ -241,7 +241,7 @@ fn split_directives(patch: Vec<Value>, key: &str) -> Result<Split, PatchError> {
     Ok(split)
 }
 
-/// Brings items into order: those in `order` as it says, the others as they stand, each as early as `live` has it.
+/// Sorts items: those in `order` by it, the others as they are, each as early as `live` has it.
 fn in_order(
     items: Vec<Value>,
     order: &Ranks,

@@ -1,19 +1,20 @@
-//! Strategic merge patches: merge patches that know the type, so that lists merge as well.
+//! Strategic merge patches: merge patches that use the type, so that lists merge as well.
 //!
-//! Objects merge, null removes, scalars replace. A list is replaced unless its field says that it merges: by a key of its
-//! items, or as a set of plain values. Everything else is a directive, a field or item with a special name:
+//! Objects merge, null removes, scalars replace. A list is replaced unless its field has the merge strategy: by a key
+//! of its items, or as a set of plain values. Everything else is a directive, a field or item with a special name:
 //!
-//! - `$patch: replace` in an object makes the rest of it the whole; in an item of its own, the rest of the list.
+//! - `$patch: replace` in an object makes the rest of it replace the whole; in an item of its own, the rest of the
+//!   list.
 //! - `$patch: delete` empties an object; in an item with a key it removes that item.
 //! - `$retainKeys` drops every key of the object that it does not list.
-//! - `$setElementOrder/<field>` says in which order the items of a list come.
+//! - `$setElementOrder/<field>` is the order of the items of a list.
 //! - `$deleteFromPrimitiveList/<field>` removes plain values from a list.
 //!
-//! Kept true: after a merge, the items that the patch is about are in its order, the others in theirs, and where the one
-//! order meets the other the place in the live list decides; items that were not there come as early as they can.
+//! Kept true: after a merge, the items of the patch are in its order, the others in theirs, and the position in the
+//! live list decides between the two; new items come as early as they can.
 //!
-//! A value without a type (in a field that holds any JSON, say) is merged all the same, its lists replaced. Texts and
-//! codes of errors are those of Kubernetes, odd as some are.
+//! A value without a type (in a field that holds any JSON, for example) is merged too, its lists replaced. Texts and
+//! codes of errors are those of Kubernetes, even odd ones.
 
 mod lists;
 
@@ -41,7 +42,7 @@ pub fn parse(body: &[u8], problems: &mut Problems) -> Result<Value, PatchError> 
     Ok(Value::Object(fields.unwrap_or_default()))
 }
 
-/// The document, which is of this type, as the patch makes it.
+/// Applies the patch to a document of this type.
 ///
 /// ```
 /// use keepwatch_registry::{patch::strategic, schema};
@@ -65,7 +66,7 @@ pub fn apply(document: Value, patch: Value, ty: TypeRef) -> Result<Value, PatchE
     }
 }
 
-/// How a field of a type merges, and the type of its value or of its items.
+/// The patch strategy of a field, and the type of its value or of its items.
 #[derive(Clone, Copy, Default)]
 struct Rule {
     merge: Merge,
@@ -146,7 +147,7 @@ fn merge_objects(mut live: Object, mut patch: Object, ty: Option<TypeRef>) -> Re
     Ok(live)
 }
 
-/// Carries out `$retainKeys`, which has to list all that the patch itself gives.
+/// Executes `$retainKeys`, which has to list all keys that the patch itself has.
 fn retain_keys(live: &mut Object, patch: &mut Object) -> Result<(), PatchError> {
     let Some(kept) = patch.remove(RETAIN_KEYS) else { return Ok(()) };
     let wrong = || malformed("invalid patch format of retainKeys");
@@ -183,7 +184,7 @@ fn merge_field(live: &mut Object, name: String, value: Value, ty: Option<TypeRef
     Ok(())
 }
 
-/// A value that has nothing to be merged with: without nulls, and without the objects that hold a `$patch`.
+/// A value that has nothing to merge with: without nulls, and without the objects that hold a `$patch`.
 fn without_directives(mut value: Value) -> Option<Value> {
     match &mut value {
         Value::Object(fields) => {

@@ -256,7 +256,7 @@ fn an_order_alone_moves_what_is_there_and_creates_nothing() {
 }
 
 #[test]
-fn what_cannot_be_merged_is_refused_as_upstream_does() {
+fn values_that_cannot_be_merged_are_rejected_as_in_kubernetes() {
     let live = json!({
         "containers": [{"name": "c"}],
         "imagePullSecrets": [{}],

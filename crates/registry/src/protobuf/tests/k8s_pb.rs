@@ -5,7 +5,7 @@ use ::k8s_pb::{api, apiextensions_apiserver, apimachinery, kube_aggregator};
 use apimachinery::pkg::{apis::meta::v1 as meta, runtime};
 use prost::Message;
 
-/// What a message of prost says of the bytes that it understood.
+/// Decodes bytes as a message of prost and encodes it again.
 type Through = fn(&[u8]) -> Vec<u8>;
 
 fn through<M: Message + Default>(message: &[u8]) -> Vec<u8> {

@@ -54,7 +54,7 @@ fn a_config_map_as_go_writes_it_is_read() {
 }
 
 #[test]
-fn an_object_in_its_envelope_is_found_again() {
+fn an_envelope_returns_its_object() {
     let status = json!({
         "metadata": {}, "status": "Failure", "message": "pods \"a\" not found", "reason": "NotFound",
         "details": {"name": "a", "kind": "pods"}, "code": 404,
@@ -67,7 +67,7 @@ fn an_object_in_its_envelope_is_found_again() {
 }
 
 #[test]
-fn what_is_no_envelope_is_refused() {
+fn malformed_envelopes_are_rejected() {
     for (body, error) in [
         ("", ProtobufError::NotProtobuf),
         ("'{}'", ProtobufError::NotProtobuf),
@@ -87,9 +87,9 @@ fn what_is_no_envelope_is_refused() {
 #[test]
 fn a_message_is_the_document_that_json_would_have_been() {
     for (name, message, document) in [
-        // What is always written is there though the message says nothing.
+        // Fields that are always written are in the document though the message lacks them.
         ("core.v1.Pod", "", json!({"metadata": {}, "spec": {"containers": null}, "status": {}})),
-        // Zero of what is a pointer in Go is kept, zero of what is not is dropped.
+        // Zero is kept in a field that is a pointer in Go, and dropped in others.
         (
             "apps.v1.DeploymentSpec",
             "0800 2800",
@@ -177,7 +177,7 @@ fn a_message_is_the_document_that_json_would_have_been() {
             "a20104 0a02'42' a20100 49000000000000f03f",
             json!({"enum": [42, null], "maximum": 1}),
         ),
-        // Fields that nobody knows are passed over, whatever they are.
+        // Unknown fields are ignored, whatever their form.
         (
             "core.v1.LocalObjectReference",
             "f83f01 f93f0000000000000000 fa3f01ff fd3f00000000 0a01'n'",
@@ -210,7 +210,7 @@ fn a_message_is_the_document_that_json_would_have_been() {
 }
 
 #[test]
-fn what_does_not_fit_its_type_is_refused() {
+fn values_of_another_type_are_rejected() {
     let value = |field, problem: &str| ProtobufError::Value { field, problem: problem.to_owned() };
     for (name, message, error) in [
         ("core.v1.LocalObjectReference", "0801", ProtobufError::WireType { field: "name" }),
@@ -268,7 +268,7 @@ fn an_object_is_nested_as_deeply_as_json_may_be() {
 }
 
 #[test]
-fn a_claimed_length_is_not_believed() {
+fn a_length_beyond_the_end_is_an_error() {
     let mut claims = vec![0x0a];
     put_varint(&mut claims, u64::MAX / 2);
     assert_eq!(decode(&claims, ty("core.v1.Pod")), Err(ProtobufError::Truncated));
@@ -287,7 +287,7 @@ proptest! {
     }
 
     #[test]
-    fn what_is_read_from_a_damaged_message_is_a_document_of_its_type(
+    fn a_damaged_message_decodes_to_a_document_of_its_type_if_it_decodes(
         seed: u64,
         damage in proptest::collection::vec((any::<prop::sample::Index>(), any::<u8>(), 0..4_u8), 1..6),
     ) {
@@ -301,7 +301,7 @@ proptest! {
     }
 
     #[test]
-    fn bytes_that_mean_nothing_do_no_harm(message in proptest::collection::vec(any::<u8>(), 0..200)) {
+    fn arbitrary_bytes_are_decoded_or_rejected(message in proptest::collection::vec(any::<u8>(), 0..200)) {
         let _ = open(&message);
         let _ = open(&[&MAGIC[..], &message].concat());
         // Not those that have no Protobuf, such as `version.Info`: their fields have no numbers.

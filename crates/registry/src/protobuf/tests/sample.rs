@@ -1,6 +1,6 @@
 //! Documents of any type as clients might send them, made from the table of types.
 //!
-//! They have nothing that Protobuf cannot say: no list or map that is given but empty.
+//! They have nothing that Protobuf cannot express: no list or map that is set but empty.
 
 use crate::schema::{Field, Shape, Timestamp, TypeRef, ValueKind, json_schema};
 use base64::{Engine, prelude::BASE64_STANDARD};
@@ -12,7 +12,7 @@ const DEPTH_MAX: u32 = 8;
 
 pub(super) struct Sampler<'a> {
     pub(super) rng: StdRng,
-    /// Which fields there may be.
+    /// Whether a document may have the field.
     pub(super) known: &'a dyn Fn(TypeRef, &Field) -> bool,
 }
 
@@ -118,7 +118,7 @@ impl Sampler<'_> {
         }
     }
 
-    /// Of these, six decimals are asked for.
+    /// A time with six decimals.
     fn micro_time(&mut self) -> Value {
         let micros = self.rng.random_range(-62_000_000_000_000_000..250_000_000_000_000_000);
         let at = Timestamp::from_microsecond(micros).expect("the years are from 5 to 9892");

@@ -1,4 +1,4 @@
-//! Every kind as a row: documents and the cells that they give, five minutes after they were created.
+//! Every kind as a row: documents and their cells, five minutes after they were created.
 
 mod pods;
 mod workloads;

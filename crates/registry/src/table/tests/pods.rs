@@ -10,7 +10,7 @@ fn check_pod(pod: Value, expected: [&str; 3]) {
 }
 
 #[test]
-fn pods_say_where_they_are() {
+fn the_table_of_pods_has_their_nodes_and_addresses() {
     let containers = json!([{"name": "c", "image": "registry.example/app:1"}]);
     check(
         "core.v1.Pod",

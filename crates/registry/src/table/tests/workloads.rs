@@ -1,4 +1,4 @@
-//! Rows of what makes pods.
+//! Rows of controllers of pods.
 
 use super::*;
 

@@ -182,7 +182,7 @@ fn config_is_small_and_may_be_frozen() {
 }
 
 #[test]
-fn what_a_cluster_is_made_of_is_checked() {
+fn nodes_limit_ranges_quotas_and_leases_are_validated() {
     check(
         "core.v1.Node",
         &[

@@ -3,7 +3,7 @@
 use super::*;
 
 #[test]
-fn roles_say_what_and_bindings_say_who() {
+fn roles_have_rules_and_bindings_have_subjects() {
     check(
         "rbac.v1.Role",
         &[

@@ -1,4 +1,4 @@
-//! Devices and claims to them, and which requests flow together.
+//! Devices and claims to them, and flow control.
 
 use super::*;
 
@@ -6,7 +6,7 @@ const REFERENCE: &str =
     "must be the name of a request in the claim or the name of a request and a subrequest separated by '/'";
 
 #[test]
-fn claims_to_devices_name_what_they_ask_for() {
+fn device_claims_name_their_requests() {
     let unknown = |at: &str, name: &str| format!("{at}: Invalid value: \"{name}\": {REFERENCE}");
     check(
         "resource.v1.ResourceClaim",
@@ -200,7 +200,7 @@ fn resource_slices_have_a_location_and_devices() {
 }
 
 #[test]
-fn flow_schemas_say_who_and_what() {
+fn flow_schemas_have_subjects_and_rules() {
     check(
         "flowcontrol.v1.FlowSchema",
         &[
@@ -265,7 +265,7 @@ fn flow_schemas_say_who_and_what() {
 }
 
 #[test]
-fn bindings_of_policies_say_where_parameters_are() {
+fn policy_bindings_refer_to_parameters() {
     check(
         "admissionregistration.v1.ValidatingAdmissionPolicyBinding",
         &[
@@ -321,7 +321,7 @@ fn bindings_of_policies_say_where_parameters_are() {
 }
 
 #[test]
-fn what_a_driver_of_a_node_is_cannot_change() {
+fn only_the_limits_of_a_csi_node_driver_can_change() {
     check_update(
         "storage.v1.CSINode",
         &[
@@ -485,7 +485,7 @@ fn problems_are_reported_as_often_and_where_kubernetes_does() {
 }
 
 #[test]
-fn a_list_without_items_is_as_good_as_none() {
+fn an_empty_list_counts_as_absent() {
     let (mut old, mut new) = (fine("storage.v1.CSINode"), fine("storage.v1.CSINode"));
     old["spec"]["drivers"][0]["topologyKeys"] = Value::Null;
     new["spec"]["drivers"][0]["topologyKeys"] = json!([]);

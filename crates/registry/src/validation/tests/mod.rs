@@ -178,7 +178,7 @@ fn fine(ty: &str) -> Value {
     document
 }
 
-/// Puts a value where the path leads, or takes away what is there.
+/// Sets the value at a path, or removes it.
 fn put(document: &mut Value, path: &str, value: Value) {
     let mut steps: Vec<_> = path.split('/').collect();
     let last = steps.pop().unwrap();
@@ -230,7 +230,7 @@ fn check_update(ty: &str, cases: &[Case]) {
 fn valid_documents_have_no_errors() {
     for resource in kinds::built_in().iter().filter(|resource| resource.storage.is_some()) {
         let document = fine(resource.ty.name);
-        // Kinds without a document of their own are looked at elsewhere; here none may make the rules panic.
+        // Kinds without a sample of their own have other tests; here they must only not panic.
         let causes = create(resource, &document);
         let has_own = document.as_object().unwrap().len() > 2;
         assert!(!has_own || causes.is_empty(), "{}: {causes:#?}", resource.ty.name);

@@ -185,7 +185,7 @@ fn containers_are_checked() {
 }
 
 #[test]
-fn volumes_have_one_source_that_says_enough() {
+fn volumes_have_one_source_with_its_required_fields() {
     let cases: &[(Value, &[&str])] = &[
         (json!({"name": "v", "emptyDir": {}}), &[]),
         (json!({"name": "v"}), &["spec.volumes[0]: Required value: must specify a volume type"]),
@@ -421,7 +421,7 @@ fn a_pod_changes_in_a_few_places() {
 }
 
 #[test]
-fn a_pods_status_does_not_raise_the_dead() {
+fn a_terminated_container_cannot_run_again() {
     let (mut old, mut new) = (fine("core.v1.Pod"), fine("core.v1.Pod"));
     put(&mut old, "spec/restartPolicy", json!("Never"));
     put(

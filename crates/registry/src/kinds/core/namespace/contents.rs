@@ -26,11 +26,11 @@ use std::{
 };
 use tokio::task::JoinSet;
 
-/// How long to wait before looking again at a namespace that something still holds.
+/// The time until the next attempt to empty a namespace that is not empty yet.
 const RETRY_MIN: Duration = Duration::from_millis(20);
 const RETRY_MAX: Duration = Duration::from_secs(2);
 
-/// The finalizer that stands for the contents of a namespace.
+/// The finalizer in a namespace's spec that remains until the namespace is empty.
 const CONTENTS: &str = "kubernetes";
 
 /// Follows the namespaces and empties the deleted ones, for as long as the server runs.
@@ -39,7 +39,7 @@ pub async fn empty_deleted_namespaces(registry: Arc<Registry>) {
     let Some(storage) = registry.storage(kind) else { return };
     let target = Target { kind, namespace: "", name: "" };
     let busy: Arc<Mutex<HashSet<String>>> = Arc::default();
-    // They end with this task: one that waits for somebody's finalizer would else outlive the server.
+    // They end with this task: one that waits for a client's finalizer would otherwise outlive the server.
     let mut jobs = JoinSet::new();
     loop {
         if let Ok(mut watch) = storage.watch(&target.key(), WatchRequest::from(WatchStart::state())).await {
@@ -51,7 +51,8 @@ pub async fn empty_deleted_namespaces(registry: Arc<Registry>) {
                 if namespace.is_deleting() && holds_contents(&namespace) && busy.lock().insert(own.clone()) {
                     let (registry, busy) = (Arc::clone(&registry), Arc::clone(&busy));
                     jobs.spawn(async move {
-                        // One of that name may be made and deleted again before this task is known to be through.
+                        // A namespace of that name may be created and deleted again before this task has removed its
+                        // job.
                         let mut due = true;
                         while due {
                             empty(&registry, &own).await;
@@ -74,7 +75,7 @@ async fn is_due(registry: &Registry, namespace: &str) -> bool {
     matches!(due(registry, namespace).await, Ok(Some(_)))
 }
 
-/// The uid of a namespace that is to be emptied; none if it is not, or is gone.
+/// The uid of a namespace that has to be emptied; none if it does not, or is gone.
 async fn due(registry: &Registry, namespace: &str) -> Result<Option<String>, Error> {
     let target = Target { kind: &NAMESPACES, namespace: "", name: namespace };
     match registry.get(target, Position::MostRecent).await {
@@ -106,13 +107,13 @@ async fn empty(registry: &Registry, namespace: &str) {
     }
 }
 
-/// Deletes what can be deleted and writes down what is left. Returns whether nothing is left to do.
+/// Deletes as much as possible and writes the remaining contents to the status. Returns whether nothing is left to do.
 async fn try_to_empty(registry: &Registry, namespace: &str, uid: &str) -> bool {
     let remaining = delete_contents(registry, namespace).await;
     for error in &remaining.failures {
         tracing::warn!(namespace, %error, "a namespace could not be emptied");
     }
-    // They are written even if all is gone: others may have finalizers of their own on the namespace.
+    // The conditions are written even if all is gone: clients may have added finalizers to the namespace.
     match write_conditions(registry, namespace, uid, &remaining).await {
         Err(error) if error.is_not_found() => return true,
         Err(error) => tracing::warn!(namespace, %error, "the conditions of a namespace could not be written"),
@@ -131,13 +132,14 @@ async fn try_to_empty(registry: &Registry, namespace: &str, uid: &str) -> bool {
     }
 }
 
-/// What still holds a namespace: how many objects of a resource, which finalizers they have, and what could not be deleted.
+/// The remaining contents of a namespace: the number of objects of each resource and with each finalizer, and the
+/// errors of the deletions that failed.
 #[derive(Default)]
 struct Remaining {
     resources: BTreeMap<String, usize>,
     finalizers: BTreeMap<String, usize>,
     failures: BTreeSet<String>,
-    /// Pods are left, so nothing else was looked at.
+    /// Pods remain, so the other resources were not counted.
     pods: bool,
 }
 
@@ -147,7 +149,7 @@ impl Remaining {
     }
 }
 
-/// Deletes the pods of a namespace and, once they are gone, everything else: what pods use stays while they run.
+/// Deletes the pods of a namespace and, once they are gone, all other objects: those that pods use stay while they run.
 async fn delete_contents(registry: &Registry, namespace: &str) -> Remaining {
     let mut remaining = Remaining::default();
     let pods = known("", "pods");
@@ -183,7 +185,7 @@ async fn delete_all(registry: &Registry, kind: &Kind, namespace: &str, remaining
         let one = Target { name: document.name(), ..all };
         let options = DeleteOptions {
             grace_period_seconds: overdue(&document).then_some(0),
-            // Everything in the namespace goes, so nothing is kept for want of an owner.
+            // Dependents in the namespace are deleted too, so none needs to be orphaned.
             propagation: Some(Propagation::Background),
             ..Default::default()
         };
@@ -202,7 +204,7 @@ async fn delete_all(registry: &Registry, kind: &Kind, namespace: &str, remaining
     }
 }
 
-/// Whether an object had the time that it was given to end: nobody ended it, so the server does.
+/// Whether the grace period of an object is over. Nothing else deleted it, so the server does.
 fn overdue(document: &Value) -> bool {
     let until = document.field("metadata.deletionTimestamp").and_then(Value::as_str);
     until.and_then(schema::parse_time).is_some_and(|until| until <= Timestamp::now())
@@ -223,7 +225,7 @@ async fn finalize(registry: &Registry, namespace: &str, uid: &str) -> Result<(),
     updated.map(drop).map_err(|failed| failed.error)
 }
 
-/// A namespace of that name that was made later is another one.
+/// Fails if the namespace of that name is another one, created later.
 fn must_be_the_same(target: Target<'_>, document: &Value, uid: &str) -> Result<(), Error> {
     if document.text("metadata.uid") == uid { Ok(()) } else { Err(target.not_found()) }
 }
@@ -251,12 +253,12 @@ async fn write_conditions(
 /// A reason and a message.
 type Problem = (&'static str, String);
 
-/// What is written about each condition of a namespace; nothing where all is well.
+/// The problem that each condition of a namespace reports; absent where there is none.
 fn conditions(remaining: &Remaining) -> [(&'static str, Option<Problem>); 5] {
     let joined = |counts: &BTreeMap<String, usize>, word: &str| {
         let each: Vec<String> =
             counts.iter().map(|(name, count)| format!("{name} {word} {count} resource instances")).collect();
-        // While pods are left nobody has counted the rest, and the controller manager then says nothing of either.
+        // While pods remain, the other resources are not counted, and the controller manager reports neither.
         (!each.is_empty() && !remaining.pods).then(|| each.join(", "))
     };
     let failures: Vec<&str> = remaining.failures.iter().map(String::as_str).collect();
@@ -277,7 +279,7 @@ fn conditions(remaining: &Remaining) -> [(&'static str, Option<Problem>); 5] {
     ]
 }
 
-/// The reason and the message of a condition that reports no problem.
+/// The reason and the message of a condition without a problem.
 fn without_problem(kind: &str) -> (&'static str, &'static str) {
     match kind {
         "NamespaceDeletionDiscoveryFailure" => {

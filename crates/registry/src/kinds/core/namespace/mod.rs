@@ -36,7 +36,7 @@ const COLUMNS: &[Column] = &[NAME, table::text("Status", "Whether it is in use o
 struct NamespaceStrategy;
 
 impl Strategy for NamespaceStrategy {
-    /// A namespace, which carries its name as a label.
+    /// Sets the label with the name of a namespace, and its phase.
     fn set_defaults(&self, object: &mut Object) {
         let metadata = object.object_or_new("metadata");
         let name = metadata.text("name").to_owned();

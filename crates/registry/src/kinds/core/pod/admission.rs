@@ -1,4 +1,5 @@
-//! What the cluster gives a new pod: its priority, what its runtime needs, and how long it stays on a node that is lost.
+//! Fields that admission sets in a new pod: its priority, the overhead of its runtime class, and tolerations for nodes
+//! that fail.
 
 use crate::{
     document::{Edit, Fields},
@@ -62,7 +63,8 @@ impl Registry {
         Ok(())
     }
 
-    /// Adds what the runtime of a pod needs to what the pod needs. Returns why the pod is refused once it is valid.
+    /// Adds the overhead of a pod's runtime class to its spec. Returns the error with which the pod is rejected if it
+    /// is valid.
     pub(super) async fn apply_runtime_class(&self, pod: &mut Value) -> Result<Option<Error>, Error> {
         let wanted = pod.text("spec.runtimeClassName").to_owned();
         let forbidden = |pod: &Value, why: &str| {
@@ -127,10 +129,10 @@ impl Registry {
     }
 }
 
-/// How long a pod stays on a node that does not answer, in seconds.
+/// The number of seconds that a pod stays on a node that is not ready or unreachable.
 const TOLERATED_SECONDS: i64 = 300;
 
-pub(crate) fn tolerate_for_a_while(pod: &mut Value) {
+pub(crate) fn add_default_tolerations(pod: &mut Value) {
     for key in ["node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable"] {
         let covers = |toleration: &Value| {
             let (own, effect) = (toleration.text("key"), toleration.text("effect"));

@@ -1,4 +1,4 @@
-//! The choice of a node for a pod.
+//! The binding of a pod to a node.
 
 use crate::{
     document::{Edit, Fields},
@@ -11,7 +11,7 @@ use keepwatch_apimachinery::{list_options::Position, meta::Qualified, status::Ca
 use serde_json::{Value, json};
 
 impl Registry {
-    /// Puts a pod on a node.
+    /// Binds a pod to a node.
     pub async fn bind(&self, target: Target<'_>, binding: &Value, dry_run: bool) -> Result<(), Error> {
         let pods = Target { kind: known("", "pods"), ..target };
         self.must_take_new_content(pods, pods.name, Position::Any).await?;

@@ -19,7 +19,7 @@ const CHANGEABLE: &str = "pod updates may not change fields other than \
      additions to existing tolerations),`spec.terminationGracePeriodSeconds` (allow it to be set to 1 if it was \
      previously negative)";
 
-/// What may change in a pod.
+/// Allows those changes that Kubernetes allows in a stored pod.
 pub(crate) fn pod_change(pod: &Node, old: &Node, errors: &mut FieldErrors) {
     annotation_changes(pod, old, errors);
     let (spec, before) = (pod.at("spec"), old.at("spec"));
@@ -50,12 +50,12 @@ pub(crate) fn pod_change(pod: &Node, old: &Node, errors: &mut FieldErrors) {
     }
 }
 
-/// Whether a pod only shows one that its node runs by itself.
+/// Whether a pod is a mirror pod, which represents a static pod of its node.
 pub(crate) fn is_mirror(pod: &Node) -> bool {
     pod.entry("metadata.annotations", MIRROR).exists()
 }
 
-/// What may change among the containers that were added to a running pod: more may come, in any order.
+/// Allows ephemeral containers to be added, in any order.
 pub(crate) fn ephemeral_change(pod: &Node, old: &Node, errors: &mut FieldErrors) {
     let (spec, before) = (pod.at("spec"), old.at("spec"));
     for was in before.items("ephemeralContainers") {
@@ -93,7 +93,7 @@ fn annotation_changes(pod: &Node, old: &Node, errors: &mut FieldErrors) {
     }
 }
 
-/// Whether a change of the deadline leaves more to be looked at.
+/// Validates a change of the deadline. Returns whether other changes have yet to be validated.
 fn deadline_change(spec: &Node, before: &Node, errors: &mut FieldErrors) -> bool {
     let deadline = spec.at("activeDeadlineSeconds");
     match (deadline.as_number(), before.at("activeDeadlineSeconds").as_number()) {
@@ -135,7 +135,7 @@ fn gate_changes(spec: &Node, before: &Node, errors: &mut FieldErrors) {
     }
 }
 
-/// Before a pod can be scheduled, the choice of its node may be narrowed.
+/// Validates a change of the node selector and affinity: until the pod is scheduled, they may become narrower.
 fn gated_changes(spec: &Node, before: &Node, errors: &mut FieldErrors) {
     let selector = spec.at("nodeSelector");
     if !before.entries("nodeSelector").all(|(key, value)| selector.value.get(key) == Some(value.value)) {
@@ -197,7 +197,7 @@ fn rest_is_same(spec: &Node, before: &Node, gated: bool) -> bool {
         && same_containers("initContainers")
 }
 
-/// What may change in a pod's status.
+/// Validates a change of a pod's status.
 pub(crate) fn pod_status(pod: &Node, old: &Node, errors: &mut FieldErrors) {
     annotation_changes(pod, old, errors);
     let (status, before) = (pod.at("status"), old.at("status"));
@@ -216,12 +216,12 @@ pub(crate) fn pod_status(pod: &Node, old: &Node, errors: &mut FieldErrors) {
     }
     errors.immutable(&status.at("qosClass"), &before.at("qosClass"));
     let restart = old.at("spec").text("restartPolicy");
-    no_resurrection(&status, &before, "containerStatuses", restart, errors);
+    no_restart(&status, &before, "containerStatuses", restart, errors);
     let spec = old.at("spec");
     if !spec.items("initContainers").any(|container| container.text("restartPolicy") == "Always") {
-        no_resurrection(&status, &before, "initContainerStatuses", restart, errors);
+        no_restart(&status, &before, "initContainerStatuses", restart, errors);
     }
-    no_resurrection(&status, &before, "ephemeralContainerStatuses", "Never", errors);
+    no_restart(&status, &before, "ephemeralContainerStatuses", "Never", errors);
     claim_statuses(pod, errors);
     extended_claim(pod, errors);
     addresses(&status, "podIPs", errors);
@@ -240,7 +240,7 @@ pub(crate) fn pod_status(pod: &Node, old: &Node, errors: &mut FieldErrors) {
             let own = spec.items(containers).find(|own| own.text("name") == container.text("name"));
             for allocated in container.items("allocatedResourcesStatus") {
                 if let Some(own) = &own {
-                    must_be_asked_for(own, &allocated.at("name"), errors);
+                    must_be_requested(own, &allocated.at("name"), errors);
                 }
                 health(&allocated, errors);
             }
@@ -259,7 +259,7 @@ pub(crate) fn pod_status(pod: &Node, old: &Node, errors: &mut FieldErrors) {
     }
 }
 
-/// The generation that was looked at last.
+/// Validates the observed generation.
 fn generation(of: &Node, errors: &mut FieldErrors) {
     let generation = of.at("observedGeneration");
     if let Some(number) = generation.as_number().filter(|number| *number < 0) {
@@ -267,7 +267,7 @@ fn generation(of: &Node, errors: &mut FieldErrors) {
     }
 }
 
-/// The user under which a container runs.
+/// Validates the user of a container's status.
 fn container_user(container: &Node, errors: &mut FieldErrors) {
     let user = container.at("user.linux");
     for id in [user.at("uid"), user.at("gid")].into_iter().chain(user.items("supplementalGroups")) {
@@ -278,7 +278,7 @@ fn container_user(container: &Node, errors: &mut FieldErrors) {
     }
 }
 
-/// A claim that a pod's status speaks of is one that the pod has.
+/// Validates that the claims in a pod's status are claims of the pod.
 fn claim_statuses(pod: &Node, errors: &mut FieldErrors) {
     let (spec, status) = (pod.at("spec"), pod.at("status"));
     let mut seen = BTreeSet::new();
@@ -298,7 +298,7 @@ fn claim_statuses(pod: &Node, errors: &mut FieldErrors) {
     }
 }
 
-/// The claim that was made for a pod's extended resources.
+/// Validates the status of the claim for a pod's extended resources.
 fn extended_claim(pod: &Node, errors: &mut FieldErrors) {
     let (spec, status) = (pod.at("spec"), pod.at("status"));
     let claim = status.at("extendedResourceClaimStatus");
@@ -326,7 +326,7 @@ fn extended_claim(pod: &Node, errors: &mut FieldErrors) {
                 errors.invalid(&mapping.at("containerName"), container, detail);
             }
         }
-        // Upstream reports it at the claim.
+        // Kubernetes reports it at the claim.
         for detail in names::label(request) {
             errors.invalid(&claim.at("requestName"), request, &detail);
         }
@@ -341,8 +341,8 @@ fn extended_claim(pod: &Node, errors: &mut FieldErrors) {
     errors.valid_name(&claim.at("resourceClaimName"), names::subdomain);
 }
 
-/// A resource that was allocated for a container is one that it asks for.
-fn must_be_asked_for(container: &Node, resource: &Node, errors: &mut FieldErrors) {
+/// Validates that an allocated resource is one that the container requests.
+fn must_be_requested(container: &Node, resource: &Node, errors: &mut FieldErrors) {
     let claimed = |claim: &Node| match (claim.text("name"), claim.text("request")) {
         (name, "") => format!("claim:{name}"),
         (name, request) => format!("claim:{name}/{request}"),
@@ -361,7 +361,7 @@ fn must_be_asked_for(container: &Node, resource: &Node, errors: &mut FieldErrors
     }
 }
 
-/// How many bytes the message about a device's health may have.
+/// The maximum length of the message about a device's health.
 const HEALTH_MESSAGE_BYTES_MAX: usize = 1024;
 
 fn health(allocated: &Node, errors: &mut FieldErrors) {
@@ -380,8 +380,8 @@ fn health(allocated: &Node, errors: &mut FieldErrors) {
     }
 }
 
-/// A container that ended for good does not run again.
-fn no_resurrection(status: &Node, before: &Node, list: &str, restart: &str, errors: &mut FieldErrors) {
+/// Validates that a container that has ended for good does not run again.
+fn no_restart(status: &Node, before: &Node, list: &str, restart: &str, errors: &mut FieldErrors) {
     if restart == "Always" {
         return;
     }

@@ -10,7 +10,7 @@ use crate::{
 use jiff::SignedDuration;
 use serde_json::Value;
 
-/// What becomes of a pod that is to be deleted: it has some time to end.
+/// The changes that the deletion of a pod makes: it gets a grace period.
 pub(super) fn plan(kind: &Kind, options: &DeleteOptions, document: &Value, now: Timestamp) -> Deletion {
     let mut marked = document.clone();
     let finalizers_changed = set_dependents_finalizer(kind, options.propagation, &mut marked);
@@ -21,7 +21,7 @@ pub(super) fn plan(kind: &Kind, options: &DeleteOptions, document: &Value, now: 
         let shorter = asked.filter(|asked| *asked < left);
         let Some(shorter) = shorter else {
             let removes = !held && left == 0;
-            // What becomes of dependents is settled while the pod still has time.
+            // The propagation policy can still change while the grace period runs.
             return Deletion { marked: (finalizers_changed && left == 0).then_some(marked), removes };
         };
         let asked_first = schema::parse_time(until).and_then(|until| until.checked_sub(seconds(left)).ok());

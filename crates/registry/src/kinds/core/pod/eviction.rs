@@ -1,4 +1,4 @@
-//! Asking that a pod leaves its node, within the disruption budgets.
+//! Eviction: the deletion of a pod within the disruption budgets.
 
 use crate::{
     deletion::check_preconditions,
@@ -15,7 +15,7 @@ use keepwatch_storage::ListRequest;
 use serde_json::{Value, json};
 
 impl Registry {
-    /// Asks that a pod leaves its node, if its disruption budget allows it.
+    /// Evicts a pod if its disruption budget allows it.
     pub async fn evict(
         &self,
         target: Target<'_>,
@@ -44,7 +44,7 @@ impl Registry {
                 Ok(())
             });
             let updated = updated.await?.revision.to_string();
-            // The version that the client meant has just been changed by the server itself.
+            // The server itself has just changed the version that the client meant.
             options.resource_version = options.resource_version.map(|_| updated);
         }
         self.delete(target, &options).await?;
@@ -73,7 +73,7 @@ impl Registry {
                 return Err(Error::unexplained(message));
             }
         };
-        if !is_ready(pod) && unhealthy_may_go(budget) {
+        if !is_ready(pod) && may_evict_unhealthy(budget) {
             return Ok(());
         }
         let own = Target { kind, namespace: target.namespace, name: budget.name() };
@@ -87,8 +87,8 @@ fn is_ready(pod: &Value) -> bool {
     pod.list("status.conditions").iter().any(ready)
 }
 
-/// Whether pods that do not work may leave although the budget is spent.
-fn unhealthy_may_go(budget: &Value) -> bool {
+/// Whether unhealthy pods may be evicted although the budget is spent.
+fn may_evict_unhealthy(budget: &Value) -> bool {
     if budget.text("spec.unhealthyPodEvictionPolicy") == "AlwaysAllow" {
         return true;
     }
@@ -97,9 +97,9 @@ fn unhealthy_may_go(budget: &Value) -> bool {
     healthy.unwrap_or(0) >= desired.unwrap_or(0) && desired.unwrap_or(0) > 0
 }
 
-/// How long a client waits for a budget that is not counted yet, in seconds.
+/// The number of seconds after which a client tries again, if a budget's controller has yet to observe it.
 const BUDGET_RETRY_SECONDS: u32 = 10;
-/// How many evictions a budget remembers.
+/// The maximum number of evicted pods in the status of a budget.
 const DISRUPTED_PODS_MAX: usize = 2000;
 
 fn spend(budget: &mut Value, pod: &str) -> Result<(), Error> {

@@ -27,7 +27,7 @@ mod deletion;
 mod eviction;
 mod table;
 
-use admission::tolerate_for_a_while;
+use admission::add_default_tolerations;
 
 pub(super) fn kind() -> Kind {
     Kind::of_type("", "core.v1.Pod", "pods")
@@ -84,7 +84,7 @@ impl Strategy for PodStrategy {
     ) -> Result<Option<Error>, Error> {
         registry.set_priority(pod).await?;
         let refused_if_valid = registry.apply_runtime_class(pod).await?;
-        tolerate_for_a_while(pod);
+        add_default_tolerations(pod);
         Ok(refused_if_valid)
     }
 
@@ -170,7 +170,7 @@ impl Strategy for PodStrategy {
     }
 
     fn warn(&self, object: &Node, old: Option<&Node>, warnings: &mut Warnings) {
-        // Pods change often, and seldom by people.
+        // Pods change often, and seldom by users.
         if old.is_none() {
             warnings::hostname(object, "the Pod's hostname", warnings);
             warnings::pod(&object.at("metadata"), &object.at("spec"), warnings);
@@ -213,17 +213,17 @@ fn new_pod(document: &mut Value, now: Timestamp) {
     document["status"] = status;
 }
 
-/// What the cluster added to a pod stays, though its client need not know of it.
+/// Keeps what admission added to a pod, for clients that replace it without these fields.
 fn keep_admitted(new: &mut Value, old: &Value) {
     for kept in ["priority", "preemptionPolicy"] {
         if !new.field("spec").has(kept) {
             new.object_or_new("spec").set(kept, old.field("spec").field(kept).cloned());
         }
     }
-    tolerate_for_a_while(new);
+    add_default_tolerations(new);
 }
 
-/// Gives the containers of one list the resources that are wanted for them.
+/// Sets the resources of the containers of one list.
 fn resize(new: &mut Value, wanted: &Value, list: &str) {
     let wanted = wanted.field("spec").list(list);
     for container in new["spec"].get_mut(list).and_then(Value::as_array_mut).into_iter().flatten() {

@@ -1,8 +1,8 @@
-//! The row of a pod: one word for the state of all its containers.
+//! The row of a pod, with one word for the state of all its containers.
 //!
-//! Init containers run one after another, so the first that has not done its work says what the pod waits for. The
-//! others run side by side, and the first of them that does not run says it. Init containers that stay are counted as
-//! ready and restarted like the others.
+//! Init containers run one after another, so the first that has not completed determines the status. The others run at
+//! the same time, and the first of them that does not run determines it. Sidecars are counted as ready and restarted
+//! like the others.
 
 use crate::table::{
     AGE, Column, NAME, row, text,
@@ -26,7 +26,7 @@ pub(super) const COLUMNS: &[Column] = &[
 const READINESS_GATES: Column =
     text("Readiness Gates", "How many of the further conditions for its readiness are met").wide();
 
-/// What a row says of a pod that will not run again.
+/// The condition in the row of a pod that has completed.
 pub(super) fn completed(pod: &Value) -> Option<Value> {
     let phase = pod.text("status.phase");
     let message = match phase {
@@ -40,8 +40,8 @@ pub(super) fn completed(pod: &Value) -> Option<Value> {
 /// The cells of a pod.
 pub(super) fn cells(pod: &Value, now: Timestamp) -> Vec<Value> {
     let state = State::of(pod);
-    let staying = pod.list("spec.initContainers").iter().filter(|container| stays(container)).count();
-    let total = pod.list("spec.containers").len() + staying;
+    let sidecars = pod.list("spec.initContainers").iter().filter(|container| is_sidecar(container)).count();
+    let total = pod.list("spec.containers").len() + sidecars;
     let ip = pod.list("status.podIPs").first().map_or_else(|| pod.text("status.podIP"), |ip| ip.text("ip"));
     row![
         pod.name(),
@@ -65,12 +65,12 @@ fn readiness_gates(pod: &Value) -> String {
     format!("{met}/{}", gates.len())
 }
 
-/// Whether an init container goes on running beside the others.
-fn stays(container: &Value) -> bool {
+/// Whether an init container is a sidecar, which keeps running.
+fn is_sidecar(container: &Value) -> bool {
     container.text("restartPolicy") == "Always"
 }
 
-/// The state of all containers of a pod together.
+/// The state of all containers of a pod.
 struct State {
     word: String,
     ready: usize,
@@ -86,7 +86,7 @@ impl State {
             }
             word => {
                 let word = word.unwrap_or_else(|| phase(pod));
-                running(pod, State { word, ready: init.ready, restarts: init.staying })
+                running(pod, State { word, ready: init.ready, restarts: init.sidecar_restarts })
             }
         };
         if let Some(word) = deletion(pod) {
@@ -96,7 +96,7 @@ impl State {
     }
 }
 
-/// What the pod says of itself.
+/// The reason or the phase in the status of a pod.
 fn phase(pod: &Value) -> String {
     const GATED: &str = "SchedulingGated";
     let gated =
@@ -116,16 +116,16 @@ fn deletion(pod: &Value) -> Option<&'static str> {
     }
 }
 
-/// How far the init containers are.
+/// The progress of the init containers.
 #[derive(Default)]
 struct Initialization {
-    /// What the first says that has not done its work. Those after it are not looked at.
+    /// The status of the first container that has not completed. Those after it are ignored.
     pending: Option<String>,
-    /// How many of those that stay are ready.
+    /// The number of sidecars that are ready.
     ready: usize,
     restarts: Restarts,
-    /// The restarts of those that stay.
-    staying: Restarts,
+    /// The restarts of the sidecars.
+    sidecar_restarts: Restarts,
 }
 
 impl Initialization {
@@ -134,21 +134,22 @@ impl Initialization {
         let mut init = Initialization::default();
         for (at, status) in pod.list("status.initContainerStatuses").iter().enumerate() {
             let name = status.text("name");
-            let stays = containers.iter().any(|container| container.text("name") == name && stays(container));
+            let is_sidecar =
+                containers.iter().any(|container| container.text("name") == name && is_sidecar(container));
             init.restarts.add(status);
-            if stays {
-                init.staying.add(status);
+            if is_sidecar {
+                init.sidecar_restarts.add(status);
             }
             let terminated = status.field("state.terminated");
             if terminated.is_some_and(|terminated| terminated.number("exitCode") == 0) {
                 continue;
             }
-            if stays && status.flag("started") {
+            if is_sidecar && status.flag("started") {
                 init.ready += usize::from(status.flag("ready"));
                 continue;
             }
             init.pending = Some(match (terminated, status.text("state.waiting.reason")) {
-                (Some(terminated), _) => format!("Init:{}", ending(terminated)),
+                (Some(terminated), _) => format!("Init:{}", termination_reason(terminated)),
                 (None, "" | "PodInitializing") => format!("Init:{at}/{}", containers.len()),
                 (None, reason) => format!("Init:{reason}"),
             });
@@ -158,7 +159,8 @@ impl Initialization {
     }
 }
 
-/// Adds the containers that run side by side. The first that says something is heard, so the last is asked first.
+/// Adds the regular containers. The first that is waiting or has ended determines the status, so they are read
+/// backwards.
 fn running(pod: &Value, mut state: State) -> State {
     let mut any_runs = false;
     for status in pod.list("status.containerStatuses").iter().rev() {
@@ -167,7 +169,7 @@ fn running(pod: &Value, mut state: State) -> State {
         if !waiting.is_empty() {
             state.word = waiting.to_owned();
         } else if let Some(terminated) = status.field("state.terminated") {
-            state.word = ending(terminated);
+            state.word = termination_reason(terminated);
         } else if status.flag("ready") && status.field("state.running").is_some() {
             any_runs = true;
             state.ready += 1;
@@ -179,8 +181,8 @@ fn running(pod: &Value, mut state: State) -> State {
     state
 }
 
-/// How a container ended.
-fn ending(terminated: &Value) -> String {
+/// The reason, signal or exit code with which a container ended.
+fn termination_reason(terminated: &Value) -> String {
     match (terminated.text("reason"), terminated.number("signal")) {
         ("", 0) => format!("ExitCode:{}", terminated.number("exitCode")),
         ("", signal) => format!("Signal:{signal}"),
@@ -188,7 +190,7 @@ fn ending(terminated: &Value) -> String {
     }
 }
 
-/// How often containers were started again.
+/// The restarts of containers: their number, and the time of the last.
 #[derive(Default)]
 struct Restarts {
     count: i64,

@@ -1,6 +1,7 @@
-//! What a service needs (addresses, ports of the nodes), and the ranges that it comes from.
+//! The IP addresses and node ports that a service needs, and the ranges that they are allocated from.
 //!
-//! Within one service a port of the nodes serves each protocol at most once, and the one for health checks nothing else.
+//! Within one service, a node port serves each protocol at most once, and the one for health checks serves nothing
+//! else.
 
 use super::claims::Claim;
 use crate::{
@@ -11,18 +12,18 @@ use keepwatch_apimachinery::{meta::Qualified, status::Cause};
 use serde_json::{Value, json};
 use std::{net::Ipv4Addr, ops::RangeInclusive};
 
-/// Where addresses and ports come from.
+/// The ranges of IP addresses and node ports.
 pub(crate) struct Addresses {
     network: u32,
-    /// How many addresses there are, the first and the last (which nobody gets) included.
+    /// The number of addresses, with the first and the last, which are never allocated.
     count: u32,
     node_ports: RangeInclusive<u16>,
 }
 
-/// The port that a service is shown that is not stored.
+/// The node port in the answer to a dry run, for a service that is not stored.
 const DRY_RUN_NODE_PORT: u16 = 32769;
 
-/// How often a random address or port is tried before all are.
+/// The number of random addresses or ports that are tried before all are, in order.
 const RANDOM_TRIES: usize = 16;
 
 impl Addresses {
@@ -32,12 +33,12 @@ impl Addresses {
         Addresses { network, count, node_ports }
     }
 
-    /// The address of the service that stands for the server itself.
+    /// The address of the server's own service.
     pub(crate) fn first(&self) -> Ipv4Addr {
         Ipv4Addr::from(self.network + 1)
     }
 
-    /// The range, as `ServiceCIDR` objects say it.
+    /// The range, in the form of `ServiceCIDR` objects.
     pub(crate) fn range(&self) -> String {
         format!("{}/{}", Ipv4Addr::from(self.network), self.count.leading_zeros() + 1)
     }
@@ -47,10 +48,10 @@ impl Addresses {
         offset >= 1 && offset < self.count.saturating_sub(1)
     }
 
-    /// Some in random order, from the upper part, as people pick theirs from the lower.
+    /// Some addresses in random order from the upper part of the range, as users choose theirs from the lower part.
     pub(super) fn some_addresses(&self) -> impl Iterator<Item = Claim> + Send + '_ {
         let usable = self.count.saturating_sub(2);
-        // The same share that Kubernetes leaves for addresses given by hand.
+        // Kubernetes reserves the same share for static allocation.
         let band = (self.count / 16).clamp(16, 256).min(usable / 2);
         let tries = if usable > band { RANDOM_TRIES } else { 0 };
         let random = move |_| self.network + 1 + band + rand::random_range(0..usable - band);
@@ -71,7 +72,7 @@ impl Addresses {
         self.node_ports.clone().map(Claim::Port)
     }
 
-    /// Fills in what a service would get, without giving anything out. Only what lies in no range is refused.
+    /// Sets the values that a service would get, and allocates nothing. Only values outside the ranges are rejected.
     pub(super) fn reserve_dry_run(&self, document: &mut Value, old: &Value) -> Result<(), Error> {
         let needed = needs(document);
         complete_families(document)?;
@@ -96,7 +97,7 @@ impl Addresses {
         Ok(())
     }
 
-    /// The address that a service asks for, if it is one of the range or one that the service had.
+    /// The address that a service requests, if it is in the range or one that the service had.
     pub(super) fn usable(&self, document: &Value, given: &str, had: &[Ipv4Addr]) -> Result<Ipv4Addr, Error> {
         let address: Ipv4Addr =
             given.parse().map_err(|_| address_refused(document, given, "not a valid IPv4 address"))?;
@@ -106,10 +107,10 @@ impl Addresses {
         Err(address_refused(document, given, "the provided network does not match the current range"))
     }
 
-    /// Where a port comes from, after those that the service was given before it.
+    /// The source of a port, given the ports that the service has already.
     pub(super) fn source(&self, need: &PortNeed, given: &GivenPorts) -> Result<Source, PortError> {
         if need.wanted == 0 {
-            return Ok(given.of_same_port(need).map_or(Source::Any, Source::Own));
+            return Ok(given.for_other_protocol(need).map_or(Source::Any, Source::Own));
         }
         let port = u16::try_from(need.wanted).map_err(|_| PortError::OutOfRange)?;
         let had = given.had.contains(&port);
@@ -142,7 +143,7 @@ pub(super) enum PortError {
     Taken,
 }
 
-/// Where a port of the nodes comes from.
+/// The source of a node port.
 pub(super) enum Source {
     /// The service has it.
     Own(u16),
@@ -153,9 +154,9 @@ pub(super) enum Source {
 
 /// A port that a service must get.
 pub(super) struct PortNeed {
-    /// Which of the service's ports it is for; none if it is for health checks.
+    /// The service's port that it is for; none if it is for health checks.
     entry: Option<Entry>,
-    /// The one that is asked for; zero if any will do.
+    /// The requested port; zero if any will do.
     pub(super) wanted: i64,
 }
 
@@ -166,9 +167,9 @@ struct Entry {
     protocol: String,
 }
 
-/// The ports of the nodes that a service was given so far, and what for.
+/// The node ports that a service has been allocated so far, each with its purpose.
 pub(super) struct GivenPorts {
-    /// Those of the version that is replaced.
+    /// The node ports of the version that is replaced.
     had: Vec<u16>,
     pub(super) ports: Vec<(u16, PortNeed)>,
     is_new: bool,
@@ -183,17 +184,17 @@ impl GivenPorts {
         self.ports.iter().any(|(given, _)| *given == port)
     }
 
-    /// Whether nothing that this port was given for is in the way: one port may serve several protocols.
+    /// Whether this port can be shared with those it was allocated for already: one port may serve several protocols.
     fn may_share(&self, port: u16, need: &PortNeed) -> bool {
         self.ports.iter().filter(|(given, _)| *given == port).all(|(_, other)| {
             let (Some(entry), Some(other)) = (&need.entry, &other.entry) else { return false };
-            // That a new service may not share it between different ports is how Kubernetes does it.
+            // As in Kubernetes, a new service may not share it between different ports.
             entry.protocol != other.protocol && (!self.is_new || entry.port == other.port)
         })
     }
 
-    /// What the same port of a new service was given for another protocol.
-    fn of_same_port(&self, need: &PortNeed) -> Option<u16> {
+    /// The node port that the same port of a new service has for another protocol.
+    fn for_other_protocol(&self, need: &PortNeed) -> Option<u16> {
         let entry = need.entry.as_ref().filter(|_| self.is_new)?;
         let is_same = |other: &PortNeed| other.entry.as_ref().is_some_and(|other| other.port == entry.port);
         let mut same = self.ports.iter().filter(|(_, other)| is_same(other)).map(|(port, _)| *port);
@@ -217,12 +218,12 @@ impl PortNeed {
     }
 }
 
-/// What a service must have.
+/// The addresses and node ports that a service needs.
 pub(super) struct Needs {
     pub(super) address: bool,
-    /// Whether it may have ports of the nodes.
+    /// Whether it may have node ports.
     ports: bool,
-    /// Whether it gets them without asking.
+    /// Whether every port gets a node port, requested or not.
     all_ports: bool,
     health: bool,
 }
@@ -245,7 +246,7 @@ pub(super) fn set_address(service: &mut Value, address: &str) {
     spec.insert("clusterIPs".to_owned(), json!([address]));
 }
 
-/// Which kinds of addresses a service has, if it does not say. Only IPv4 is given out, so nothing else can be asked for.
+/// Sets the IP families of a service. Only IPv4 addresses are allocated, so no other family can be requested.
 pub(super) fn complete_families(service: &mut Value) -> Result<(), Error> {
     if !needs(service).address {
         let spec = service.object_or_new("spec");
@@ -292,7 +293,7 @@ fn refuse_other_families(service: &Value) -> Result<(), Error> {
     Err(Error::invalid(Qualified::core("Service"), service.name(), causes))
 }
 
-/// The ports that a service needs, those that are asked for first, so that none of them is given to another. Those that
+/// The ports that a service needs, the requested ones first, so that none of them is allocated to another. Those that
 /// it may not have are removed from it.
 pub(super) fn ports_to_find(service: &mut Value, needed: &Needs) -> Vec<PortNeed> {
     let mut needs = Vec::new();

@@ -1,14 +1,15 @@
-//! Which addresses and ports services have.
+//! The allocation of IP addresses and node ports to services.
 //!
-//! Kept true: for every address and every port of the nodes that a service has there is an object in storage (an
-//! `IPAddress`; for ports one that no path leads to), made before the service is stored and removed after it is gone.
-//! Since a name can be taken only once, two servers on one store never give out the same. No server remembers any of it.
-//! An `IPAddress` that a client removes while a service has it is made again.
+//! Kept true: for every IP address and every node port that a service has there is an object in storage, its claim (an
+//! `IPAddress`; for node ports an object that the API does not serve), created before the service is stored and deleted
+//! after the service. Since a name can be created only once, two servers on one store never allocate the same address
+//! or port. No server keeps any of it in memory. An `IPAddress` that a client deletes while a service has it is created
+//! again.
 //!
-//! What a server took and then stopped before it stored the service is found to be nobody's when somebody else wants it,
-//! when there is nothing else left, or when a server starts. Another server may be about to store the service, so this
-//! takes a while; a server that starts and has its storage for itself does not wait. Only the server's own service takes
-//! over at once what was taken for it.
+//! A claim without a service is left if a server stops before it stores the service. It is found when another service
+//! wants the same address or port, when nothing else is free, or when a server starts. Another server may be about to
+//! store the service, so the claim is deleted only after a while; a server that starts and has its storage for itself
+//! does not wait. Only the server's own service takes over its claims at once.
 
 use super::allocation::{
     GivenPorts, PortError, PortNeed, Source, address_refused, addresses_of, complete_families, needs,
@@ -34,14 +35,14 @@ use keepwatch_storage::{
 use serde_json::{Value, json};
 use std::{collections::HashSet, net::Ipv4Addr, sync::Arc, time::Duration};
 
-/// Something that one service has and no other may.
+/// An IP address or node port that one service has and no other may.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) enum Claim {
     Address(Ipv4Addr),
     Port(u16),
 }
 
-/// What was taken for a service that is not stored yet, and what it no longer needs once it is.
+/// The claims made for a service that is not stored yet, and those that it gives up once it is.
 #[derive(Debug, Default)]
 pub(crate) struct Reserved {
     taken: Vec<NewClaim>,
@@ -56,33 +57,33 @@ struct NewClaim {
     at: ResourceVersion,
 }
 
-/// No request takes as long, and no two clocks differ by as much: what was taken longer ago for a service that does not
-/// have it was left behind.
+/// No request takes as long, and no two clocks differ by as much: a claim that is older, and whose service does not
+/// have it, was left behind.
 const CLAIM_GRACE: SignedDuration = SignedDuration::from_mins(10);
 
-/// How often something is taken anew that was just found to be nobody's.
+/// The number of attempts to claim an address or port again after a claim that was left behind has been deleted.
 const RECLAIMS_MAX: usize = 2;
 
-/// How often it is looked whether a service is stored of which nobody knows: a write may arrive after its answer is
-/// given up.
+/// The number of reads that check whether a service is stored although its write failed: the write may still arrive
+/// after the error.
 const LOOKUPS_MAX: usize = 3;
 
 const LOOKUP_PAUSE: Duration = Duration::from_millis(100);
 
-/// The service that stands for the server itself: namespace and name.
+/// The server's own service: namespace and name.
 const OWN_SERVICE: (&str, &str) = ("default", "kubernetes");
 
 const MANAGED_BY: (&str, &str) = ("ipaddress.kubernetes.io/managed-by", "ipallocator.k8s.io");
 
 impl Reserved {
-    /// The answer if something could not be taken: the client knows only the service.
+    /// The error of a failed allocation, in terms of the service: the client knows nothing of claims.
     fn failure(&self, service: Target<'_>, error: StorageError) -> Error {
         service.failed(if self.before.is_some() { "update" } else { "create" }, error)
     }
 }
 
 impl Claim {
-    /// All that a service has.
+    /// All claims of a service.
     fn of(service: &Value) -> Vec<Claim> {
         let addresses = addresses_of(service).into_iter().map(Claim::Address);
         addresses.chain(node_ports(service).into_iter().map(Claim::Port)).collect()
@@ -111,7 +112,7 @@ impl Claim {
         Target { kind: self.kind(), namespace: "", name: &self.name() }.key()
     }
 
-    /// The object that says whose it is.
+    /// The object that records the service of the claim.
     fn document(self, namespace: &str, service: &str, made: Timestamp) -> Value {
         let mut labels = json!({MANAGED_BY.0: MANAGED_BY.1});
         if let Claim::Address(_) = self {
@@ -129,7 +130,7 @@ impl Claim {
 }
 
 impl Registry {
-    /// Takes what a service needs and writes it into the document. Nothing is taken if any of it cannot be had.
+    /// Allocates what a service needs and writes it into the document. Nothing stays allocated if any of it fails.
     pub(crate) async fn reserve_addresses(
         &self,
         target: Target<'_>,
@@ -203,7 +204,7 @@ impl Registry {
         Ok(())
     }
 
-    /// Takes this address, unless another service has it. Returns whether the service has it.
+    /// Claims this address, unless another service has it. Returns whether the service has it.
     async fn take_address(
         &self,
         service: Target<'_>,
@@ -245,7 +246,7 @@ impl Registry {
         Ok(port)
     }
 
-    /// Takes any one that is free: one of some, or of all that are not known to be taken, or one that was left behind.
+    /// Claims any free one: one of `some`, or one of all without a known claim, or one whose claim was left behind.
     async fn take_any(
         &self,
         service: Target<'_>,
@@ -276,7 +277,7 @@ impl Registry {
         Ok(None)
     }
 
-    /// Takes this one, unless another service has it.
+    /// Claims this one, unless another service has it.
     async fn take_wanted(&self, service: Target<'_>, claim: Claim) -> Result<Option<NewClaim>, StorageError> {
         for _ in 0..RECLAIMS_MAX {
             if let Some(taken) = self.take(service, claim, Timestamp::now()).await? {
@@ -289,7 +290,7 @@ impl Registry {
         Ok(None)
     }
 
-    /// Takes a claim, unless it is taken. The server that creates the object has it.
+    /// Creates a claim, unless there is one.
     async fn take(
         &self,
         service: Target<'_>,
@@ -305,10 +306,10 @@ impl Registry {
         }
     }
 
-    /// Takes over what was taken for this very service. Returns whether it was.
+    /// Takes over a claim made for this very service. Returns whether there was one.
     ///
-    /// The object is written again, so that the server that created it does not remove it; and it is not released if the service
-    /// is not stored, as then somebody else stored it.
+    /// The object is written again, so that the server that created it does not delete it. It is not released if the
+    /// service is not stored, because then another server stored it.
     async fn adopt(&self, service: Target<'_>, claim: Claim) -> Result<bool, StorageError> {
         let document = claim.document(service.namespace, service.name, Timestamp::now());
         let update = Update { value: encode(claim.kind(), &document), ttl: None };
@@ -327,14 +328,14 @@ impl Registry {
         }
     }
 
-    /// Frees what was taken for a service that does not have it and, after so long, will not. Returns whether it is free.
+    /// Deletes a claim that its service does not have and, after so long, will not. Returns whether it is gone.
     async fn reclaim(&self, claim: Claim) -> Result<bool, StorageError> {
         let is_old = |made| Timestamp::now().duration_since(made) > CLAIM_GRACE;
         self.reclaim_if(claim, |document| made(document).is_some_and(is_old)).await
     }
 
-    /// Frees what was taken for a service that does not have it, if nobody can be about to store the service. Returns
-    /// whether it is free.
+    /// Deletes a claim that its service does not have, if no server can be about to store the service. Returns whether
+    /// it is gone.
     async fn reclaim_if(
         &self,
         claim: Claim,
@@ -349,14 +350,14 @@ impl Registry {
         self.remove(claim, Preconditions { uid: None, revision: Some(object.revision) }, None).await
     }
 
-    /// Whether the service that something was taken for has it.
+    /// Whether the service that a claim was made for has the address or port.
     async fn is_had(&self, claim: Claim, document: &Value) -> Result<bool, StorageError> {
         let service = parent(document);
         let stored = self.claims(service.kind).get(&service.key(), Position::MostRecent).await?;
         Ok(stored.is_some_and(|service| Claim::of(&document_of(&service.value, None)).contains(&claim)))
     }
 
-    /// Removes the object of something, if it is not newer than `newest`. Returns whether it is gone.
+    /// Deletes a claim if it is not newer than `newest`. Returns whether it is gone.
     async fn remove(
         &self,
         claim: Claim,
@@ -375,14 +376,14 @@ impl Registry {
         }
     }
 
-    /// The service is stored: what it no longer needs is free.
+    /// Deletes the claims that a stored service gave up.
     pub(crate) async fn commit_reserved(&self, reserved: Reserved) {
         if let Some(before) = reserved.before {
             self.free(reserved.left, before).await;
         }
     }
 
-    /// The service is not stored: what was taken for it is free.
+    /// Deletes the claims of a service that is not stored.
     pub(crate) async fn release_reserved(&self, reserved: Reserved) {
         for NewClaim { claim, at } in reserved.taken {
             let preconditions = Preconditions { uid: None, revision: Some(at) };
@@ -390,7 +391,7 @@ impl Registry {
         }
     }
 
-    /// The service was not stored for this reason. If it is or may be stored all the same, it keeps what was taken for it.
+    /// Deletes the claims of a service whose write failed with this error, unless it is or may be stored all the same.
     pub(crate) async fn release_reserved_after(
         &self,
         service: Target<'_>,
@@ -407,7 +408,7 @@ impl Registry {
         self.release_reserved(reserved).await;
     }
 
-    /// Whether a service is there, or will be for all that is known.
+    /// Whether a service is stored, or may yet be.
     async fn may_be_stored(&self, service: Target<'_>) -> bool {
         let mut is_absent = false;
         for _ in 0..LOOKUPS_MAX {
@@ -420,28 +421,28 @@ impl Registry {
         !is_absent
     }
 
-    /// Releases what a service had at this version; what was taken by another service since then stays taken.
+    /// Deletes the claims that a service had at this version. Claims that another service has made since then stay.
     async fn free(&self, claims: Vec<Claim>, service_at: ResourceVersion) {
         for claim in claims {
             let mut freed = self.remove(claim, Preconditions::default(), Some(service_at)).await;
             if matches!(freed, Ok(false)) {
-                // Not taken again, perhaps, but only given a label.
+                // The claim is newer, but perhaps only because a client changed its labels.
                 freed = self.reclaim(claim).await;
             }
             warn_if_kept(claim, freed);
         }
     }
 
-    /// A service is gone: what it had is free.
+    /// Deletes the claims of a deleted service.
     pub(super) async fn free_addresses(&self, last: &Object) {
         self.free(Claim::of(&document_of(&last.value, None)), last.revision).await;
     }
 
-    /// The Endpoints of a service go with it, so that another of its name does not begin with them.
+    /// Deletes the Endpoints of a deleted service, so that another of its name does not begin with them.
     pub(super) async fn delete_endpoints(&self, service: Target<'_>) {
         let target = Target { kind: known("", "endpoints"), ..service };
         let options = crate::options::DeleteOptions::default();
-        // In a box because it is a deletion in a deletion.
+        // In a box because the deletion of a service calls it.
         let deleted = Box::pin(self.delete(target, &options)).await;
         if let Err(error) = deleted.map(drop)
             && !error.is_not_found()
@@ -455,7 +456,7 @@ impl Registry {
         }
     }
 
-    /// An address of a service stays taken even if a client deletes its IPAddress.
+    /// Creates the claim of an address again if a service has it and a client deleted the IPAddress.
     pub(crate) async fn restore_address(&self, address: &str, last: &Value) {
         let Ok(address) = address.parse() else { return };
         let claim = Claim::Address(address);
@@ -473,8 +474,8 @@ impl Registry {
         }
     }
 
-    /// Takes what the stored services have and is not taken, and frees what is taken and nobody has. To be called before
-    /// any service is created.
+    /// Creates the missing claims of stored services, and deletes claims without a service. To be called before any
+    /// service is created.
     pub(crate) async fn settle_claims(&self) -> Result<(), Error> {
         let all = Target { kind: known("", "services"), namespace: "", name: "" };
         self.settle().await.map_err(|error| all.failed("list", error))
@@ -507,14 +508,14 @@ impl Registry {
         Ok(())
     }
 
-    /// All that is taken.
+    /// All claims.
     async fn claimed(&self, kind: &Kind) -> Result<HashSet<Claim>, StorageError> {
         let objects = self.listed(kind).await?;
         let names = objects.iter().map(|object| namespace_and_name(kind, object).1);
         Ok(names.filter_map(Claim::named).collect())
     }
 
-    /// All that the stored services have.
+    /// All addresses or ports of stored services.
     async fn had(&self) -> Result<HashSet<Claim>, StorageError> {
         let services = self.listed(known("", "services")).await?;
         Ok(services.iter().flat_map(|service| Claim::of(&document_of(&service.value, None))).collect())
@@ -526,7 +527,7 @@ impl Registry {
         Ok(self.claims(kind).get_list(&target.key(), request).await?.items)
     }
 
-    /// Where services and what is taken for them are stored.
+    /// The storage of services, or of their claims.
     fn claims(&self, kind: &Kind) -> Arc<dyn Storage> {
         self.storage(kind).expect("every registry stores services and what is taken for them")
     }
@@ -547,7 +548,7 @@ fn long_ago(document: &Value) -> Timestamp {
     made(document).unwrap_or(Timestamp::UNIX_EPOCH).min(before_grace)
 }
 
-/// The service that something was taken for.
+/// The service that a claim was made for.
 fn parent(claim: &Value) -> Target<'_> {
     let of = |field| claim.field("spec.parentRef").text(field);
     Target { kind: known("", "services"), namespace: of("namespace"), name: of("name") }

@@ -10,7 +10,7 @@ pub(crate) use claims::Reserved;
 
 use self::{
     update::{
-        drop_internal_traffic_of_names, drop_what_its_type_had, keep_service_addresses, list_the_address,
+        drop_fields_of_old_type, drop_internal_traffic_of_names, fill_cluster_ips, keep_service_addresses,
     },
     validation::{
         address_change, balancer, cluster_ips, external_name, family_change, is_headless, needs_health_check,
@@ -107,7 +107,7 @@ impl Strategy for ServiceStrategy {
         registry.delete_endpoints(target).await;
     }
 
-    /// A service, but for its addresses and node ports.
+    /// Sets the defaults of a service, without its addresses and node ports.
     fn set_defaults(&self, object: &mut Object) {
         let spec = object.object_or_new("spec");
         spec.set_if_zero("type", "ClusterIP");
@@ -136,12 +136,12 @@ impl Strategy for ServiceStrategy {
     }
 
     fn prepare_create(&self, document: &mut Value, _: &Creation<'_>) {
-        list_the_address(document);
+        fill_cluster_ips(document);
         drop_internal_traffic_of_names(document);
     }
 
     fn prepare_update(&self, new: &mut Value, old: &Value) {
-        drop_what_its_type_had(new, old);
+        drop_fields_of_old_type(new, old);
         drop_internal_traffic_of_names(new);
         keep_service_addresses(new, old);
     }
@@ -150,7 +150,8 @@ impl Strategy for ServiceStrategy {
         CHANGE_THEN_OWN
     }
 
-    /// Addresses are looked at before anything else, because they are given out before. Whether something is wrong with them.
+    /// Validates the addresses before anything else, because they are allocated before. Returns whether there are
+    /// errors.
     fn validate_first(&self, service: &Node, old: Option<&Node>, errors: &mut FieldErrors) -> bool {
         if !is_of_type(service, "ExternalName") {
             cluster_ips(service, &service.at("spec"), old, errors);
@@ -196,7 +197,7 @@ impl Strategy for ServiceStrategy {
         traffic(&spec, errors);
     }
 
-    /// What may change in a Service.
+    /// Validates a change of a Service.
     fn validate_change(&self, new: &Node, old: &Node, errors: &mut FieldErrors) {
         let (spec, before) = (new.at("spec"), old.at("spec"));
         let external = is_of_type(new, "ExternalName") || is_of_type(old, "ExternalName");

@@ -1,19 +1,19 @@
-//! What becomes of the fields that a client leaves out when it replaces a Service.
+//! The fields that a client leaves out when it replaces a Service.
 
 use crate::document::{Edit, Fields};
 use serde_json::{Value, json};
 
-/// A client that knows one address only says that one; the list follows.
-pub(super) fn list_the_address(service: &mut Value) {
+/// Sets `clusterIPs` for a client that sent `clusterIP` only.
+pub(super) fn fill_cluster_ips(service: &mut Value) {
     let given = service.text("spec.clusterIP").to_owned();
     if !given.is_empty() && service.list("spec.clusterIPs").is_empty() {
         service.object_or_new("spec").insert("clusterIPs".to_owned(), json!([given]));
     }
 }
 
-/// What a service had because of its type goes with the type, unless the client says otherwise: a patch of the type alone
-/// carries it along.
-pub(super) fn drop_what_its_type_had(new: &mut Value, old: &Value) {
+/// Removes the fields that belonged to the old type, unless the client changed them: a patch of the type alone carries
+/// them along.
+pub(super) fn drop_fields_of_old_type(new: &mut Value, old: &Value) {
     fn is(service: &Value, types: &[&str]) -> bool {
         types.contains(&service.text("spec.type"))
     }
@@ -61,7 +61,7 @@ pub(super) fn drop_what_its_type_had(new: &mut Value, old: &Value) {
     }
 }
 
-/// A service that is a mere name has no traffic within the cluster. What is no policy at all stays, and is refused later.
+/// Removes the internal traffic policy of an ExternalName service. An unknown policy stays; validation rejects it.
 pub(super) fn drop_internal_traffic_of_names(service: &mut Value) {
     let is_known = matches!(service.text("spec.internalTrafficPolicy"), "Cluster" | "Local");
     if is_known && service.text("spec.type") == "ExternalName" {
@@ -69,18 +69,18 @@ pub(super) fn drop_internal_traffic_of_names(service: &mut Value) {
     }
 }
 
-/// A service that does not speak of its addresses keeps them.
+/// Keeps the addresses of a service for a client that does not send them.
 pub(super) fn keep_service_addresses(new: &mut Value, old: &Value) {
     let needs_address = |service: &Value| service.text("spec.type") != "ExternalName";
     if !needs_address(new) {
-        // One that is asked for all the same is refused later.
+        // Validation rejects an address that is requested all the same.
         if new.text("spec.clusterIP") != old.text("spec.clusterIP") {
-            list_the_address(new);
+            fill_cluster_ips(new);
         }
         return;
     }
     if !needs_address(old) {
-        list_the_address(new);
+        fill_cluster_ips(new);
     } else {
         let given = new.text("spec.clusterIP").to_owned();
         let several = new.list("spec.clusterIPs").to_vec();
@@ -93,7 +93,7 @@ pub(super) fn keep_service_addresses(new: &mut Value, old: &Value) {
         } else if given.is_empty() && !several.is_empty() {
             spec.insert("clusterIP".to_owned(), several[0].clone());
         } else if given != old_one || several.is_empty() {
-            // A client that knows one field only changes that one; the list follows.
+            // A client that knows only `clusterIP` changes only that; the list follows.
             let unchanged = old.field("spec.clusterIPs").and_then(Value::as_array) == Some(&several);
             if several.is_empty() || unchanged {
                 spec.insert("clusterIPs".to_owned(), json!([given]));

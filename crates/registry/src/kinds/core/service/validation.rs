@@ -1,4 +1,4 @@
-//! What is checked in a Service.
+//! Validation of a Service.
 
 use crate::{
     document::{FieldErrors, Fields, Node},
@@ -149,7 +149,7 @@ pub(super) fn families_fit(service: &Node, spec: &Node, errors: &mut FieldErrors
     }
 }
 
-/// Ports that are used twice.
+/// Validates that no node port and no port is used twice for one protocol.
 pub(super) fn port_numbers(spec: &Node, errors: &mut FieldErrors) {
     let (mut nodes, mut taken) = (BTreeSet::new(), BTreeSet::new());
     if spec.text("type") == "ClusterIP" {
@@ -165,7 +165,7 @@ pub(super) fn port_numbers(spec: &Node, errors: &mut FieldErrors) {
     for port in spec.items("ports") {
         let (protocol, number) = (port.text("protocol"), port.number("port"));
         if !taken.insert((protocol, number)) {
-            // The error quotes a port that has only these two fields.
+            // The error contains a port with these two fields only.
             let shown = format!(
                 r#"{{"Name":"","Protocol":"{protocol}","AppProtocol":null,"Port":{number},"TargetPort":0,"NodePort":0}}"#
             );

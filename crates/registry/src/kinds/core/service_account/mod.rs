@@ -47,7 +47,7 @@ impl Strategy for ServiceAccountStrategy {
     }
 }
 
-/// Of the secrets of a service account only the names count.
+/// Keeps only the names of a service account's secrets.
 fn keep_names_of_secrets(account: &mut Value) {
     for secret in account.list_mut("secrets") {
         if let Some(secret) = secret.as_object_mut() {

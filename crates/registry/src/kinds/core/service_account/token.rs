@@ -10,11 +10,11 @@ use crate::{
 use keepwatch_apimachinery::{list_options::Position, meta::Qualified, status::Cause};
 use serde_json::{Map, Value, json};
 
-/// Makes tokens for service accounts.
+/// Issues tokens for service accounts.
 pub trait TokenIssuer: Send + Sync {
-    /// A token that says the claims, signed.
+    /// A signed token with these claims.
     fn issue(&self, claims: &Value) -> Result<String, Error>;
-    /// Who issues it, and for whom if the client does not say.
+    /// The issuer of the tokens, and their default audience.
     fn issuer(&self) -> &str;
 }
 
@@ -67,7 +67,7 @@ impl Registry {
         }))
     }
 
-    /// Says in the claims of a token to which object it is bound: it is worth nothing without it.
+    /// Adds to the claims of a token the object that it is bound to: the token is valid only while that exists.
     async fn bind_token(
         &self,
         account: Target<'_>,
@@ -106,14 +106,14 @@ impl Registry {
                     "cannot bind token for serviceaccount \"{account_name}\" to pod running with different serviceaccount name."
                 )));
             }
-            self.tell_node(object.text("spec.nodeName"), claims).await?;
+            self.add_node_claims(object.text("spec.nodeName"), claims).await?;
         }
         claims.insert(claim.to_owned(), json!({"name": target.name, "uid": uid}));
         Ok(())
     }
 
-    /// A token of a pod says where the pod is.
-    async fn tell_node(&self, node: &str, claims: &mut Map<String, Value>) -> Result<(), Error> {
+    /// Adds the node of a pod to the claims of the pod's token.
+    async fn add_node_claims(&self, node: &str, claims: &mut Map<String, Value>) -> Result<(), Error> {
         if node.is_empty() {
             return Ok(());
         }
