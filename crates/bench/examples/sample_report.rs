@@ -11,8 +11,8 @@ use keepwatch_bench::{
 };
 use std::{error::Error, fs, path::PathBuf};
 
-/// How a made-up server differs from the first: its time, its memory, its throughput.
-struct Nature {
+/// The differences between a made-up server and the first: in time, memory and throughput.
+struct Profile {
     title: &'static str,
     version: &'static str,
     storage: &'static str,
@@ -23,8 +23,8 @@ struct Nature {
     faults: u64,
 }
 
-const NATURES: [Nature; 3] = [
-    Nature {
+const NATURES: [Profile; 3] = [
+    Profile {
         title: "kube-apiserver, etcd",
         version: "v1.36.1",
         storage: "etcd 3.6.5",
@@ -34,7 +34,7 @@ const NATURES: [Nature; 3] = [
         throughput: 1.0,
         faults: 0,
     },
-    Nature {
+    Profile {
         title: "keepwatch, embedded",
         version: "v1.36.0+keepwatch.0.1.0",
         storage: "embedded",
@@ -44,7 +44,7 @@ const NATURES: [Nature; 3] = [
         throughput: 2.6,
         faults: 0,
     },
-    Nature {
+    Profile {
         title: "keepwatch, etcd",
         version: "v1.36.0+keepwatch.0.1.0",
         storage: "etcd 3.6.5",
@@ -89,7 +89,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     Ok(())
 }
 
-fn results(nature: &Nature, noise: &mut Noise) -> Results {
+fn results(nature: &Profile, noise: &mut Noise) -> Results {
     let scenarios = vec![
         writes(nature, noise),
         lists(nature, noise),
@@ -138,7 +138,7 @@ fn results(nature: &Nature, noise: &mut Noise) -> Results {
     }
 }
 
-fn writes(nature: &Nature, noise: &mut Noise) -> Scenario {
+fn writes(nature: &Profile, noise: &mut Noise) -> Scenario {
     let rows = [("create", 2_100.0, 5_200.0), ("update", 2_400.0, 4_900.0), ("delete", 2_900.0, 3_600.0)];
     let rows =
         rows.map(|(name, pace, micros)| row(nature, noise, (name, "request"), pace, micros, micros * 0.08));
@@ -151,7 +151,7 @@ fn writes(nature: &Nature, noise: &mut Noise) -> Scenario {
     )
 }
 
-fn lists(nature: &Nature, noise: &mut Noise) -> Scenario {
+fn lists(nature: &Profile, noise: &mut Noise) -> Scenario {
     let rows = [
         ("list, resourceVersion=0", 14.0, 290_000.0),
         ("list, consistent", 11.0, 340_000.0),
@@ -165,7 +165,7 @@ fn lists(nature: &Nature, noise: &mut Noise) -> Scenario {
     scenario(names, 36_000, rows.into(), check)
 }
 
-fn fanout(nature: &Nature, noise: &mut Noise) -> Scenario {
+fn fanout(nature: &Profile, noise: &mut Noise) -> Scenario {
     let mut row = row(nature, noise, ("events to 1,000 watchers", "event"), 61_000.0, 38_000.0, 9.0);
     row.figures = vec![
         figure("writes a second", 61.0 * nature.throughput, "", Some(false)),
@@ -182,7 +182,7 @@ fn fanout(nature: &Nature, noise: &mut Noise) -> Scenario {
     )
 }
 
-fn idle(nature: &Nature, noise: &mut Noise) -> Scenario {
+fn idle(nature: &Profile, noise: &mut Noise) -> Scenario {
     let mut row = row(nature, noise, ("open watches", "watch"), 420.0, 6_100.0, 310.0);
     row.figures = vec![figure("memory for a watcher", 61_000.0 * nature.memory, "bytes", Some(true))];
     let check = check("every watch opened, and stayed open", 10_000, 0);
@@ -195,7 +195,7 @@ fn idle(nature: &Nature, noise: &mut Noise) -> Scenario {
 }
 
 /// The first server has nothing to show here.
-fn resume(nature: &Nature, noise: &mut Noise) -> Scenario {
+fn resume(nature: &Profile, noise: &mut Noise) -> Scenario {
     let mut rows = vec![row(nature, noise, ("resume after a cut", "watch"), 900.0, 3_100.0, 120.0)];
     if nature.throughput > 1.0 {
         rows.push(row(nature, noise, ("resume from a bookmark", "watch"), 1_100.0, 2_100.0, 90.0));
@@ -210,7 +210,7 @@ fn resume(nature: &Nature, noise: &mut Noise) -> Scenario {
     )
 }
 
-fn row(nature: &Nature, noise: &mut Noise, names: (&str, &str), pace: f64, micros: f64, cpu: f64) -> Row {
+fn row(nature: &Profile, noise: &mut Noise, names: (&str, &str), pace: f64, micros: f64, cpu: f64) -> Row {
     let pace = noise.about(pace * nature.throughput);
     let before = noise.about(480.0 * nature.memory) as u64;
     let after = before + noise.about(120.0 * nature.memory) as u64;
@@ -255,7 +255,7 @@ fn scenario((name, about): (&str, &str), began_ms: u64, rows: Vec<Row>, check: C
     Scenario { name, about, began_ms, ended_ms: began_ms + 32_000, rows, checks: vec![check] }
 }
 
-fn timeline(nature: &Nature, scenarios: &[Scenario], noise: &mut Noise) -> Vec<Sample> {
+fn timeline(nature: &Profile, scenarios: &[Scenario], noise: &mut Noise) -> Vec<Sample> {
     let mut resident = 210.0 * nature.memory;
     let sample = |number: u64| {
         let at_ms = number * 250;

@@ -1,8 +1,8 @@
 //! Connections to the server that is measured, as a kubeconfig describes it.
 //!
-//! Kept true: what is spoken is what was asked for; nothing is shared between connections but what a client would share,
-//! so that the server has as many of them as it would have with that many clients. Over HTTP/2 up to
-//! [`STREAMS_MAX`] watches share one, as they do in clients that speak it.
+//! Kept true: the protocol is the requested one; connections share nothing but what a client's would share, so the
+//! server has as many of them as it would have with that many clients. Over HTTP/2 up to [`STREAMS_MAX`] watches share
+//! one, as they do in clients that use it.
 
 use crate::{Failure, events::Events};
 use bytes::Bytes;
@@ -51,9 +51,9 @@ impl fmt::Display for Protocol {
     }
 }
 
-/// How many watches share a connection where that is possible; servers allow 100 to 250.
+/// The number of watches that share a connection where that is possible; servers allow 100 to 250.
 const STREAMS_MAX: usize = 100;
-/// How far an HTTP/2 server may be ahead of its client, as Go's client allows it.
+/// The HTTP/2 flow-control windows of a stream and of a connection, as large as those of Go's client.
 const STREAM_WINDOW_BYTES: u32 = 4 << 20;
 const CONNECTION_WINDOW_BYTES: u32 = 1 << 30;
 
@@ -78,7 +78,7 @@ struct Shared {
 }
 
 impl Cluster {
-    /// Nothing is asked of the server yet.
+    /// Sends no request yet.
     pub(crate) async fn new(config: Config, protocol: Protocol) -> Result<Cluster, Failure> {
         if let Some(proxy) = &config.proxy_url {
             return Err(Failure::new(format!(
@@ -116,7 +116,7 @@ impl Cluster {
         self.shared.tls.is_some()
     }
 
-    /// For clients of another make.
+    /// The configuration, for clients of another library.
     pub(crate) fn config(&self) -> Config {
         self.shared.config.clone()
     }
@@ -150,7 +150,7 @@ impl Cluster {
         .await
     }
 
-    /// Watches that are opened after this share no connection with watches that were opened before.
+    /// Makes watches that are opened later use other connections than those that were opened before.
     pub(crate) async fn stop_sharing(&self) {
         *self.shared.watches.lock().await = None;
     }
@@ -202,7 +202,7 @@ impl Cluster {
         let request = format!("{scheme}://{}{}", self.shared.address, self.full(path));
         let mut request = request.into_client_request().map_err(Failure::at("no WebSocket"))?;
         request.headers_mut().extend(self.shared.headers.clone());
-        // Servers ask where a page came from, as browsers say it.
+        // Servers check the origin that browsers send.
         let origin = self.url().parse().map_err(Failure::at("no WebSocket"))?;
         request.headers_mut().insert(header::ORIGIN, origin);
         let opened = tokio_tungstenite::client_async(request, self.stream().await?).await;
@@ -215,7 +215,7 @@ impl Cluster {
     }
 }
 
-/// How long a server may take to answer before it counts as gone.
+/// The time after which a server that does not answer counts as gone.
 const ANSWER_MAX: Duration = Duration::from_secs(60);
 
 async fn in_time<T>(
@@ -250,17 +250,17 @@ async fn headers(config: &Config) -> Result<HeaderMap, Failure> {
     Ok(answered.map_err(|error| unknown(&error))?.into_parts().0.headers)
 }
 
-/// A request was not answered as it should be.
+/// A request that failed.
 #[derive(Debug)]
 pub(crate) enum RequestError {
-    /// The server says why: the code, and what it says about which path.
+    /// An error response: the code, and the message with the path.
     Answer(StatusCode, String),
-    /// There is no answer.
+    /// No response.
     Broken(Failure),
 }
 
 impl RequestError {
-    /// Whether what was asked for may have been done all the same.
+    /// Whether the request may have been executed all the same.
     pub(crate) fn is_uncertain(&self) -> bool {
         match self {
             RequestError::Answer(code, _) => code.is_server_error(),
@@ -301,9 +301,9 @@ pub(crate) struct Connection {
     sender: Sender,
 }
 
-/// How often a connection is made anew for one request that was not sent.
+/// The number of new connections that are opened for one request that was not sent.
 const RECONNECTIONS_MAX: usize = 3;
-/// How much of an error response is quoted.
+/// The length of an error response in a message.
 const ERROR_MAX_BYTES: usize = 300;
 
 impl Connection {
@@ -326,7 +326,7 @@ impl Connection {
         self.ask(Method::GET, path, Bytes::new()).await
     }
 
-    /// Reads a long answer without keeping it: how often `needle` stands in it, and how it begins.
+    /// Reads a long answer without keeping it: counts `needle` in it, and returns its beginning.
     pub(crate) async fn read_through(
         &mut self,
         path: &str,
@@ -351,7 +351,7 @@ impl Connection {
         Ok(Events::of_body(answer.into_body()))
     }
 
-    /// A server may close a connection that was idle. Where nothing was sent over it, another one is made, as every
+    /// A server may close a connection that was idle. If nothing was sent over it, another one is opened, as every
     /// client does.
     async fn send(
         &mut self,
@@ -377,7 +377,7 @@ impl Connection {
         }
         let code = answer.status();
         let body = answer.into_body().collect().await.map_err(Failure::at(path))?.to_bytes();
-        Err(RequestError::Answer(code, format!("{path}: {}", why(&body))))
+        Err(RequestError::Answer(code, format!("{path}: {}", error_message(&body))))
     }
 
     fn request(&self, method: Method, path: &str, body: Bytes) -> Result<Request<Full<Bytes>>, Failure> {
@@ -428,14 +428,14 @@ impl Sender {
 }
 
 /// The message of an error response: that of its `Status`, or its beginning.
-fn why(body: &[u8]) -> String {
+fn error_message(body: &[u8]) -> String {
     let status: Option<serde_json::Value> = serde_json::from_slice(body).ok();
     let message = status.and_then(|status| Some(status.get("message")?.as_str()?.to_owned()));
     let text = || String::from_utf8_lossy(&body[..body.len().min(ERROR_MAX_BYTES)]).into_owned();
     message.unwrap_or_else(text)
 }
 
-/// How much of a long answer is kept: enough for what stands before the items.
+/// The length of the beginning of a long answer that is kept: enough for all that precedes the items.
 const START_BYTES: usize = 4096;
 
 /// The result of reading a long response.
@@ -456,8 +456,9 @@ mod tests {
 
     const ANSWER: &str = "HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nok";
 
-    /// A server that closes a connection after one answer, or instead of one, as `answers` says of each connection.
-    async fn asked_twice(answers: [&'static str; 2]) -> Vec<bool> {
+    /// Sends two requests to a server that closes each connection after one answer, or instead of one; `answers` has
+    /// the answer of each connection.
+    async fn two_requests(answers: [&'static str; 2]) -> Vec<bool> {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let url: Uri = format!("http://{}", listener.local_addr().unwrap()).parse().unwrap();
         let serving = tokio::spawn(async move {
@@ -472,7 +473,7 @@ mod tests {
         let mut answered = Vec::new();
         for _ in 0..2 {
             answered.push(connection.get("/version").await.is_ok());
-            // Until it is known here that the server has closed it.
+            // Until the client has noticed that the server has closed it.
             while let Sender::Http1(sender) = &mut connection.sender
                 && !sender.is_closed()
                 && answered.len() == 1
@@ -486,12 +487,12 @@ mod tests {
 
     #[tokio::test]
     async fn a_request_goes_over_another_connection_if_the_server_has_closed_an_idle_one() {
-        assert_eq!(asked_twice([ANSWER, ANSWER]).await, [true, true]);
+        assert_eq!(two_requests([ANSWER, ANSWER]).await, [true, true]);
     }
 
-    /// The server may have carried it out.
+    /// The server may have executed the request.
     #[tokio::test]
     async fn a_request_that_was_sent_is_not_sent_again() {
-        assert_eq!(asked_twice(["", ANSWER]).await, [false, true]);
+        assert_eq!(two_requests(["", ANSWER]).await, [false, true]);
     }
 }

@@ -1,20 +1,20 @@
 //! Definitions of custom kinds: the one whose objects a server is loaded with, and many small ones.
 //!
-//! The first has about a hundred fields and five rules, as kinds of large operators have; each of the others has thirty
-//! fields. All are in groups that nobody else has, with the label of the run.
+//! The first has about a hundred fields and five rules, like kinds of large operators; each of the others has thirty
+//! fields. All are in groups of this run alone, with its label.
 
 use serde_json::{Map, Value, json};
 
-/// Where definitions are created.
+/// The path of the definitions.
 pub(crate) const DEFINITIONS: &str = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
 /// The resource of the objects.
 pub(crate) const RECORDS: &str = "records";
-/// How many fields of each simple type a record has.
+/// The number of fields of each simple type in a record.
 const TEXTS: usize = 40;
 const COUNTS: usize = 28;
 const FLAGS: usize = 12;
 const MODES: usize = 8;
-/// How many fields of each simple type a small kind has.
+/// The number of fields of each simple type in a small kind.
 const FEW: usize = 9;
 
 /// The group of a run's kinds.
@@ -55,7 +55,7 @@ pub(crate) fn definition_of_records(run: &str, labels: &Value) -> String {
     definition(run, "Record", RECORDS, labels, spec)
 }
 
-/// A list of objects with keys; its rule looks at each.
+/// A list of objects with keys; its rule reads each.
 fn users() -> Value {
     json!({
         "type": "array", "maxItems": 10,
@@ -76,7 +76,7 @@ fn range() -> Value {
     })
 }
 
-/// What a record says. The padding makes it as large as it should be.
+/// The spec of a record. The padding makes it as large as it should be.
 pub(crate) fn spec_of_record(number: usize, padding: &str) -> String {
     let mut fields = Map::new();
     for field in 0..TEXTS {
@@ -167,7 +167,7 @@ mod tests {
         let record: Value = serde_json::from_str(&spec_of_record(7, "text")).unwrap();
         let (schema, record) = (schema["properties"].as_object().unwrap(), record.as_object().unwrap());
         assert!(record.keys().eq(schema.keys()));
-        // Six users' fields, three limits and the two ends of the range are the inner ones.
+        // Six fields of a user, three limits and the two ends of the range are the inner ones.
         assert!((95..=105).contains(&(record.len() + 6 + 3 + 2)), "{}", record.len());
         assert_eq!(definition["metadata"]["name"], format!("{RECORDS}.{}", group("kwb-1")));
     }

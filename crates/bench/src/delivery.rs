@@ -1,10 +1,10 @@
 //! Checks that every watcher received every event, by comparing digests of the writes and of the received events.
 //!
-//! Versions rise in every watch, so nothing comes twice or out of order if each is larger than the one before; and nothing
-//! is missing if there are as many as were written, with the same sum of their mixed-up bits. So a watcher is followed in
-//! a few words of memory, however much it receives. A write that was not answered may or may not have happened: one event more
-//! for each is no fault. The rest of an event's object, and whether the event is ADDED or MODIFIED, is not
-//! looked at.
+//! Versions rise in every watch, so no event is repeated or out of order if each version is larger than the one before;
+//! and none is missing if there are as many as writes, with the same sum of their hashes. So a few words of memory are
+//! enough for a watcher, however much it receives. A write that was not answered may or may not have happened: one
+//! event more for each is no fault. The rest of an event's object is not checked, nor whether the event is ADDED or
+//! MODIFIED.
 
 use crate::events::{EventType, WatchEvent};
 use parking_lot::Mutex;
@@ -20,7 +20,7 @@ pub(crate) struct Digest {
     sum: u64,
     /// Deletions are only counted: the response to a delete does not contain the version.
     pub(crate) deletions: u64,
-    /// How many other writes there may have been.
+    /// The number of writes without an answer, each of which may have been made.
     pub(crate) unanswered: u64,
 }
 
@@ -47,7 +47,7 @@ struct Counters {
 }
 
 impl Writes {
-    /// Keeps the first so many objects apart.
+    /// Counts the first so many objects separately.
     pub(crate) fn of_each(objects: usize) -> Self {
         Writes { each: (0..objects).map(|_| Counters::default()).collect(), ..Writes::default() }
     }
@@ -65,14 +65,14 @@ impl Writes {
         }
     }
 
-    /// Something was written to it, or not: the answer did not come.
+    /// Records a write to the object that may or may not have happened: it was not answered.
     pub(crate) fn unanswered(&self, object: usize) {
         for counters in self.counters(object) {
             counters.unanswered.fetch_add(1, Relaxed);
         }
     }
 
-    /// An object could not be created, as far as is known.
+    /// Records that the creation of an object failed.
     pub(crate) fn not_created(&self, object: usize) {
         self.not_created.lock().insert(object);
     }
@@ -110,9 +110,9 @@ impl Counters {
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Received {
     pub(crate) digest: Digest,
-    /// Where a watch that breaks goes on.
+    /// The version from which a broken watch is resumed.
     pub(crate) version: u64,
-    /// The first thing that was wrong.
+    /// The first fault.
     pub(crate) fault: Option<String>,
 }
 
@@ -226,7 +226,7 @@ mod tests {
     }
 
     #[test]
-    fn objects_are_kept_apart_if_one_asks() {
+    fn changes_are_counted_per_object_on_request() {
         let written = Writes::of_each(2);
         [(0, 5), (1, 6), (0, 7), (9, 8)]
             .into_iter()

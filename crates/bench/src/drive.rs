@@ -1,8 +1,8 @@
 //! Requests, many at a time: as fast as they are answered, or at a pace.
 //!
-//! Kept true: at a pace, a request that had to wait for its turn is as late as it is, counted from when it was due; a
-//! server that stalls cannot hide that by not being asked. One that cannot keep up with the pace at all is not waited for
-//! much longer than agreed; what was not sent then is counted.
+//! Kept true: at a pace, the latency of a request counts from the time at which it was due, so a server that stalls
+//! cannot hide that. The run does not wait much longer than planned for a server that cannot keep up with the pace; the
+//! requests that were not sent are counted.
 
 use crate::{
     Failure,
@@ -31,7 +31,7 @@ use tokio_util::task::AbortOnDropHandle;
 pub(crate) enum Request {
     /// Creates objects from this number on.
     Create(usize),
-    /// Writes objects anew, whole.
+    /// Replaces objects.
     Update,
     /// Changes an annotation of the first so many objects.
     Patch(usize),
@@ -53,13 +53,13 @@ pub(crate) enum Request {
     Pages { size: usize, expected: usize },
 }
 
-/// For how long, and how often.
+/// The duration of a load, and its rate.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Pace {
-    /// Until this is over, or so many were sent.
+    /// The load ends when this is over, or so many requests were sent.
     pub(crate) duration: Duration,
     pub(crate) count: Option<u64>,
-    /// How many a second; as many as possible if absent.
+    /// The number of requests per second; as many as possible if absent.
     pub(crate) rate: Option<f64>,
 }
 
@@ -84,7 +84,7 @@ impl Pace {
         began.elapsed() >= self.duration.saturating_add(overtime)
     }
 
-    /// When the request of this number is due; nothing if there is none.
+    /// The time at which the request of this number is due; absent if there is no such request.
     fn due(&self, began: Instant, number: u64) -> Option<Instant> {
         if number >= self.planned().unwrap_or(u64::MAX) {
             return None;
@@ -95,14 +95,14 @@ impl Pace {
         })
     }
 
-    /// How many there are, if that is known beforehand.
+    /// The number of requests, if it is known beforehand.
     fn planned(&self) -> Option<u64> {
         let by_rate = self.rate.map(|rate| (rate * self.duration.as_secs_f64()).ceil() as u64);
         self.count.into_iter().chain(by_rate).min()
     }
 }
 
-/// How much longer than agreed a server is asked that is behind.
+/// The time beyond the duration in which a server that is behind still gets requests.
 const OVERTIME: Duration = Duration::from_secs(1);
 
 /// The results of requests.
@@ -110,7 +110,7 @@ const OVERTIME: Duration = Duration::from_secs(1);
 pub(crate) struct DriveResult {
     pub(crate) count: u64,
     pub(crate) failed: u64,
-    /// How many there was no time for.
+    /// The number of requests that there was no time for.
     pub(crate) unsent: u64,
     /// The first error.
     pub(crate) first_failure: Option<String>,
@@ -128,16 +128,16 @@ struct Drive {
     latencies: Arc<Latencies>,
 }
 
-/// How many connections are made at a time.
+/// The number of connections that are opened at a time.
 const CONNECTING_MAX: usize = 32;
 
-/// Clients that are connected: what that takes is not measured with what they do.
+/// Connected clients: the time of connecting is not measured with that of their requests.
 pub(crate) async fn clients(run: &Run, count: usize) -> Result<Vec<Connection>, Failure> {
     let connecting = (0..count.max(1)).map(|_| run.cluster.connect());
     stream::iter(connecting).buffer_unordered(CONNECTING_MAX).try_collect().await
 }
 
-/// Sends requests by as many clients as there are, and says what was written.
+/// Sends requests, one at a time by each client, and counts what was written.
 pub(crate) async fn drive(
     run: &Arc<Run>,
     clients: Vec<Connection>,
@@ -157,7 +157,7 @@ pub(crate) async fn drive(
         written: Arc::clone(written),
         latencies: Arc::clone(latencies),
     });
-    // None of them goes on if this is dropped.
+    // All workers end if this is dropped.
     let working = |(worker, client)| tokio::spawn(Arc::clone(&drive).work(worker, client));
     let workers: Vec<_> = clients.into_iter().enumerate().map(working).map(AbortOnDropHandle::new).collect();
     let faults = try_join_all(workers).await.map_err(Failure::at("a client failed"))?;
@@ -169,10 +169,10 @@ pub(crate) async fn drive(
 }
 
 impl Drive {
-    /// Returns what was wrong the first time, if anything was.
+    /// Returns the first error, if there was one.
     async fn work(self: Arc<Self>, worker: usize, connection: Connection) -> Result<Option<String>, Failure> {
         let (mut connected, mut first) = (Some(connection), None);
-        // The time first: a number that is taken is sent, so that the numbers of sent requests have no gaps.
+        // The time first: every number that is taken is sent, so that the numbers of sent requests have no gaps.
         while !self.run.stop.is_cancelled() && !self.pace.is_over(self.began) {
             let number = self.next.fetch_add(1, Relaxed);
             let Some(due) = self.pace.due(self.began, number) else { break };
@@ -182,7 +182,7 @@ impl Drive {
                 None => self.run.cluster.connect().await?,
             };
             let sent = self.send(&mut connection, number as usize, since).await;
-            // One that broke is of no use any more.
+            // A broken connection is of no further use.
             if !matches!(sent, Err(RequestError::Broken(_))) {
                 connected = Some(connection);
             }
@@ -201,7 +201,7 @@ impl Drive {
         Ok(first)
     }
 
-    /// The object contains the time from which the write counts, so that watchers know how late its event is.
+    /// The object contains the time from which the write counts, from which watchers compute the lateness of its event.
     async fn send(
         &self,
         connection: &mut Connection,
@@ -228,7 +228,7 @@ impl Drive {
             Request::Join(nodes) => {
                 let node = number % nodes;
                 match connection.ask(Method::POST, &objects.leases(), objects.lease(node)).await {
-                    // It joined before, when this was run already.
+                    // The node joined in an earlier load.
                     Err(RequestError::Answer(StatusCode::CONFLICT, _)) => Ok(()),
                     answer => answer.map(drop),
                 }
@@ -280,7 +280,7 @@ impl Drive {
         Ok(())
     }
 
-    /// An object whose creation failed may be missing.
+    /// Whether an object may be missing, because its creation failed.
     async fn delete(&self, connection: &mut Connection, object: usize) -> Result<(), RequestError> {
         match connection.ask(Method::DELETE, &self.run.objects.path(object), Bytes::new()).await {
             Ok(_) => {
@@ -318,7 +318,7 @@ impl Drive {
     }
 }
 
-/// One of so many, in an order in which neighbours do not follow each other and each has its turn.
+/// One of so many, in an order in which neighbours do not follow each other and each occurs once.
 fn any(number: usize, count: usize) -> usize {
     let count = count.max(1);
     let stride = if count.is_multiple_of(7919) { 7907 } else { 7919 };
@@ -335,7 +335,7 @@ async fn wait(due: Instant) -> Instant {
     Instant::now()
 }
 
-/// A list that has not everything is no answer.
+/// An incomplete list is an error.
 fn whole(found: usize, expected: usize) -> Result<(), RequestError> {
     if found == expected {
         return Ok(());

@@ -1,7 +1,7 @@
 //! Reads the events of a watch as cheaply as possible: clients share their machine with the server, and only the server is
 //! measured.
 //!
-//! Kept true: every whole line is looked at once, in order, however it was cut into pieces on the way.
+//! Kept true: every whole line is read once, in order, however it was cut into pieces on the way.
 
 use crate::{Failure, cluster::Stream, objects::SENT};
 use bytes::Bytes;
@@ -32,7 +32,7 @@ pub(crate) struct WatchEvent<'a> {
     pub(crate) name: &'a str,
     /// Its version.
     pub(crate) version: u64,
-    /// When the write was sent that made it what it is, if the object says so.
+    /// The time at which the object's last write was sent, if the object has it.
     pub(crate) sent: Option<u64>,
 }
 
@@ -42,7 +42,7 @@ pub(crate) enum EventType {
     Changed,
     Deleted,
     Bookmark,
-    /// The watch cannot go on from where it began.
+    /// The watch cannot be resumed from its version.
     Expired,
 }
 
@@ -144,7 +144,7 @@ mod tests {
     }
 
     #[test]
-    fn of_an_event_what_has_to_be_known_is_found() {
+    fn the_type_the_name_the_version_and_the_time_of_an_event_are_found() {
         let sent = line("MODIFIED", r#","annotations":{"keepwatch.dev/sent":"42"}"#);
         let parsed = |line: &str| super::parse(line.as_bytes()).map(|event| format!("{event:?}"));
         assert_eq!(

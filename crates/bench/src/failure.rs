@@ -1,8 +1,8 @@
-//! Why nothing can be measured.
+//! The reason for which nothing can be measured.
 
 use std::fmt;
 
-/// Why a run ended before it was over, in one line that says what to do.
+/// The reason for which a run ended early, in one line that tells the user what to do.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Failure(String);
 
@@ -11,7 +11,7 @@ impl Failure {
         Failure(text.into())
     }
 
-    /// Says where it happened.
+    /// Adds where it happened.
     pub(crate) fn at<E: fmt::Display>(what: impl fmt::Display) -> impl FnOnce(E) -> Failure {
         move |error| Failure(format!("{what}: {error}"))
     }

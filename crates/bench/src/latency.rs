@@ -1,17 +1,17 @@
-//! How long things took, counted by many tasks at once.
+//! Latencies, counted by many tasks at once.
 
 use crate::results::Latency;
 use hdrhistogram::Histogram;
 use parking_lot::Mutex;
 use std::time::Duration;
 
-/// So many tasks can count at the same time without waiting for one another.
+/// The number of tasks that can count at the same time without waiting for one another.
 const SHARDS: usize = 16;
 /// Longer times count as this long.
 const LONGEST: Duration = Duration::from_secs(600);
-/// To how many digits times are exact.
+/// The number of exact digits of a time.
 const DIGITS: u8 = 2;
-/// How many points of the curve are kept between one share and half of what is left of it.
+/// The number of points of the curve that are kept between one share and half of the remaining one.
 const POINTS_PER_HALVING: u32 = 4;
 
 /// Times, in microseconds.
@@ -36,12 +36,12 @@ impl Latencies {
         self.shards[who % SHARDS].lock().saturating_record(micros);
     }
 
-    /// How many there are.
+    /// The number of latencies.
     pub(crate) fn count(&self) -> u64 {
         self.shards.iter().map(|shard| shard.lock().len()).sum()
     }
 
-    /// All of them; nothing if there are none.
+    /// All of them; absent if there are none.
     pub(crate) fn summary(&self) -> Option<Latency> {
         let mut all = histogram();
         self.shards.iter().for_each(|shard| all.add(&*shard.lock()).expect("all have the same limits"));

@@ -1,6 +1,6 @@
 //! Measures Kubernetes API servers: puts load on one, watches what it costs, and checks every event on the way.
 //!
-//! [`run`] does what [`Options`] say and returns [`results::Results`], which [`report`] shows.
+//! [`run`] executes [`Options`] and returns [`results::Results`], from which [`report`] makes reports.
 
 mod cluster;
 mod custom;

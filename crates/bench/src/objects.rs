@@ -1,8 +1,8 @@
 //! The objects that a server is loaded with.
 //!
 //! They are in namespaces of their own, and nothing in a cluster acts on them: they are ConfigMaps, pods of a scheduler
-//! that does not exist, so that none of them is started, or of a kind that is defined for them. Each has a label that finds all of a run, one that finds it alone,
-//! and an annotation that says when it was last written.
+//! that does not exist, so that none of them is started, or custom objects of a kind that is defined for them. Each has
+//! a label that selects all of a run, one that selects it alone, and an annotation with the time of its last write.
 
 use crate::custom;
 use std::{fmt, fmt::Write, time::Instant};
@@ -18,12 +18,12 @@ const SLOT: &str = "keepwatch-slot";
 /// The kind of the objects.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum ObjectKind {
-    /// Which have hardly any rules.
+    /// Config maps, which have hardly any rules.
     #[default]
     ConfigMaps,
-    /// Which have the most: defaults and validation show in every write.
+    /// Pods, which have the most rules: defaults and validation show in every write.
     Pods,
-    /// Of a kind that is defined for them, with a hundred fields and five rules.
+    /// Objects of a custom kind that is defined for them, with a hundred fields and five rules.
     Custom,
 }
 
@@ -41,16 +41,16 @@ impl fmt::Display for ObjectKind {
 #[derive(Clone, Debug)]
 pub(crate) struct Objects {
     kind: ObjectKind,
-    /// Different for each run.
+    /// The name of the run, which differs for each.
     run: String,
     namespaces: usize,
-    /// Makes an object as large as it should be: a text, or a pod's environment.
+    /// The padding that makes an object as large as it should be: a text, or a pod's environment.
     padding: String,
     began: Instant,
 }
 
 impl Objects {
-    /// Each as large as asked for when it is sent; no server adds much to that.
+    /// Each has the requested size when it is sent; no server adds much to that.
     pub(crate) fn new(
         kind: ObjectKind,
         run: String,
@@ -72,7 +72,7 @@ impl Objects {
         (0..self.namespaces).map(move |number| namespace(&run, number))
     }
 
-    /// Finds all objects of the run.
+    /// The label selector of all objects of the run.
     pub(crate) fn label(&self) -> String {
         format!("{RUN}%3D{}", self.run)
     }
@@ -82,7 +82,7 @@ impl Objects {
         format!("{RUN}={}", self.run)
     }
 
-    /// Finds the object of this number alone.
+    /// The label selector of the object of this number.
     pub(crate) fn slot(&self, number: usize) -> String {
         format!("{}%2C{SLOT}%3D{number}", self.label())
     }
@@ -106,7 +106,7 @@ impl Objects {
         format!("{}/{}", self.api(), self.kind)
     }
 
-    /// The path of the API that has them.
+    /// The path of the API that serves them.
     fn api(&self) -> String {
         match self.kind {
             ObjectKind::ConfigMaps | ObjectKind::Pods => "/api/v1".to_owned(),
@@ -129,12 +129,12 @@ impl Objects {
         serde_json::json!({ RUN: self.run })
     }
 
-    /// As it is called in paths and metrics.
+    /// The resource, as in paths and metrics.
     pub(crate) fn kind(&self) -> ObjectKind {
         self.kind
     }
 
-    /// Where such objects are created.
+    /// The path of the collection in which such objects are created.
     pub(crate) fn collection(&self, number: usize) -> String {
         self.collection_in(&namespace(&self.run, number % self.namespaces))
     }
@@ -168,17 +168,17 @@ impl Objects {
         }
     }
 
-    /// How large an object is, about.
+    /// The approximate size of an object.
     pub(crate) fn bytes(&self) -> usize {
         self.json(0, 0).len()
     }
 
-    /// A merge patch that only says when it was written.
+    /// A merge patch that only changes the time of the write.
     pub(crate) fn touch(&self, sent: u64) -> String {
         format!(r#"{{"metadata":{{"annotations":{{"keepwatch.dev/sent":"{sent}"}}}}}}"#)
     }
 
-    /// Where the leases of nodes are.
+    /// The path of the leases of nodes.
     pub(crate) fn leases(&self) -> String {
         format!("/apis/coordination.k8s.io/v1/namespaces/{}/leases", namespace(&self.run, 0))
     }
@@ -213,7 +213,7 @@ fn text(bytes: usize) -> String {
     line.chars().cycle().take(bytes).collect()
 }
 
-/// Variables of an environment that take so many bytes; the last is as long as it must be.
+/// Environment variables of so many bytes; the last has the length that remains.
 fn environment(bytes: usize) -> String {
     const EMPTY: usize = r#"{"name":"SETTING_0000","value":""},"#.len();
     const VALUE: usize = 32;
@@ -247,7 +247,7 @@ mod tests {
     }
 
     #[test]
-    fn an_object_is_about_as_large_as_one_asks() {
+    fn an_object_has_about_the_requested_size() {
         for kind in [ObjectKind::ConfigMaps, ObjectKind::Pods] {
             for bytes in [1000, 4000, 100_000] {
                 let sent = objects_of(kind, bytes).json(7, 1_000_000).len();
@@ -268,7 +268,7 @@ mod tests {
     }
 
     #[test]
-    fn it_says_who_it_is_and_when_it_was_sent() {
+    fn an_object_has_its_name_its_labels_and_the_time_of_its_write() {
         let json = objects(1000).json(12, 77);
         let value: serde_json::Value = serde_json::from_str(&json).unwrap();
         assert_eq!(value["metadata"]["name"], "kwb-1-12");

@@ -3,10 +3,10 @@
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use std::{borrow::Cow, time::Duration};
 
-/// How often it is drawn though nothing has happened.
+/// The interval at which the bar is drawn though nothing has happened.
 const REDRAW: Duration = Duration::from_millis(200);
 
-/// A bar that shows how far a run is.
+/// A bar that shows the progress of a run.
 pub(crate) struct Progress {
     bar: ProgressBar,
 }
@@ -27,7 +27,7 @@ impl Progress {
         Progress { bar }
     }
 
-    /// For what is part of another scenario.
+    /// A hidden bar, for a part of another scenario.
     pub(crate) fn hidden() -> Self {
         Progress::new(0, false)
     }
@@ -39,7 +39,7 @@ impl Progress {
     }
 
     /// The step that runs now.
-    pub(crate) fn says(&self, what: impl Into<Cow<'static, str>>) {
+    pub(crate) fn set_message(&self, what: impl Into<Cow<'static, str>>) {
         self.bar.set_message(what);
     }
 

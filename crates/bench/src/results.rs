@@ -1,25 +1,25 @@
 //! The results of a run, as they are written to a file and read from it again.
 //!
-//! Plain data. Times are in microseconds unless a name says otherwise, sizes in bytes. A field that is absent was not
-//! measured, which is something else than zero.
+//! Plain data. Times are in microseconds unless a name has another unit, sizes in bytes. An absent field was not
+//! measured, which differs from zero.
 
 use serde::{Deserialize, Serialize};
 
-/// The form of the files that are written now.
+/// The version of the file format.
 pub const FORMAT: u32 = 1;
 
 /// One run: some scenarios at one server.
 #[derive(Clone, Debug, Deserialize, Serialize)]
 pub struct Results {
-    /// [`FORMAT`] when it was written.
+    /// [`FORMAT`] of the program that wrote it.
     pub format: u32,
-    /// The heading of its column where several are compared.
+    /// The heading of its column in a comparison.
     pub title: String,
     /// The command line.
     pub command: String,
     /// The version of the program that measured.
     pub measured_by: String,
-    /// When it began, as in RFC 3339.
+    /// The time at which it began, as in RFC 3339.
     pub began: String,
     /// The server that was measured.
     pub server: Server,
@@ -40,7 +40,7 @@ pub struct Server {
     pub url: String,
     /// The version that it reports.
     pub version: String,
-    /// Where it keeps its objects, if that is known.
+    /// The storage of its objects, if it is known.
     pub storage: Option<String>,
     /// The processes whose time and memory were measured, as `keepwatch (4711)`; none if they were not.
     pub processes: Vec<String>,
@@ -49,44 +49,45 @@ pub struct Server {
 /// The machine that the load came from; the server may have been elsewhere.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize, Serialize)]
 pub struct Machine {
-    /// As the processor names itself.
+    /// The name of the processor.
     pub processor: String,
-    /// How many can run at a time.
+    /// The number of hardware threads.
     pub cores: usize,
-    /// How much memory it has.
+    /// The size of its memory.
     pub memory_bytes: u64,
     /// The kernel and its version.
     pub system: String,
 }
 
-/// How much of everything.
+/// The amounts of objects, clients and requests.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize, Serialize)]
 pub struct Load {
     /// The kind of the objects, such as `pods`, if it is known.
     #[serde(default)]
     pub kind: Option<String>,
-    /// How many objects there are.
+    /// The number of objects.
     pub objects: usize,
-    /// How large each is.
+    /// The size of each.
     pub object_bytes: usize,
-    /// Over how many namespaces they are spread.
+    /// The number of namespaces that they are spread over.
     pub namespaces: usize,
-    /// How many watch.
+    /// The number of watchers.
     pub watchers: usize,
-    /// How many informers fetch everything at once, if that is known.
+    /// The number of informers that sync at once, if it is known.
     #[serde(default)]
     pub informers: Option<usize>,
-    /// The share of slow watchers in the scenario `slow`, and how many bytes per second they read, if that is known.
+    /// The share of slow watchers in the scenario `slow`, and the number of bytes per second that they read, if it is
+    /// known.
     #[serde(default)]
     pub slow_share: Option<f64>,
     /// See `slow_share`.
     #[serde(default)]
     pub slow_bytes: Option<f64>,
-    /// How many write or list at a time.
+    /// The number of clients that write or list at a time.
     pub concurrency: usize,
-    /// How many writes a second there are where the pace matters; as many as possible if absent.
+    /// The number of writes per second where the pace matters; as many as possible if absent.
     pub rate: Option<f64>,
-    /// How long a scenario goes on.
+    /// The duration of a scenario.
     pub seconds: f64,
     /// `HTTP/1.1`, `HTTP/2` or `WebSocket`.
     pub protocol: String,
@@ -97,13 +98,13 @@ pub struct Load {
 /// One kind of load.
 #[derive(Clone, Debug, Deserialize, Serialize)]
 pub struct Scenario {
-    /// As it is named on the command line.
+    /// Its name on the command line.
     pub name: String,
     /// A sentence that describes it.
     pub about: String,
-    /// When it began, since the run did.
+    /// The time at which it began, since the beginning of the run.
     pub began_ms: u64,
-    /// When it ended.
+    /// The time at which it ended.
     pub ended_ms: u64,
     /// The measurements, one line each.
     pub rows: Vec<Row>,
@@ -111,20 +112,20 @@ pub struct Scenario {
     pub checks: Vec<Check>,
 }
 
-/// One thing that was measured.
+/// One measurement.
 #[derive(Clone, Debug, Default, Deserialize, Serialize)]
 pub struct Row {
     /// Its name, such as `list, resourceVersion=0`.
     pub name: String,
-    /// Of what there were so many, as `event`.
+    /// The unit of the counts, as `event`.
     pub unit: String,
-    /// How many went well.
+    /// The number of successes.
     pub count: u64,
-    /// How many did not.
+    /// The number of failures.
     pub failed: u64,
-    /// How long all of it took.
+    /// The duration of all of it.
     pub seconds: f64,
-    /// How long each took; if [they came late](Row::is_lateness), how late.
+    /// The latency of each; if [they are late](Row::is_lateness), the lateness.
     pub latency: Option<Latency>,
     /// The server's CPU time for each.
     pub cpu_micros_each: Option<f64>,
@@ -135,24 +136,24 @@ pub struct Row {
 }
 
 impl Row {
-    /// How many there were in a second.
+    /// The number of successes per second.
     pub fn per_second(&self) -> f64 {
         if self.seconds > 0.0 { self.count as f64 / self.seconds } else { 0.0 }
     }
 
-    /// Whether latencies say how late something came: an event has no duration, it is delivered some time after its write was
+    /// Whether the latencies are lateness: an event has no duration, it is delivered some time after its write was
     /// sent.
     pub fn is_lateness(&self) -> bool {
         self.unit == "event"
     }
 }
 
-/// How long things took, or how late they came, in microseconds.
+/// Latencies or lateness, in microseconds.
 #[derive(Clone, Debug, Default, Deserialize, Serialize)]
 pub struct Latency {
-    /// Of how many.
+    /// The number of values.
     pub count: u64,
-    /// On average.
+    /// The mean.
     pub mean: f64,
     /// Half of them no longer than this.
     pub p50: f64,
@@ -164,22 +165,22 @@ pub struct Latency {
     pub p999: f64,
     /// The longest.
     pub max: f64,
-    /// For rising shares between 0 and 1 of all of them, what that share has at the most: a curve.
+    /// The curve: for rising shares between 0 and 1, the maximum of that share of the values.
     pub curve: Vec<(f64, f64)>,
 }
 
 /// Resident memory of the server's processes.
 #[derive(Clone, Copy, Debug, Default, Deserialize, Serialize)]
 pub struct Memory {
-    /// When the row began.
+    /// At the beginning of the row.
     pub before_bytes: u64,
-    /// When it was over.
+    /// At the end of the row.
     pub after_bytes: u64,
-    /// The most there was, as far as it was looked.
+    /// The maximum of the samples.
     pub peak_bytes: u64,
 }
 
-/// A number of its own kind.
+/// A further number.
 #[derive(Clone, Debug, Deserialize, Serialize)]
 pub struct Figure {
     /// Its name, such as `memory for a watcher`.
@@ -188,32 +189,32 @@ pub struct Figure {
     pub value: f64,
     /// Its unit: `bytes`, `µs`, `events` and so on; empty for mere numbers.
     pub unit: String,
-    /// Whether less of it is better; nothing if it is neither good nor bad.
+    /// Whether less is better; absent if it is neither good nor bad.
     pub less_is_better: Option<bool>,
 }
 
-/// Something that was verified while it was measured.
+/// A claim that was checked during the measurement.
 #[derive(Clone, Debug, Deserialize, Serialize)]
 pub struct Check {
     /// The claim that holds if there are no faults, such as `every watcher saw every event once, in order`.
     pub claim: String,
-    /// On how many occasions it was looked at.
+    /// The number of occasions on which the claim was checked.
     pub checked: u64,
-    /// On how many it did not hold.
+    /// The number of occasions on which it did not hold.
     pub faults: u64,
-    /// The first of them, in words.
+    /// The first fault, as text.
     pub first_fault: Option<String>,
 }
 
 /// A sample of the server's processes.
 #[derive(Clone, Copy, Debug, Deserialize, Serialize)]
 pub struct Sample {
-    /// When, since the run began.
+    /// The time of the sample, since the beginning of the run.
     pub at_ms: u64,
-    /// How many cores they used since the sample before; absent if the processes are not known.
+    /// The average number of cores that they used since the sample before; absent if the processes are not known.
     pub cores: Option<f64>,
     /// Their resident memory.
     pub resident_bytes: Option<u64>,
-    /// How many requests were answered or events came a second, since the sample before.
+    /// The number of requests answered or events received per second, since the sample before.
     pub per_second: f64,
 }

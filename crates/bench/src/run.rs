@@ -35,35 +35,35 @@ pub struct Options {
     pub title: String,
     /// The command line, which the results show.
     pub command: String,
-    /// In this order.
+    /// The scenarios, in this order.
     pub scenarios: Vec<Scenario>,
     /// The kind of the objects.
     pub kind: ObjectKind,
-    /// How many objects there are.
+    /// The number of objects.
     pub objects: usize,
-    /// How large each is.
+    /// The size of each.
     pub object_bytes: usize,
-    /// How many definitions of custom kinds are created where that is measured.
+    /// The number of definitions of custom kinds where they are measured.
     pub definitions: usize,
-    /// Over how many namespaces they are spread.
+    /// The number of namespaces that the objects are spread over.
     pub namespaces: usize,
-    /// How many watch.
+    /// The number of watchers.
     pub watchers: usize,
-    /// How many informers fetch everything at once.
+    /// The number of informers that sync at once.
     pub informers: usize,
-    /// How many write or list at a time.
+    /// The number of clients that write or list at a time.
     pub concurrency: usize,
-    /// How many writes a second there are where watchers are measured.
+    /// The number of writes per second where watchers are measured.
     pub rate: f64,
-    /// How long a scenario goes on.
+    /// The duration of a scenario.
     pub duration: Duration,
-    /// Which share of slow watchers there is among the others, between 0 and 1.
+    /// The share of slow watchers among the others, between 0 and 1.
     pub slow_share: f64,
-    /// How many bytes a second a slow watcher reads.
+    /// The number of bytes per second that a slow watcher reads.
     pub slow_bytes: f64,
     /// The protocol.
     pub protocol: Protocol,
-    /// Whether a bar is shown.
+    /// Whether a progress bar is displayed.
     pub shows_progress: bool,
 }
 
@@ -73,10 +73,10 @@ impl Options {
     }
 }
 
-/// How long the definition of the objects' kind may take until it is served.
+/// The time that the definition of the objects' kind may take until it is served.
 const DEFINED_MAX: Duration = Duration::from_secs(30);
-/// How long nothing is asked of a server that does not serve it yet.
-const ASK_AGAIN: Duration = Duration::from_millis(5);
+/// The pause between two checks whether it is served.
+const POLL_INTERVAL: Duration = Duration::from_millis(5);
 
 /// The state that scenarios share.
 pub(crate) struct Run {
@@ -86,7 +86,7 @@ pub(crate) struct Run {
     pub(crate) sampler: Sampler,
     pub(crate) progress: Progress,
     pub(crate) stop: CancellationToken,
-    /// How many of the namespaces there may be.
+    /// The number of namespaces that may have been created.
     made: AtomicUsize,
 }
 
@@ -121,10 +121,10 @@ pub async fn run(options: Options, stop: CancellationToken) -> Result<Results, F
         Ok(()) => run.scenarios(began).await,
         Err(failure) => Err(failure),
     };
-    run.progress.says("cleaning up");
+    run.progress.set_message("cleaning up");
     let cleaned = run.clean().await;
     run.progress.clear();
-    let left = run.left_behind(cleaned);
+    let left = run.cleanup_check(cleaned);
     let mut scenarios = scenarios.map_err(|failure| match &left.first_fault {
         Some(left) => Failure::new(format!("{failure}; what was created may be there still: {left}")),
         None => failure,
@@ -173,7 +173,7 @@ impl Run {
             let scenario::Outcome { rows, checks } = match ended {
                 Ok(outcome) => outcome,
                 Err(failure) if all.is_empty() && !self.stop.is_cancelled() => return Err(failure),
-                Err(failure) => scenario::Outcome { rows: Vec::new(), checks: vec![broken_off(&failure)] },
+                Err(failure) => scenario::Outcome { rows: Vec::new(), checks: vec![aborted(&failure)] },
             };
             let (name, about) = (scenario.name().to_owned(), scenario.about().to_owned());
             all.push(results::Scenario { name, about, began_ms, ended_ms: since(began), rows, checks });
@@ -243,7 +243,7 @@ impl Run {
         loop {
             match connection.get(&path).await {
                 Ok(_) => return Ok(()),
-                Err(_) if began.elapsed() < DEFINED_MAX => tokio::time::sleep(ASK_AGAIN).await,
+                Err(_) if began.elapsed() < DEFINED_MAX => tokio::time::sleep(POLL_INTERVAL).await,
                 Err(refused) => return Err(refused.into()),
             }
         }
@@ -256,7 +256,7 @@ impl Run {
             let json = format!(r#"{{"apiVersion":"v1","kind":"Namespace","metadata":{{"name":"{name}"}}}}"#);
             connection.ask(Method::POST, "/api/v1/namespaces", json).await?;
             if self.options.kind == ObjectKind::Pods {
-                // Pods need it where a server asks for it, and no controller may be there that creates it.
+                // Some servers require it for pods, and there may be no controller that creates it.
                 let path = format!("/api/v1/namespaces/{name}/serviceaccounts");
                 let json = r#"{"apiVersion":"v1","kind":"ServiceAccount","metadata":{"name":"default"}}"#;
                 match connection.ask(Method::POST, &path, json).await {
@@ -268,7 +268,8 @@ impl Run {
         Ok(())
     }
 
-    /// Objects first: where no controller empties namespaces, they would stay. Continues after a failure, and returns the first.
+    /// Deletes the objects first: where no controller empties namespaces, they would stay. Continues after a failure,
+    /// and returns the first.
     async fn clean(&self) -> Result<(), Failure> {
         let mut connection = self.cluster.connect().await?;
         let label = self.objects.label();
@@ -286,7 +287,7 @@ impl Run {
                 }
             }
         }
-        // Deleting none is an answer too, but not for everybody who may run this.
+        // Deleting none succeeds too, but not for every user who may run this.
         if self.options.defines_kinds() {
             let path = format!("{}?labelSelector={label}", custom::DEFINITIONS);
             first = first.and(
@@ -296,13 +297,13 @@ impl Run {
         first
     }
 
-    /// The namespaces that there may be.
+    /// The namespaces that may exist.
     fn made(&self) -> impl Iterator<Item = String> + use<> {
         self.objects.namespaces().take(self.made.load(Relaxed))
     }
 
-    /// Whether everything could be deleted, and where to look if not.
-    fn left_behind(&self, cleaned: Result<(), Failure>) -> Check {
+    /// The check that everything was deleted; a fault names the namespaces.
+    fn cleanup_check(&self, cleaned: Result<(), Failure>) -> Check {
         let names: Vec<_> = self.made().collect();
         let which = match &*names {
             [] => String::new(),
@@ -317,7 +318,7 @@ impl Run {
         }
     }
 
-    /// The version that everything has now.
+    /// The current resource version.
     pub(crate) async fn version(&self) -> Result<u64, Failure> {
         let path = format!("{}?limit=1", self.objects.all());
         let list = self.cluster.connect().await?.get(&path).await?;
@@ -327,9 +328,9 @@ impl Run {
         })
     }
 
-    /// Begins to measure something.
+    /// Begins a measurement.
     pub(crate) fn meter(&self) -> Meter<'_> {
-        self.sampler.forget_peak();
+        self.sampler.reset_peak();
         Meter { run: self, began: self.now(), ended: None, latencies: Arc::default() }
     }
 
@@ -339,19 +340,19 @@ impl Run {
 }
 
 /// The check of a run that ended early.
-fn broken_off(failure: &Failure) -> Check {
+fn aborted(failure: &Failure) -> Check {
     let claim = "the run went on to its end".to_owned();
     Check { claim, checked: 1, faults: 1, first_fault: Some(failure.to_string()) }
 }
 
-/// Objects are created before anything is done with them, and once.
+/// Creates the objects once, before they are used.
 fn in_order(scenarios: &[Scenario]) -> Vec<Scenario> {
     let others = scenarios.iter().copied().filter(|scenario| *scenario != Scenario::Fill);
     let fill = scenarios.contains(&Scenario::Fill).then_some(Scenario::Fill);
     fill.into_iter().chain(others).collect()
 }
 
-/// A time, and what the server had taken until then.
+/// A point in time, and the server's usage up to it.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct UsageSnapshot {
     pub(crate) at: Instant,
@@ -364,17 +365,17 @@ impl UsageSnapshot {
     }
 }
 
-/// Measures one thing, until [`Meter::ends`] or until now.
+/// One measurement, until [`Meter::ends`] or until now.
 pub(crate) struct Meter<'a> {
     run: &'a Run,
     began: UsageSnapshot,
     ended: Option<UsageSnapshot>,
-    /// How long each took.
+    /// The latency of each request.
     pub(crate) latencies: Arc<Latencies>,
 }
 
 impl<'a> Meter<'a> {
-    /// The same, with times that are counted elsewhere.
+    /// The same, with latencies that are counted elsewhere.
     pub(crate) fn with(&self, latencies: Arc<Latencies>) -> Meter<'a> {
         Meter { latencies, ..*self }
     }

@@ -25,23 +25,23 @@ use tokio::{
 pub enum Target {
     /// The server of a kubeconfig, with its processes, as far as they run here.
     Cluster {
-        /// How to connect.
+        /// The connection and its credentials.
         config: Box<Config>,
-        /// Which processes are measured.
+        /// The processes that are measured.
         processes: Vec<u32>,
     },
     /// A server that is started for it.
     Own(OwnServer),
 }
 
-/// How to start a server.
+/// The options for starting a server.
 #[derive(Clone, Debug)]
 pub struct OwnServer {
     /// The program: `keepwatch`.
     pub program: PathBuf,
     /// `memory`, `embedded` or `etcd`.
     pub storage: String,
-    /// Where it keeps its files; a directory for temporary ones if absent.
+    /// The directory of its files; a temporary one if absent.
     pub directory: Option<PathBuf>,
     /// Whether connections are encrypted.
     pub is_tls: bool,
@@ -51,24 +51,24 @@ pub struct OwnServer {
     pub flags: Vec<String>,
 }
 
-/// How long a server may take until it is ready.
+/// The time that a server may take until it is ready.
 const START_MAX: Duration = Duration::from_secs(60);
-/// How long it may take to end.
+/// The time that it may take to end.
 const STOP_MAX: Duration = Duration::from_secs(60);
 
 /// A server that was started here.
 pub(crate) struct Started {
     pub(crate) process: u32,
     pub(crate) config: Config,
-    /// From the start of the process until it said that it is ready.
+    /// The time from the start of the process until it printed that it is ready.
     pub(crate) until_ready: Duration,
-    /// Ends when this is dropped.
+    /// The process ends when this is dropped.
     child: Child,
     _directory: Option<TempDir>,
 }
 
 impl Started {
-    /// Ends the server as an operator would, and waits for that.
+    /// Stops the server with a signal, as an operator would, and waits until it has ended.
     pub(crate) async fn stop(mut self) -> Result<(), Failure> {
         let id = self.process.to_string();
         let stopped = async {
@@ -97,7 +97,7 @@ impl OwnServer {
         let mut child = Command::new(&self.program)
             .args(["serve", "--secure-port", "0", "--storage", &self.storage, "--data-dir"])
             .arg(&directory)
-            // Thousands of clients at once are meant.
+            // Thousands of concurrent clients are intended.
             .args(["--max-requests-inflight", "0", "--max-mutating-requests-inflight", "0"])
             .args(&self.flags)
             .args(plain.iter().flat_map(PlainHttp::flags))
@@ -105,7 +105,7 @@ impl OwnServer {
             .stdout(Stdio::piped())
             .stderr(log)
             .kill_on_drop(true)
-            // A signal from the terminal is meant for the program that measures, which still wants to show what it has.
+            // A signal from the terminal is meant for this program, which still has to report its results.
             .process_group(0)
             .spawn()
             .map_err(Failure::at(self.program.display()))?;
@@ -118,7 +118,7 @@ impl OwnServer {
             return Err(Failure::new(format!("the server did not start: {last}")));
         }
         let until_ready = began.elapsed();
-        // Whatever else it says is not held up.
+        // Reads the rest of its output, so that it does not block.
         tokio::spawn(async move { while let Ok(Some(_)) = lines.next_line().await {} });
         let kubeconfig = directory.join("admin.kubeconfig");
         let unread = || Failure::at(kubeconfig.display());
@@ -135,7 +135,7 @@ impl OwnServer {
     }
 }
 
-/// How to be known without TLS, where there are no certificates.
+/// The port and the credentials for plain HTTP, where there are no certificates.
 struct PlainHttp {
     port: u16,
     token: String,
@@ -160,7 +160,7 @@ impl PlainHttp {
     }
 }
 
-/// Refuses HTTP/2 without TLS, which servers do not accept.
+/// Rejects HTTP/2 without TLS, which servers do not accept.
 pub(crate) fn check(target: &Target, protocol: Protocol) -> Result<(), Failure> {
     let is_tls = match target {
         Target::Own(own) => own.is_tls,

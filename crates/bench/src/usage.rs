@@ -15,7 +15,7 @@ use std::{
 };
 use tokio_util::task::AbortOnDropHandle;
 
-/// How often it is looked.
+/// The time between two samples.
 const SAMPLE: Duration = Duration::from_millis(250);
 
 /// The processes that are measured.
@@ -30,7 +30,7 @@ pub(crate) struct Usage {
     /// User and system time.
     pub(crate) cpu: Duration,
     pub(crate) resident_bytes: u64,
-    /// The part of it that is in no file: what the processes have allocated.
+    /// The anonymous part of it: the memory that the processes have allocated.
     pub(crate) anonymous_bytes: u64,
 }
 
@@ -43,12 +43,12 @@ impl Processes {
         Ok(processes)
     }
 
-    /// As `keepwatch (4711)`.
+    /// Names of the processes, as `keepwatch (4711)`.
     pub(crate) fn names(&self) -> Vec<String> {
         self.ids.iter().map(|id| format!("{} ({id})", name_of(*id).unwrap_or_default())).collect()
     }
 
-    /// Nothing if there are none, or one of them is gone.
+    /// The usage; absent if there are no processes, or one of them is gone.
     pub(crate) fn usage(&self) -> Option<Usage> {
         if self.ids.is_empty() {
             return None;
@@ -68,7 +68,7 @@ fn name_of(id: u32) -> std::io::Result<String> {
     Ok(fs::read_to_string(format!("/proc/{id}/comm"))?.trim().to_owned())
 }
 
-/// By the process's own clock, which counts nanoseconds; `/proc/<pid>/stat` has hundredths of a second.
+/// The CPU time by the process's own clock, which counts nanoseconds; `/proc/<pid>/stat` has hundredths of a second.
 #[cfg(target_os = "linux")]
 fn cpu(id: u32) -> Option<Duration> {
     use nix::{
@@ -90,7 +90,7 @@ fn bytes_of(status: &str, name: &str) -> Option<u64> {
     Some(line.trim().strip_suffix("kB")?.trim().parse::<u64>().ok()? * 1024)
 }
 
-/// Looks at the processes all the time, until it is dropped.
+/// Samples the processes until it is dropped.
 pub(crate) struct Sampler {
     shared: Arc<Shared>,
     _looking: AbortOnDropHandle<()>,
@@ -99,7 +99,7 @@ pub(crate) struct Sampler {
 struct Shared {
     processes: Processes,
     began: Instant,
-    /// Requests that were answered, and events that came.
+    /// Counts answered requests and received events.
     done: AtomicU64,
     peak_bytes: AtomicU64,
     timeline: Mutex<Vec<Sample>>,
@@ -109,7 +109,7 @@ impl Sampler {
     pub(crate) fn start(processes: Processes, began: Instant) -> Self {
         let (done, peak_bytes) = Default::default();
         let shared = Arc::new(Shared { processes, began, done, peak_bytes, timeline: Mutex::default() });
-        let looking = tokio::spawn(look(Arc::clone(&shared)));
+        let looking = tokio::spawn(sample_repeatedly(Arc::clone(&shared)));
         Sampler { shared, _looking: AbortOnDropHandle::new(looking) }
     }
 
@@ -121,7 +121,7 @@ impl Sampler {
         self.shared.processes.usage()
     }
 
-    pub(crate) fn forget_peak(&self) {
+    pub(crate) fn reset_peak(&self) {
         self.shared.peak_bytes.store(0, Relaxed);
     }
 
@@ -134,7 +134,7 @@ impl Sampler {
     }
 }
 
-async fn look(shared: Arc<Shared>) {
+async fn sample_repeatedly(shared: Arc<Shared>) {
     let mut ticks = tokio::time::interval(SAMPLE);
     let (mut before, mut done, mut at) = (shared.processes.usage(), 0, shared.began);
     loop {
@@ -159,7 +159,7 @@ async fn look(shared: Arc<Shared>) {
     }
 }
 
-/// The machine that this runs on, as far as it says.
+/// The machine that this runs on, as far as the system reports it.
 pub(crate) fn machine() -> Machine {
     let read = |path: &str| fs::read_to_string(path).unwrap_or_default();
     let after = |text: &str, name: &str| {

@@ -1,7 +1,7 @@
 //! Watchers, which read events while other clients write.
 //!
-//! Kept true: a watch that ends is opened anew where it was, as clients do it; only if that is not possible any more is
-//! something listed, and what was missed then is counted as lost.
+//! Kept true: a watch that ends is resumed from its last version, as clients do; only if that is not possible any more
+//! does the watcher list, and the events that it missed then are counted as lost.
 
 use crate::{
     Failure,
@@ -19,17 +19,17 @@ use std::{sync::Arc, time::Duration};
 use tokio::time::{Instant, sleep, timeout};
 use tokio_util::{sync::CancellationToken, task::AbortOnDropHandle};
 
-/// How many watches are opened at a time, where that is not what is measured.
+/// The number of watches that are opened at a time, where opening is not what is measured.
 const OPENING_MAX: usize = 32;
-/// How long it may take until all have received everything, counted from the last event that came.
+/// The time that it may take until all have received everything, counted from the last event.
 const DELIVERY_TIMEOUT: Duration = Duration::from_secs(15);
-/// How often it is looked whether they have.
+/// The time between two checks whether they have.
 const POLL_INTERVAL: Duration = Duration::from_millis(5);
-/// For how long it is looked whether more comes than should.
+/// The time in which an extra event would arrive.
 const EXTRA_EVENTS_WAIT: Duration = Duration::from_millis(100);
-/// After what time an event is late.
+/// The lateness from which an event counts as late.
 pub(crate) const LATE_AFTER: Duration = Duration::from_secs(1);
-/// How long to wait before a watch is opened anew.
+/// The pause before a watch is opened again.
 const REOPEN_DELAY: Duration = Duration::from_millis(100);
 
 /// Some watchers, until they are dropped.
@@ -38,7 +38,7 @@ pub(crate) struct Watchers {
     watchers: Vec<Watcher>,
     /// Once it is cancelled, slow ones read as fast as they can.
     slow: CancellationToken,
-    /// How long it took to open each of them.
+    /// The latency of opening each of them.
     pub(crate) opened: Arc<Latencies>,
 }
 
@@ -56,28 +56,29 @@ struct State {
     relisted: u64,
 }
 
-/// How many watchers there are, and how they watch.
+/// The number of watchers, and their options.
 #[derive(Clone)]
 pub(crate) struct WatcherOptions {
-    /// Which objects each watches.
+    /// The selector of each watcher.
     pub(crate) selectors: Vec<String>,
-    /// From which version on.
+    /// The version to watch from.
     pub(crate) from: u64,
     pub(crate) reading: Reading,
-    /// How many are opened at a time.
+    /// The number of watches that are opened at a time.
     pub(crate) at_once: usize,
-    /// How many events each has missed. If set, the time until a watcher has received them is recorded, not how late each event is.
+    /// The number of events that each has missed. If set, the time until a watcher has received them is recorded
+    /// instead of the lateness of each event.
     pub(crate) missed: Option<u64>,
-    /// How late events come.
+    /// The lateness of events.
     pub(crate) latencies: Arc<Latencies>,
 }
 
-/// How fast each of them reads, until [`Watchers::catch_up`].
+/// The pace at which each of them reads, until [`Watchers::catch_up`].
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Reading {
     AsFastAsPossible,
     BytesPerSecond(f64),
-    /// Nothing at all.
+    /// It does not read at all.
     Stalled,
 }
 
@@ -139,7 +140,8 @@ impl Watchers {
         self.slow.cancel();
     }
 
-    /// Waits until each has received what was written for it, or nothing more comes, and says when the last event came.
+    /// Waits until each has received what was written for it, or no more events arrive. Returns the time of the last
+    /// event.
     pub(crate) async fn until_delivered(&self, written: impl Fn(usize) -> Digest) -> UsageSnapshot {
         let is_wrong = |(number, watcher): (usize, &Watcher)| {
             watcher.state.lock().received.fault(&written(number)).is_some()
@@ -161,22 +163,22 @@ impl Watchers {
         }
     }
 
-    /// How many events came to all of them.
+    /// The number of events that all of them received.
     pub(crate) fn received(&self) -> u64 {
         self.sum(|state| state.received.digest.total())
     }
 
-    /// How often a watch ended by itself.
+    /// The number of watches that the server ended.
     pub(crate) fn cuts(&self) -> u64 {
         self.sum(|state| state.cuts)
     }
 
-    /// How many events came later than [`LATE_AFTER`].
+    /// The number of events that were later than [`LATE_AFTER`].
     pub(crate) fn late(&self) -> u64 {
         self.sum(|state| state.late)
     }
 
-    /// How many changed objects were found by lists instead of events.
+    /// The number of changed objects that lists contained instead of events.
     pub(crate) fn relisted(&self) -> u64 {
         self.sum(|state| state.relisted)
     }
@@ -217,7 +219,7 @@ fn at(path: &str, version: u64) -> String {
     format!("{path}&resourceVersion={version}")
 }
 
-/// Reads one watch, for ever.
+/// Reads one watch, until the task is aborted.
 struct Reader {
     run: Arc<Run>,
     number: usize,
@@ -250,7 +252,7 @@ impl Reader {
         }
     }
 
-    /// Returns whether the watch cannot go on.
+    /// Returns whether the watch cannot be resumed.
     fn receive(&self, event: &WatchEvent<'_>) -> bool {
         if event.event_type == EventType::Expired {
             return true;
@@ -286,7 +288,7 @@ impl Reader {
         let _ = timeout(pause, self.slow.cancelled()).await;
     }
 
-    /// Opens the watch again where it was, or after a list if that is not known any more.
+    /// Resumes the watch, or lists and opens another if its version has expired.
     async fn reopen(&self, mut is_expired: bool) -> Events {
         loop {
             sleep(REOPEN_DELAY).await;
@@ -302,14 +304,14 @@ impl Reader {
         }
     }
 
-    /// Objects that are newer than the last event are known after this, but the states in between are lost.
+    /// Adds the objects that are newer than the last event. The states in between are lost.
     async fn list(&self) -> Result<(), Failure> {
         let path = self.path.replace("watch=true&allowWatchBookmarks=true", "");
         let list = self.run.cluster.connect().await?.get(&path).await?;
         let version = version_in(&list).ok_or_else(|| Failure::new("a list has no version"))?;
         let mut state = self.state.lock();
         let seen = state.received.version;
-        // The version of an object stands behind its name.
+        // The version of an object follows its name.
         let needle = self.run.objects.needle();
         let own = memchr::memmem::find_iter(&list, &needle);
         let newer = own.filter(|at| version_in(&list[*at..]).is_some_and(|version| version > seen));

@@ -1,4 +1,4 @@
-//! Several runs side by side: how many times what the first needed the others did.
+//! Several runs side by side: the values of the others, divided by those of the first.
 //!
 //! Kept true: a value is compared only with one of the same scenario, row, metric and unit. What a run lacks is absent,
 //! not zero.
@@ -14,7 +14,7 @@ use super::{
 };
 use crate::results::{Latency, Results, Row};
 
-/// What differs by less than this share is called the same: two runs of one server differ by as much.
+/// Values that differ by less than this share are called the same: two runs of one server differ by as much.
 pub const SAME_WITHIN: f64 = 0.05;
 const NAME_MIN: usize = 10;
 const INDENT: usize = 2;
@@ -22,15 +22,15 @@ const INDENT: usize = 2;
 /// Several runs, compared with the first.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Comparison {
-    /// What the runs are called, in their order.
+    /// The names of the runs, in their order.
     pub titles: Vec<String>,
-    /// With which load each was measured, in words; empty if it was the same for all.
+    /// The load of each, in words; empty if it was the same for all.
     pub loads: Vec<String>,
-    /// On which machine, likewise.
+    /// The machine of each, likewise.
     pub machines: Vec<String>,
-    /// What came of the checks of each.
+    /// The results of the checks of each.
     pub verdicts: Vec<Verdict>,
-    /// What at least one of them did.
+    /// The scenarios of all runs.
     pub scenarios: Vec<ComparedScenario>,
 }
 
@@ -39,9 +39,9 @@ pub struct Comparison {
 pub struct ComparedScenario {
     /// Its name.
     pub name: String,
-    /// What it does, in a sentence.
+    /// A sentence about it.
     pub about: String,
-    /// What at least one run measured.
+    /// The rows of all runs.
     pub rows: Vec<ComparedRow>,
 }
 
@@ -50,9 +50,9 @@ pub struct ComparedScenario {
 pub struct ComparedRow {
     /// Its name.
     pub name: String,
-    /// Of what there were so many.
+    /// The unit of the counts.
     pub unit: String,
-    /// What at least one run has.
+    /// The metrics that at least one run has.
     pub metrics: Vec<ComparedMetric>,
 }
 
@@ -61,7 +61,7 @@ pub struct ComparedRow {
 pub struct ComparedMetric {
     /// Its name, such as `CPU each`.
     pub name: String,
-    /// What it counts, as in [`Figure`](crate::results::Figure).
+    /// The unit, as in [`Figure`](crate::results::Figure).
     pub unit: String,
     /// Whether less is better; nothing if it is neither good nor bad.
     pub less_is_better: Option<bool>,
@@ -74,25 +74,25 @@ pub struct ComparedMetric {
 pub struct Compared {
     /// The number.
     pub value: f64,
-    /// How many times that of the first run; absent if that has none, or nought.
+    /// The value divided by that of the first run; absent if that has none, or zero.
     pub ratio: Option<f64>,
     /// Whether that is good; absent if it is neither good nor bad.
     pub judgement: Option<Judgement>,
 }
 
-/// What to think of a difference.
+/// The judgement of a difference.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Judgement {
-    /// Than the first run.
+    /// Better than the first run.
     Better,
-    /// Within [`SAME_WITHIN`].
+    /// Within [`SAME_WITHIN`] of the first run.
     Same,
-    /// Than the first run.
+    /// Worse than the first run.
     Worse,
 }
 
 impl Judgement {
-    /// In a word.
+    /// The word for it.
     pub fn word(self) -> &'static str {
         match self {
             Judgement::Better => "better",
@@ -102,7 +102,7 @@ impl Judgement {
     }
 }
 
-/// What is compared of every row, besides its figures.
+/// A metric of every row, besides its figures.
 struct Metric {
     name: &'static str,
     unit: &'static str,
@@ -198,7 +198,7 @@ fn figures(row: &MatchedRow<'_>) -> Vec<ComparedMetric> {
     compared.collect()
 }
 
-/// Whether some run measured it; that nothing failed is not worth a line.
+/// Whether some run measured it. A row without failures has no line for them.
 fn is_worth_showing(metric: &ComparedMetric) -> bool {
     let mut values = metric.values.iter().flatten();
     if metric.name == "failed" {
@@ -246,7 +246,7 @@ fn judged(value: f64, first: f64, less_is_better: bool) -> Judgement {
     }
 }
 
-/// A comparison as text, for a terminal of this width. Ends with a line for each run that says whether its checks held.
+/// A comparison as text, for a terminal of this width. Ends with a line for each run with the result of its checks.
 pub fn comparison_table(comparison: &Comparison, width: usize) -> String {
     let width = width.max(WIDTH_MIN);
     let mut lines = Vec::new();
@@ -281,14 +281,14 @@ pub fn comparison_table(comparison: &Comparison, width: usize) -> String {
     lines.join("\n").trim_end().to_owned() + "\n"
 }
 
-/// Runs stand side by side if they fit, else below each other.
+/// Runs are placed side by side if they fit, else below each other.
 fn scenario_lines(scenario: &ComparedScenario, titles: &[String], width: usize) -> Vec<String> {
     let grids: Vec<_> = scenario.rows.iter().map(|row| side_by_side(row, titles)).collect();
     let fits = |grid: &Grid| grid.fitted(width - 2 * INDENT, NAME_MIN);
     let fitted: Option<Vec<_>> = grids.iter().map(fits).collect();
     let widths = fitted.and_then(|all| all.into_iter().reduce(widest));
     match widths.filter(|widths| line_width(widths) <= width - 2 * INDENT) {
-        Some(widths) => together(scenario, &grids, &widths, width),
+        Some(widths) => merged_grids(scenario, &grids, &widths, width),
         None => scenario.rows.iter().flat_map(|row| below_each_other(row, titles, width)).collect(),
     }
 }
@@ -310,7 +310,7 @@ fn side_by_side(row: &ComparedRow, titles: &[String]) -> Grid {
     Grid { heads: heads.collect(), rows: row.metrics.iter().map(cells).collect() }
 }
 
-fn together(scenario: &ComparedScenario, grids: &[Grid], widths: &[usize], width: usize) -> Vec<String> {
+fn merged_grids(scenario: &ComparedScenario, grids: &[Grid], widths: &[usize], width: usize) -> Vec<String> {
     let indented = |line: String| format!("{}{line}", " ".repeat(2 * INDENT));
     let mut lines: Vec<_> = grids.first().map(|grid| indented(grid.head(widths))).into_iter().collect();
     for (row, grid) in scenario.rows.iter().zip(grids) {
@@ -410,7 +410,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_is_divided_by_nought() {
+    fn nothing_is_divided_by_zero() {
         assert_eq!(ratio_to(1.0, 0.0), None);
         assert_eq!(ratio_to(0.0, 0.0), Some(1.0));
         assert_eq!(ratio_to(f64::MAX, f64::MIN_POSITIVE), None);
@@ -460,7 +460,7 @@ mod tests {
     }
 
     #[test]
-    fn it_ends_with_what_came_of_the_checks_of_each() {
+    fn it_ends_with_the_verdict_of_each_run() {
         let mut all = two();
         all[1].scenarios[0].checks[0].faults = 1;
         let lines = shown(&compare(&all), 60);

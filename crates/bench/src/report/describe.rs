@@ -62,7 +62,7 @@ mod tests {
     use crate::report::testing;
 
     #[test]
-    fn everything_is_said_in_words() {
+    fn servers_machines_and_loads_are_described() {
         let results = testing::results("a");
         assert_eq!(server(&results.server), "v1.36.0 at https://127.0.0.1:6443, storage: embedded");
         assert_eq!(machine(&results.machine), "Some processor, 2 cores, 8 GiB, Linux 6.1");

@@ -13,7 +13,7 @@ pub(super) struct Grid {
 }
 
 impl Grid {
-    /// How wide each column must be for nothing to be cut.
+    /// The width that each column needs so that nothing is cut.
     pub(super) fn widths(&self) -> Vec<usize> {
         let mut widths: Vec<_> = self.heads.iter().map(|head| columns(head)).collect();
         for row in &self.rows {

@@ -1,7 +1,7 @@
-//! Which scenarios and rows of several runs are the same.
+//! The matching of scenarios and rows of several runs.
 //!
-//! Kept true: everything that any run has occurs once, in the order of the first run that has it. What one run has twice
-//! under one name is matched with what others have twice: the first with the first, the second with the second.
+//! Kept true: everything that any run has occurs once, in the order of the first run that has it. Two items of one name
+//! in one run are matched with two of that name in others: the first with the first, the second with the second.
 
 use crate::results::{Results, Row, Scenario};
 use std::collections::HashMap;
@@ -46,10 +46,10 @@ fn scenario<'a>(name: &'a str, runs: Vec<Option<&'a Scenario>>) -> MatchedScenar
     MatchedScenario { name, about, rows: rows.collect(), runs }
 }
 
-/// A name of two parts, and what has it in each of several lists.
+/// A name of two parts, and the item with it in each of several lists.
 type InEach<'a, T> = ((&'a str, &'a str), Vec<Option<&'a T>>);
 
-/// What has the same name in several lists, and is the n-th of that name in its list.
+/// The items that have the same name in several lists and are the n-th of that name in their list.
 pub(super) fn by_name<'a, T>(
     lists: &[Option<&'a [T]>],
     name: impl Fn(&'a T) -> (&'a str, &'a str),

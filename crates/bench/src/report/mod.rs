@@ -1,6 +1,6 @@
-//! What a run found, shown: as text on a terminal, several runs compared, and as a page for a browser.
+//! Reports of results: as text on a terminal, as a comparison of several runs, and as a page for a browser.
 //!
-//! Nothing here measures. Kept true: any results that can be read can be shown, whatever numbers and texts they hold.
+//! Nothing here measures. Kept true: any results that can be read can be reported, with any numbers and texts in them.
 
 mod number;
 pub mod text;

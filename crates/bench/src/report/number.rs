@@ -1,11 +1,11 @@
-//! Numbers as people read them: three digits that matter, and a unit that keeps them small.
+//! Numbers for people: three significant digits, and a unit that keeps them small.
 //!
-//! Kept true: every number has a text, also numbers that no measurement gives.
+//! Kept true: every number has a text, even one that no measurement can give.
 
-/// What stands where nothing was measured.
+/// The text for an absent measurement.
 pub(super) const NOTHING: &str = "–";
 
-/// A unit is used from the first number on; the second is its size.
+/// A unit: the first number that it is used for, its size, and its name.
 struct Unit(f64, f64, &'static str);
 
 const TIMES: [Unit; 7] = [
@@ -53,7 +53,7 @@ pub(super) fn bytes(value: f64) -> String {
     scaled(value, &SIZES)
 }
 
-/// How many times something else, as `0.31 x`.
+/// A ratio, as `0.31 x`.
 pub(super) fn ratio(value: f64) -> String {
     match value.abs() {
         size if size > 0.0 && size < 0.001 => "< 0.001 x".to_owned(),
@@ -77,7 +77,7 @@ pub(super) fn with_unit(value: f64, unit: &str) -> String {
     }
 }
 
-/// So many of something, as `1 event` or `120,000 events`.
+/// A count with its unit, as `1 event` or `120,000 events`.
 pub(super) fn count_of(number: u64, unit: &str) -> String {
     match (number, unit) {
         (_, "") => count(number),
@@ -96,7 +96,7 @@ pub(super) fn plural(unit: &str) -> String {
     }
 }
 
-/// Without noughts that say nothing, as on an axis: `0.5 s` for `0.50 s`.
+/// Without trailing zeros, as on an axis: `0.5 s` for `0.50 s`.
 pub(super) fn short(text: &str) -> String {
     let (number, unit) = text.split_once(' ').map_or((text, None), |(number, unit)| (number, Some(unit)));
     let number = match number.contains('.') && !number.contains('e') {
@@ -127,7 +127,7 @@ fn digits(value: f64) -> String {
     }
 }
 
-/// Puts a comma before every three digits of a whole number.
+/// Adds a comma before every three digits of a whole number.
 fn grouped(number: &str) -> String {
     let (sign, digits) = number.strip_prefix('-').map_or(("", number), |digits| ("-", digits));
     let mut text = sign.to_owned();
@@ -207,7 +207,7 @@ mod tests {
     }
 
     #[test]
-    fn ratios_say_how_many_times() {
+    fn ratios_are_relative_to_the_first_run() {
         let expected = [
             (0.3123, "0.31 x"),
             (1.0, "1.00 x"),
@@ -222,7 +222,7 @@ mod tests {
     }
 
     #[test]
-    fn numbers_that_are_none_are_a_dash() {
+    fn infinite_and_undefined_numbers_are_a_dash() {
         for value in [f64::NAN, f64::INFINITY, f64::NEG_INFINITY] {
             for write in [number, micros, bytes] {
                 assert_eq!(write(value), NOTHING);
@@ -252,7 +252,7 @@ mod tests {
     }
 
     #[test]
-    fn ticks_have_no_noughts_that_say_nothing() {
+    fn ticks_have_no_trailing_zeros() {
         for (text, expected) in [
             ("0.50 s", "0.5 s"),
             ("1.00 ms", "1 ms"),

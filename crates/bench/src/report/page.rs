@@ -1,4 +1,4 @@
-//! Runs as one HTML page that needs nothing else: no network, no scripts.
+//! Runs as one self-contained HTML page: without network requests or scripts.
 //!
 //! Kept true: all texts of the files are escaped where they are put into the page; colours always belong to runs, or, if
 //! there is only one run, to its rows; every number in a plot is also written in it or in a table.
@@ -149,10 +149,10 @@ fn overview(results: &Results) -> String {
     section("At a glance", "", &scrolled(&format!("<thead><tr><td></td>{heads}</tr></thead>{body}")))
 }
 
-/// What stands in the table of ratios; the rest is with each scenario.
+/// The metrics in the table of ratios; the rest is with each scenario.
 const HEADLINES: [&str; 5] = ["CPU each", "per second", "p50", "p99", "memory after"];
 
-/// How many times what the first run needed the others did.
+/// The table of ratios: the values of the other runs divided by those of the first.
 fn ratios(comparison: &Comparison) -> String {
     let Some((first, others)) = comparison.titles.split_first() else { return String::new() };
     let rows = || comparison.scenarios.iter().flat_map(|scenario| &scenario.rows);
@@ -197,7 +197,7 @@ fn ratio_cell(value: Option<&Compared>) -> String {
     }
 }
 
-/// A ratio with a sign and a colour for what to think of it.
+/// A ratio with a sign and a colour for its judgement.
 fn judged(text: &str, judgement: Option<Judgement>) -> String {
     let text = escaped(text);
     match judgement {
@@ -470,7 +470,7 @@ mod tests {
     }
 
     #[test]
-    fn a_failed_check_is_seen_first() {
+    fn a_failed_check_comes_first() {
         let mut results = testing::results("a");
         results.scenarios[0].checks = vec![testing::check(9, 2)];
         let page = page(&[results]);

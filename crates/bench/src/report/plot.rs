@@ -1,7 +1,7 @@
-//! The plots of a page: bars, latency by percentile, and what happened over time.
+//! The plots of a page: bars, latency by percentile, and timelines.
 //!
-//! All are drawn for a width that a phone has, and stand side by side where there is more room, so that their letters have
-//! the same size everywhere. Colours are classes, `s0` and so on, which the style of the page knows.
+//! All are drawn for the width of a phone, and are placed side by side where there is more room, so that their letters
+//! have the same size everywhere. Colours are classes, `s0` and so on, which the style sheet of the page defines.
 
 use super::{
     number::{bytes, micros, number, short},
@@ -10,18 +10,18 @@ use super::{
 };
 use crate::results::Latency;
 
-/// How wide most plots are.
+/// The width of most plots.
 const WIDTH: f64 = 380.0;
-/// What a letter takes about, as large as letters in plots are.
+/// The approximate width of a letter, in the size that plots use.
 const LETTER: f64 = 6.4;
-/// How many colours there are; after that, they begin again.
+/// The number of colours; after that, they begin again.
 pub(super) const COLOURS: usize = 6;
 /// The maximum number of points of a line: more cannot be distinguished.
 const POINTS_MAX: usize = 500;
-/// How many places of a timeline can be pointed at.
+/// The number of places of a timeline that can be pointed at.
 const HINTS: usize = 60;
 
-/// What values are, which decides how they are written.
+/// The unit of values, which determines their format.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Kind {
     Number,
@@ -38,7 +38,7 @@ impl Kind {
         }
     }
 
-    /// From nought on, in steps that are round in the unit in which values are written.
+    /// A scale from zero on, in steps that are round in the unit in which values are written.
     pub(super) fn linear(self, values: impl Iterator<Item = f64>) -> Scale {
         let most = values.fold(0.0, f64::max);
         let base: f64 = if self == Kind::Bytes { 1024.0 } else { 1000.0 };
@@ -74,7 +74,7 @@ pub(super) fn bars(groups: &[Bars<'_>], runs: &[Series], kind: Kind, label: &str
     let area = Area { x: 2.0, y: 0.0, width: WIDTH - 86.0, height };
     let scale = kind.linear(groups.iter().flat_map(|group| group.values.iter().copied().flatten()));
     let mut drawing = Drawing::new(WIDTH, height + 24.0);
-    // Nought needs no unit, with which it would reach beyond the edge.
+    // Zero needs no unit, with which it would exceed the edge.
     let written = |tick: f64| if tick == 0.0 { "0".to_owned() } else { short(&kind.written(tick)) };
     let labels: Vec<_> = scale.ticks().iter().map(|tick| (scale.place(*tick), written(*tick))).collect();
     for (share, _) in &labels {
@@ -109,12 +109,12 @@ pub(super) fn latency_scale<'a>(latencies: impl Iterator<Item = &'a Latency>) ->
     Scale::log(values.collect::<Vec<_>>().into_iter())
 }
 
-/// Curves: which share took how long at the most, or came how late; `axis` says which of both. Each nine of the share takes
-/// as much room as the one before.
+/// Curves of latency or lateness by share; `axis` is the title of their axis. Each nine of the share takes as much room
+/// as the one before.
 pub(super) fn latencies(lines: &[(Series, &Latency)], scale: &Scale, axis: &str, label: &str) -> String {
     let area = Area { x: 58.0, y: 12.0, width: WIDTH - 58.0 - 22.0, height: 190.0 };
     let nines = lines.iter().map(|(_, latency)| nines_of(latency)).fold(3.5, f64::max);
-    // From the median on: the faster half is not interesting.
+    // From the median on: the faster half is of little interest.
     let least = nines_at(0.5);
     let place = |share: f64| ((nines_at(share) - least) / (nines - least)).clamp(0.0, 1.0);
     let across = |share: f64| area.across(if share >= 1.0 { 1.0 } else { place(share) });
@@ -149,7 +149,7 @@ pub(super) fn latencies(lines: &[(Series, &Latency)], scale: &Scale, axis: &str,
     drawing.finished("plot", label)
 }
 
-/// The curve of a file as far as it makes sense: rising shares from the middle on; else a curve of the percentiles.
+/// The valid part of a file's curve: rising shares from the median on; if there is none, a curve of the percentiles.
 fn curve(latency: &Latency) -> Vec<(f64, f64)> {
     let mut curve: Vec<_> =
         latency.curve.iter().copied().filter(|(share, _)| (0.5..=1.0).contains(share)).collect();
@@ -162,12 +162,12 @@ fn percentiles(latency: &Latency) -> [(f64, f64); 5] {
     [(0.5, *p50), (0.9, *p90), (0.99, *p99), (0.999, *p999), (1.0, *max)]
 }
 
-/// How many nines a share has: 1 for 0.9, 2 for 0.99.
+/// The number of nines in a share: 1 for 0.9, 2 for 0.99.
 fn nines_at(share: f64) -> f64 {
     -(1.0 - share.clamp(0.0, 1.0)).max(1e-9).log10()
 }
 
-/// How many nines a percentile of so many values can have.
+/// The number of nines that a percentile of so many values can have.
 fn nines_of(latency: &Latency) -> f64 {
     (latency.count.max(1) as f64).log10().clamp(3.5, 5.0)
 }
@@ -185,14 +185,14 @@ pub(super) struct Band<'a> {
     pub(super) ended_ms: u64,
 }
 
-/// How a timeline is drawn.
+/// The form of a timeline.
 #[derive(Clone, Copy)]
 pub(super) struct Form<'a> {
     /// For whole runs on wide screens.
     pub(super) is_wide: bool,
     pub(super) kind: Kind,
     pub(super) scale: Scale,
-    /// Where time ends.
+    /// The end of the time axis.
     pub(super) end_ms: u64,
     /// A description for screen readers.
     pub(super) label: &'a str,
@@ -305,7 +305,7 @@ fn time_labels(end_ms: f64, room: f64) -> Vec<(f64, String)> {
     thinned(labels.collect(), room)
 }
 
-/// Every so many of some labels, so that they do not touch.
+/// Every n-th label, so that they do not touch.
 fn thinned(labels: Vec<(f64, String)>, room: f64) -> Vec<(f64, String)> {
     let widest = labels.iter().map(|(_, label)| label.chars().count()).max().unwrap_or_default();
     let fit = (room / ((widest as f64 + 2.0) * LETTER)).floor().max(1.0) as usize;
@@ -323,7 +323,7 @@ mod tests {
     }
 
     #[test]
-    fn bars_are_as_long_as_their_values_and_say_them() {
+    fn bars_are_as_long_as_their_values_and_labelled_with_them() {
         let groups = [Bars { name: "list <all>", values: vec![Some(100.0), Some(50.0), None] }];
         let svg = bars(&groups, &[series("a"), series("b"), series("c")], Kind::Number, "lists per second");
         assert!(svg.contains("width=\"294.0\"") && svg.contains("width=\"147.0\""), "{svg}");
@@ -341,7 +341,7 @@ mod tests {
     }
 
     #[test]
-    fn a_curve_that_makes_no_sense_is_drawn_from_the_percentiles() {
+    fn an_invalid_curve_is_drawn_from_the_percentiles() {
         let mut latency = testing::latency();
         assert_eq!(curve(&latency).len(), 4);
         latency.curve = vec![(0.9, 2.0), (0.6, 1.0), (0.1, 1.0), (3.0, 9.0)];

@@ -1,7 +1,7 @@
-//! Result files, read again.
+//! Reading of result files.
 //!
-//! Kept true by [`read_all`]: of several files no two have the same title, so that each can be distinguished from the others
-//! wherever it is shown.
+//! Kept true by [`read_all`]: no two of several files have the same title, so that each can be distinguished from the
+//! others in a report.
 
 use super::text::plain;
 use crate::results::{FORMAT, Results};
@@ -13,38 +13,38 @@ use std::{
     path::{Path, PathBuf},
 };
 
-/// Why a result file cannot be read. The cause is in `source()`.
+/// The reason for which a result file cannot be read. The cause is in `source()`.
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum ReadError {
     /// The file is not there, or may not be read. Check its name.
     File {
-        /// Which file.
+        /// The file.
         path: PathBuf,
-        /// What the system says.
+        /// The error of the system.
         source: io::Error,
     },
     /// It was not written by a run, or only in part. Measure again, or give another file.
     NotJson {
-        /// Which file.
+        /// The file.
         path: PathBuf,
-        /// Where it stops being JSON.
+        /// The error, with the position at which it stops being JSON.
         source: serde_json::Error,
     },
     /// Another version of the program wrote it. Read it with that version, or measure again.
     OtherFormat {
-        /// Which file.
+        /// The file.
         path: PathBuf,
         /// Its format, as it is written there.
         found: String,
-        /// The version that wrote it, if the file says so.
+        /// The version that wrote it, if the file has it.
         measured_by: Option<String>,
     },
-    /// It is JSON without what every result file has. Give another file.
+    /// It is JSON, but lacks fields that every result file has. Give another file.
     NotResults {
-        /// Which file.
+        /// The file.
         path: PathBuf,
-        /// What is missing, or of another kind.
+        /// The error, with the field that is missing or has another type.
         source: serde_json::Error,
     },
 }
@@ -104,7 +104,7 @@ pub fn read(path: impl AsRef<Path>) -> Result<Results, ReadError> {
         let measured_by = value.get("measured_by").and_then(Value::as_str).map(str::to_owned);
         return Err(ReadError::OtherFormat { path, found: found.to_string(), measured_by });
     }
-    // Read from the text again, so that an error says in which line.
+    // Parsed from the text again, so that the error contains the line.
     serde_json::from_slice(&content).map_err(|source| ReadError::NotResults { path, source })
 }
 
@@ -117,7 +117,7 @@ pub fn read_all<P: AsRef<Path>>(paths: &[P]) -> Result<Vec<Results>, ReadError> 
     Ok(all)
 }
 
-/// What a file is called, the shortest first: by its name, by its path, and, if it is given twice, by its place.
+/// The names of a file, the shortest first: its name, its path, and, if it is given twice, its position.
 const FILE_NAMES: [fn(usize, &Path) -> String; 3] = [
     |_, path| path.file_name().unwrap_or_default().to_string_lossy().into_owned(),
     |_, path| path.display().to_string(),
@@ -128,7 +128,7 @@ fn distinct(titles: Vec<&str>, paths: &[&Path]) -> Vec<String> {
     let mut found: Vec<String> = titles.iter().map(|title| (*title).to_owned()).collect();
     for file_name in FILE_NAMES {
         let mut counts: HashMap<String, usize> = HashMap::new();
-        // As they are shown.
+        // The titles as reports display them.
         let shown: Vec<_> = found.iter().map(|title| plain(title).into_owned()).collect();
         shown.iter().for_each(|title| *counts.entry(title.clone()).or_default() += 1);
         for (place, _) in shown.iter().enumerate().filter(|(_, title)| counts[*title] > 1) {
@@ -164,7 +164,7 @@ mod tests {
     }
 
     #[test]
-    fn titles_that_are_the_same_say_from_which_file_they_are() {
+    fn equal_titles_are_distinguished_by_their_files() {
         let check = |titles: &[&str], paths: &[&str], expected: &[&str]| {
             let paths: Vec<_> = paths.iter().map(Path::new).collect();
             assert_eq!(distinct(titles.to_vec(), &paths), expected);
@@ -177,7 +177,7 @@ mod tests {
             &["a (x/1.json)", "a (y/1.json)", "a (2.json)"],
         );
         check(&["a", "a"], &["1.json", "1.json"], &["a (file 1)", "a (file 2)"]);
-        // Both are shown as the same.
+        // Both are displayed as the same title.
         check(&["a\x1b", "a\x07"], &["1.json", "2.json"], &["a\x1b (1.json)", "a\x07 (2.json)"]);
     }
 

@@ -1,4 +1,4 @@
-//! Results that no run would write, but that can be read: all of them can be shown.
+//! Results that no run would write, but that can be read: reports of all of them can be made.
 
 use super::{compare, comparison_table, page, table, testing, text::columns};
 use crate::results::{Check, Figure, Latency, Load, Machine, Memory, Results, Row, Sample, Scenario, Server};
@@ -170,7 +170,7 @@ fn read_again(results: &Results) -> Results {
 }
 
 #[test]
-fn all_results_that_can_be_read_can_be_shown() {
+fn every_result_that_can_be_read_has_a_report() {
     for seed in 0..400 {
         let mut unusual = Unusual(seed);
         let all: Vec<_> = (0..unusual.below(4)).map(|_| read_again(&unusual.results())).collect();

@@ -1,23 +1,23 @@
 //! Drawings: scales, ticks, and the shapes that plots are made of.
 //!
-//! Kept true: whatever numbers there are, a place on a scale is between 0 and 1, there are a few ticks, and no coordinate
-//! is anything but a number.
+//! Kept true: for any numbers, a position on a scale is between 0 and 1, there are a few ticks, and every coordinate is
+//! a finite number.
 
 use super::text::escaped;
 
-/// What is larger is drawn as if it were this: beyond, sums of a few are no numbers any more.
+/// A larger value is drawn as if it were this: beyond it, sums of a few values overflow.
 const DRAWN_MAX: f64 = 1e300;
-/// What is smaller is drawn as nothing.
+/// A smaller value is drawn as zero.
 const DRAWN_MIN: f64 = 1e-300;
-/// About how many steps an axis has.
+/// The approximate number of steps of an axis.
 const STEPS: f64 = 5.0;
-/// How many ticks there are at most.
+/// The maximum number of ticks.
 const TICKS_MAX: usize = 9;
 
-/// Where values stand on an axis.
+/// The scale of an axis.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) enum Scale {
-    /// From nought on, in steps of the same size.
+    /// From zero on, in steps of the same size.
     Linear {
         /// Between ticks.
         step: f64,
@@ -26,7 +26,7 @@ pub(super) enum Scale {
     },
     /// By powers of ten.
     Log {
-        /// Its beginning, more than nought.
+        /// Its beginning, more than zero.
         low: f64,
         /// Its end.
         high: f64,
@@ -34,7 +34,7 @@ pub(super) enum Scale {
 }
 
 impl Scale {
-    /// From nought to a round number that no value exceeds. Steps are round multiples of `unit`.
+    /// A scale from zero to a round number that no value exceeds. Steps are round multiples of `unit`.
     pub(super) fn linear(values: impl Iterator<Item = f64>, unit: f64) -> Scale {
         let most = values.fold(0.0, f64::max).min(DRAWN_MAX);
         if most < DRAWN_MIN {
@@ -44,7 +44,7 @@ impl Scale {
         Scale::Linear { step, high: step * (most / step - 1e-9).ceil().max(1.0) }
     }
 
-    /// From a round number below all values that are more than nought to one above them.
+    /// A scale from a round number below all values above zero to one above all values.
     pub(super) fn log(values: impl Iterator<Item = f64>) -> Scale {
         let drawn = values.filter(|value| *value > 0.0).map(|value| value.clamp(1e-9, DRAWN_MAX));
         let (least, most) = drawn
@@ -56,7 +56,7 @@ impl Scale {
         Scale::Log { low, high: if high > low * 1.5 { high } else { low * 10.0 } }
     }
 
-    /// Where a value stands, from 0 to 1.
+    /// The position of a value, from 0 to 1.
     pub(super) fn place(&self, value: f64) -> f64 {
         let place = match self {
             Scale::Linear { high, .. } => value.min(DRAWN_MAX) / high,
@@ -80,21 +80,21 @@ impl Scale {
     }
 }
 
-/// The next of 1, 2, 5, 10 and so on, that is no less.
+/// The next of 1, 2, 5, 10 and so on that is not smaller.
 fn round_step(least: f64) -> f64 {
     let power = power_of_ten(least);
     let fits = |factor: &f64| factor * power >= least * (1.0 - 1e-9);
     [1.0, 2.0, 5.0].into_iter().find(fits).unwrap_or(10.0) * power
 }
 
-/// The next of 1, 2, 5, 10 and so on, that is no more.
+/// The next of 1, 2, 5, 10 and so on that is not larger.
 fn round_below(most: f64) -> f64 {
     let power = power_of_ten(most);
     let fits = |factor: &f64| factor * power <= most * (1.0 + 1e-9);
     [5.0, 2.0].into_iter().find(fits).unwrap_or(1.0) * power
 }
 
-/// The largest power of ten that is no more than this, which is more than nought.
+/// The largest power of ten that is not larger than this, which is more than zero.
 fn power_of_ten(value: f64) -> f64 {
     10f64.powi((value.max(f64::MIN_POSITIVE).log10() + 1e-9).floor() as i32)
 }
@@ -111,7 +111,7 @@ fn log_ticks(low: f64, high: f64) -> Vec<f64> {
     ticks.filter(|tick| *tick >= low * (1.0 - 1e-9) && *tick <= high * (1.0 + 1e-9)).take(TICKS_MAX).collect()
 }
 
-/// Where the text stands that is put somewhere.
+/// The position of a text relative to its coordinates.
 #[derive(Clone, Copy)]
 pub(super) enum Anchor {
     /// It begins there.
@@ -142,12 +142,12 @@ pub(super) struct Area {
 }
 
 impl Area {
-    /// The place of a share of its width, from the left.
+    /// The coordinate of a share of its width, from the left.
     pub(super) fn across(&self, share: f64) -> f64 {
         self.x + share * self.width
     }
 
-    /// The place of a share of its height, from below.
+    /// The coordinate of a share of its height, from below.
     pub(super) fn up(&self, share: f64) -> f64 {
         self.y + (1.0 - share) * self.height
     }

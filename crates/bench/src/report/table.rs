@@ -1,7 +1,8 @@
-//! A run as text: what is shown at the end of it, on a terminal.
+//! The report of one run as text, for a terminal.
 //!
-//! Kept true: no line is wider than the terminal if that has at least [`WIDTH_MIN`] columns, and no text of the file can
-//! do anything but be seen. Numbers are never cut: where columns do not fit, they go below the name, then into prose.
+//! Kept true: no line is wider than the terminal if that has at least [`WIDTH_MIN`] columns, and texts of the file
+//! contain no control characters. Numbers are never cut: where columns do not fit, they go below the name, then into
+//! prose.
 
 use super::{
     describe,
@@ -28,7 +29,7 @@ pub(super) struct Column {
     pub(super) cell: fn(&Row) -> Option<String>,
 }
 
-/// All that a row may have, in the order in which it is shown.
+/// All columns that a row may have, in their order.
 pub(super) const COLUMNS: [Column; 8] = [
     Column {
         head: "count",
@@ -80,7 +81,7 @@ pub(super) const COLUMNS: [Column; 8] = [
     },
 ];
 
-/// A run as text, for a terminal of this width. Ends with a line that says whether all checks held.
+/// A run as text, for a terminal of this width. Ends with a line with the result of its checks.
 pub fn table(results: &Results, width: usize) -> String {
     let width = width.max(WIDTH_MIN);
     let mut lines = head(results, width);
@@ -214,7 +215,7 @@ fn check_lines(check: &Check, width: usize) -> Vec<String> {
     lines
 }
 
-/// The heads that occur and need it, and what they mean for these rows.
+/// The headings that occur and need an explanation, and their meaning for these rows.
 pub(super) fn meanings(all: &[Results]) -> Vec<(&'static str, String)> {
     let rows = || all.iter().flat_map(|results| &results.scenarios).flat_map(|scenario| &scenario.rows);
     let meaning = |column: &Column| {
@@ -365,7 +366,7 @@ mod tests {
     }
 
     #[test]
-    fn an_empty_run_says_that_nothing_was_verified() {
+    fn the_report_of_an_empty_run_states_that_nothing_was_verified() {
         let mut results = testing::results("a");
         results.scenarios.clear();
         assert_eq!(shown(&results, 60).last().unwrap(), "nothing was verified");

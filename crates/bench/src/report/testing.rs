@@ -96,7 +96,7 @@ pub(super) fn latency() -> Latency {
     Latency { count: 120_000, mean: 1_500.0, p50, p90, p99, p999, max, curve }
 }
 
-/// A check that looked so often and found so many faults.
+/// A check with so many occasions and so many faults.
 pub(super) fn check(checked: u64, faults: u64) -> Check {
     Check {
         claim: "every watcher saw every event once, in order".to_owned(),

@@ -6,7 +6,7 @@
 use std::borrow::Cow;
 use unicode_width::UnicodeWidthChar;
 
-/// A text without characters that do something else than to be seen.
+/// A text without control characters.
 pub fn plain(text: &str) -> Cow<'_, str> {
     if !text.contains(is_active) {
         return Cow::Borrowed(text);
@@ -20,7 +20,7 @@ fn is_active(c: char) -> bool {
     c.is_control() || turns || matches!(c, '\u{2028}' | '\u{2029}')
 }
 
-/// A text as it stands in HTML, in attributes too.
+/// A text, escaped for HTML and its attributes.
 pub(super) fn escaped(text: &str) -> String {
     let mut html = String::with_capacity(text.len());
     for c in plain(text).chars() {
@@ -36,7 +36,7 @@ pub(super) fn escaped(text: &str) -> String {
     html
 }
 
-/// How many columns a text takes.
+/// The number of terminal columns that a text takes.
 pub fn columns(text: &str) -> usize {
     text.chars().map(|c| c.width().unwrap_or(0)).sum()
 }
@@ -77,12 +77,12 @@ pub(super) fn wrapped(text: &str, width: usize, indent: usize) -> Vec<String> {
     lines
 }
 
-/// Appends a word to the last line; one that is wider than a line goes on in further lines.
+/// Appends a word to the last line; one that is wider than a line is continued on further lines.
 fn append_broken(lines: &mut Vec<String>, word: &str, width: usize, margin: &str) {
     let mut rest = word.to_owned();
     loop {
         let line = lines.last_mut().expect("there is a first line");
-        // At least the widest character there is, so that every round gets somewhere.
+        // At least as wide as the widest character, so that every round makes progress.
         let room = width.saturating_sub(columns(line)).max(2);
         let (fits, beyond) = split_at_column(&rest, room);
         line.push_str(&fits);
@@ -95,7 +95,7 @@ fn append_broken(lines: &mut Vec<String>, word: &str, width: usize, margin: &str
     }
 }
 
-/// What fits into so many columns, and what is beyond.
+/// The beginning of a text that fits into so many columns, and the rest.
 fn split_at_column(text: &str, width: usize) -> (String, String) {
     let mut taken = 0;
     let is_beyond = |c: char| {
@@ -122,7 +122,7 @@ mod tests {
     }
 
     #[test]
-    fn what_does_not_fit_is_cut_where_it_ends() {
+    fn text_that_does_not_fit_is_cut_at_the_end() {
         for (text, width, expected) in
             [("web", 3, "web"), ("web-0", 3, "we…"), ("大大", 3, "大…"), ("大大", 4, "大大"), ("a", 0, "")]
         {

@@ -1,24 +1,24 @@
-//! Whether what was verified held, in a line.
+//! The verdict on all checks of a run, in a line.
 
 use super::number::count;
 use crate::results::{Check, Results};
 use std::fmt;
 
-/// What came of all checks of a run. Written out, it is the line that a report ends with.
+/// The results of all checks of a run. Formatted, it is the line that a report ends with.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Verdict {
-    /// How many claims were verified.
+    /// The number of claims that were checked.
     pub checks: u64,
-    /// How many of them did not hold.
+    /// The number of them that did not hold.
     pub failed: u64,
-    /// How many of them had nothing to look at, which proves nothing.
+    /// The number of them that had nothing to check, which proves nothing.
     pub empty: u64,
-    /// How many requests failed, whatever was verified.
+    /// The number of requests that failed, checked or not.
     pub failed_operations: u64,
 }
 
 impl Verdict {
-    /// What came of the checks of this run.
+    /// The results of the checks of this run.
     pub fn of(results: &Results) -> Verdict {
         let mut verdict = Verdict::default();
         for scenario in &results.scenarios {
@@ -31,7 +31,7 @@ impl Verdict {
         verdict
     }
 
-    /// Whether there was something to verify, and all of it held.
+    /// Whether something was checked, and all of it held.
     pub fn is_good(&self) -> bool {
         self.checks > 0 && self.failed == 0 && self.empty == 0
     }
@@ -56,7 +56,7 @@ impl fmt::Display for Verdict {
     }
 }
 
-/// Whether it could not have failed.
+/// Whether a check had no occasion to fail.
 pub(super) fn is_empty(check: &Check) -> bool {
     check.checked == 0 && check.faults == 0
 }
@@ -85,7 +85,7 @@ mod tests {
     }
 
     #[test]
-    fn the_verdict_is_only_good_if_everything_was_looked_at_and_held() {
+    fn the_verdict_is_only_good_if_every_check_held_and_none_was_empty() {
         assert_eq!(verdict(&[(5, 0), (7, 0)], 0), "all checks held");
         assert_eq!(verdict(&[(5, 1), (7, 0)], 0), "1 check failed");
         assert_eq!(verdict(&[(5, 1), (7, 3), (0, 0)], 0), "2 checks failed");

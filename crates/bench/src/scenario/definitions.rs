@@ -1,4 +1,4 @@
-//! Definitions of custom kinds: how long until one is served, and what many cost while nobody uses them.
+//! Definitions of custom kinds: the time until one is served, and the cost of many that are not used.
 
 use super::{
     Outcome, SETTLING, answered, figure, measured,
@@ -21,20 +21,20 @@ use std::{
 };
 use tokio::time::sleep;
 
-/// How many definitions are created one after another.
+/// The number of definitions that are created one after another.
 const SINGLE: usize = 20;
-/// How long a definition may take until it is served.
+/// The time that a definition may take until it is served.
 const SERVED_MAX: Duration = Duration::from_secs(60);
-/// How long nothing is asked of a server that does not serve a definition yet.
-const ASK_AGAIN: Duration = Duration::from_micros(500);
-/// How often a server is started that has many definitions.
+/// The pause between two checks whether a definition is served.
+const POLL_INTERVAL: Duration = Duration::from_micros(500);
+/// The number of starts of a server that has many definitions.
 const STARTS: usize = 5;
 
 pub(super) async fn definitions(run: &Arc<Run>) -> Result<Outcome, Failure> {
     let many = run.options.definitions;
     let single = served_after(run).await?;
     let (mut created, driven) = create_many(run, many).await?;
-    tell_memory(&mut created, many);
+    report_memory(&mut created, many);
     let remove = Pace::exactly((SINGLE + many) as u64);
     let (removed, undone) = measured(
         run,
@@ -65,9 +65,9 @@ pub(super) async fn definitions(run: &Arc<Run>) -> Result<Outcome, Failure> {
     Ok(outcome)
 }
 
-/// Creates definitions one after another. What is measured begins with the answer, and ends with the first list.
+/// Creates definitions one after another. The measured time begins with the answer, and ends with the first list.
 async fn served_after(run: &Arc<Run>) -> Result<Row, Failure> {
-    run.progress.says("single definitions");
+    run.progress.set_message("single definitions");
     let mut connection = run.cluster.connect().await?;
     let meter = run.meter();
     for number in 0..SINGLE {
@@ -89,16 +89,16 @@ async fn until_served(run: &Run, connection: &mut Connection, number: usize) -> 
             Err(RequestError::Answer(StatusCode::NOT_FOUND | StatusCode::TOO_MANY_REQUESTS, _))
                 if began.elapsed() < SERVED_MAX =>
             {
-                sleep(ASK_AGAIN).await;
+                sleep(POLL_INTERVAL).await;
             }
             Err(refused) => return Err(refused.into()),
         }
     }
 }
 
-/// Creates many definitions, until all are served. A server may go on with them for a while after that.
+/// Creates many definitions, until all are served. A server may still work on them for a while.
 async fn create_many(run: &Arc<Run>, many: usize) -> Result<(Row, DriveResult), Failure> {
-    run.progress.says(format!("{many} definitions"));
+    run.progress.set_message(format!("{many} definitions"));
     let workers = clients(run, run.options.concurrency).await?;
     sleep(SETTLING).await;
     let meter = run.meter();
@@ -106,7 +106,7 @@ async fn create_many(run: &Arc<Run>, many: usize) -> Result<(Row, DriveResult), 
     let (request, none) = (Request::Define(SINGLE), Arc::default());
     let driven = drive(run, workers, request, pace, &none, &meter.latencies).await?;
     let mut connection = run.cluster.connect().await?;
-    // They are processed in order, or nearly so.
+    // They are processed about in order.
     for number in (SINGLE..SINGLE + many).rev() {
         let path = format!("{DEFINITIONS}/{}.{}", small(number), run.objects.group());
         let began = Instant::now();
@@ -114,7 +114,7 @@ async fn create_many(run: &Arc<Run>, many: usize) -> Result<(Row, DriveResult), 
             if began.elapsed() > SERVED_MAX {
                 return Err(Failure::new(format!("{path} is not established after {SERVED_MAX:?}")));
             }
-            sleep(ASK_AGAIN).await;
+            sleep(POLL_INTERVAL).await;
         }
     }
     sleep(SETTLING).await;
@@ -129,7 +129,7 @@ fn is_established(definition: &[u8]) -> bool {
     conditions.into_iter().flatten().any(|each| each["type"] == "Established" && each["status"] == "True")
 }
 
-fn tell_memory(row: &mut Row, many: usize) {
+fn report_memory(row: &mut Row, many: usize) {
     if let Some(memory) = row.memory.filter(|_| many > 0) {
         let each = memory.after_bytes.saturating_sub(memory.before_bytes) as f64 / many as f64;
         row.figures.push(figure("memory for each definition", each, "bytes", Some(true)));

@@ -1,5 +1,5 @@
-//! Lists, in the ways clients do it. Each list is checked: it has every object of the run, or is no answer. Objects that
-//! were there before are listed with them.
+//! Lists, in the ways of clients. Each list is checked: it must have every object of the run. Objects that existed
+//! before are listed with them.
 
 use super::{Outcome, answered, measured};
 use crate::{
@@ -9,7 +9,7 @@ use crate::{
 };
 use std::sync::Arc;
 
-/// How large pages are: as clients ask for them by default.
+/// The number of objects in a page: the default of clients.
 const PAGE: usize = 500;
 
 pub(super) async fn list(run: &Arc<Run>) -> Result<Outcome, Failure> {

@@ -1,5 +1,5 @@
-//! A day in a cluster's life, in fast motion: nodes renew their leases, workloads come, change and go, a few controllers
-//! watch everything, and every node watches what is its own.
+//! The load of a cluster in fast motion: nodes renew their leases, workloads are created, changed and deleted, a few
+//! controllers watch everything, and every node watches its own objects.
 //!
 //! Workloads are objects like all others here: some are created, some change, and the created ones are deleted again. Every
 //! kind of request has a rate of its own, so latencies are those of a server that is not saturated.
@@ -15,14 +15,14 @@ use crate::{
 };
 use std::sync::Arc;
 
-/// How many controllers watch everything.
+/// The number of controllers that watch everything.
 const CONTROLLERS: usize = 10;
-/// Of all writes at the pace of the run: which share renews leases, brings workloads, and changes them.
+/// The shares of all writes, at the pace of the run, that renew leases, create workloads and change them.
 const LEASES: f64 = 0.4;
-const COMINGS: f64 = 0.1;
+const CREATIONS: f64 = 0.1;
 const CHANGES: f64 = 0.4;
-/// How much faster workloads go than they came.
-const GOING: f64 = 4.0;
+/// The ratio between the paces at which workloads are deleted and created.
+const DELETION_SPEEDUP: f64 = 4.0;
 /// The number of the first workload that is created, beyond those of the existing objects.
 const FIRST: usize = 1_000_000;
 
@@ -31,7 +31,7 @@ pub(super) async fn mixed(run: &Arc<Run>) -> Result<Outcome, Failure> {
     let (first, nodes) = (options.objects + FIRST, options.watchers.max(1));
     // Nodes watch these, several the same one if there are few, and these change.
     let watched = options.objects.clamp(1, nodes);
-    run.progress.says("nodes and controllers join");
+    run.progress.set_message("nodes and controllers join");
     let (written, none) = (Arc::new(Writes::of_each(watched)), Arc::new(Writes::default()));
     let unmeasured = Arc::new(Latencies::default());
     let joining = Pace::exactly(nodes as u64);
@@ -42,9 +42,9 @@ pub(super) async fn mixed(run: &Arc<Run>) -> Result<Outcome, Failure> {
     let mut own = WatcherOptions::all_objects(nodes, from, &late[1]);
     own.selectors = (0..nodes).map(|number| run.objects.slot(number % watched)).collect();
     let kubelets = Watchers::open(run, own).await?;
-    let [renewers, changers, comers, goers] =
+    let [renewers, changers, creators, deleters] =
         [writers(run).await?, writers(run).await?, writers(run).await?, writers(run).await?];
-    run.progress.says("a day goes by");
+    run.progress.set_message("a day goes by");
     let rate = |share: f64| (options.rate * share).max(0.1);
     let pace = |share: f64| Pace::at_rate(options.duration, rate(share));
     let mut whole = run.meter();
@@ -68,9 +68,13 @@ pub(super) async fn mixed(run: &Arc<Run>) -> Result<Outcome, Failure> {
         rows("workloads changed".to_owned(), Request::Patch(watched), changers, pace(CHANGES), &written);
     let living = async {
         let created = "workloads created".to_owned();
-        let came = rows(created, Request::Create(first), comers, pace(COMINGS), &written).await?;
-        let all = Pace { rate: Some(rate(COMINGS) * GOING), ..Pace::exactly(came.1.count + came.1.failed) };
-        let went = rows("workloads deleted".to_owned(), Request::Delete(first), goers, all, &written).await?;
+        let came = rows(created, Request::Create(first), creators, pace(CREATIONS), &written).await?;
+        let all = Pace {
+            rate: Some(rate(CREATIONS) * DELETION_SPEEDUP),
+            ..Pace::exactly(came.1.count + came.1.failed)
+        };
+        let went =
+            rows("workloads deleted".to_owned(), Request::Delete(first), deleters, all, &written).await?;
         Ok((came, went))
     };
     let ((renewed_row, renewed), (changed_row, changed), workloads) =

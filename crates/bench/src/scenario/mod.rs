@@ -1,4 +1,4 @@
-//! The kinds of load that there are. Each is described where it is run.
+//! The kinds of load. Each is described where it is run.
 
 mod definitions;
 mod list;
@@ -67,12 +67,12 @@ pub(crate) struct Outcome {
 }
 
 impl Scenario {
-    /// All, in the order in which they are best run.
+    /// All scenarios, in the best order to run them.
     pub const ALL: [Scenario; 15] = [
         Scenario::Fill,
         Scenario::Start,
         Scenario::Memory,
-        // Before much was written and forgotten, while memory that is free is not there yet.
+        // Before much was written and freed, when there is no free memory yet to reuse.
         Scenario::Idle,
         Scenario::List,
         Scenario::FanOut,
@@ -149,12 +149,12 @@ impl Scenario {
         }
     }
 
-    /// Whether it starts servers itself, which it cannot where a kubeconfig names one that runs.
+    /// Whether it starts servers itself, which is not possible with a kubeconfig of one that runs.
     pub fn starts_servers(self) -> bool {
         matches!(self, Scenario::Start | Scenario::Memory)
     }
 
-    /// Whether its watchers should fall behind what the watch cache of a server holds that is started for it: then that
+    /// Whether its watchers should fall behind the watch cache of a server that is started for the run: then the server
     /// gets [`SHORT_HISTORY_FLAG`].
     pub fn needs_short_history(self) -> bool {
         matches!(self, Scenario::Slow | Scenario::Stalled | Scenario::Resume)
@@ -200,7 +200,7 @@ impl FromStr for Scenario {
 
 /// The claim that is checked in every scenario with watchers.
 const COMPLETE: &str = "every watcher saw every event that concerns it, once and in order";
-/// The claim that is checked wherever something is asked for.
+/// The claim that is checked wherever requests are sent.
 const ANSWERED: &str = "every request was answered as it should be";
 
 /// Whether requests went well.
@@ -217,7 +217,7 @@ fn figure(name: &str, value: f64, unit: &str, less_is_better: Option<bool>) -> F
     Figure { name: name.to_owned(), value, unit: unit.to_owned(), less_is_better }
 }
 
-/// How many requests there was no time for, if any: the pace was more than the server can do, or the client.
+/// Reports the requests that there was no time for, if any: the pace was more than the server or the client can do.
 fn report_unsent(row: &mut Row, driven: &DriveResult) {
     if driven.unsent > 0 {
         let name = "not sent, as the pace was too fast";
@@ -225,7 +225,7 @@ fn report_unsent(row: &mut Row, driven: &DriveResult) {
     }
 }
 
-/// How often watches ended, if any did: a watcher goes on where it was, but a server that cuts them has more to do.
+/// Reports the watches that ended, if any did: a watcher resumes, but that is more work for the server that ended it.
 fn report_cuts(row: &mut Row, watchers: &Watchers) {
     if watchers.cuts() > 0 {
         row.figures.push(figure("watches that were cut", watchers.cuts() as f64, "", Some(true)));
@@ -242,17 +242,17 @@ async fn measured(
     pace: Pace,
     written: &Arc<Writes>,
 ) -> Result<(Row, DriveResult), Failure> {
-    run.progress.says(name.to_owned());
+    run.progress.set_message(name.to_owned());
     let clients = clients(run, concurrency).await?;
     let meter = run.meter();
     let driven = drive(run, clients, request, pace, written, &meter.latencies).await?;
     Ok((meter.row(name, unit, driven.count, driven.failed), driven))
 }
 
-/// After what time a server has put in order what came of connections that came or went.
+/// The time after which a server has settled after connections were opened or closed.
 const SETTLING: Duration = Duration::from_secs(1);
 
-/// Clients that write, once all is quiet.
+/// Clients for writes, once all is quiet.
 async fn writers(run: &Run) -> Result<Vec<Connection>, Failure> {
     let writers = clients(run, run.options.concurrency).await?;
     sleep(SETTLING).await;

@@ -1,9 +1,9 @@
 //! Watchers of which some cannot keep up.
 //!
-//! A slow watcher that misses events has to list again, and never sees the states in between: lost events. Slow watchers must
-//! not delay fast ones: late events. More bytes are written than fit into the buffers between server and client, so that
-//! the server has to handle watchers that do not read; and more than the watch cache holds of a server that is started
-//! for this ([`SHORT_HISTORY_FLAG`]), so that it has to read older events from its store.
+//! A slow watcher that misses events has to list again, and never receives the states in between: lost events. Slow
+//! watchers must not delay fast ones: late events. More bytes are written than fit into the buffers between server and
+//! client, so that the server has to handle watchers that do not read; and more than the watch cache of a server that
+//! is started for this holds ([`SHORT_HISTORY_FLAG`]), so that it has to read older events from its store.
 
 use super::{COMPLETE, Outcome, SETTLING, answered, figure, measured, report_unsent, writers};
 use crate::{
@@ -20,24 +20,24 @@ use tokio::time::sleep;
 
 /// The minimum number of watchers, so that some are fast, and the maximum: each receives much.
 const WATCHERS: std::ops::RangeInclusive<usize> = 2..=50;
-/// How much that is at least. Linux keeps up to 4 MiB for a reader that does not come.
+/// The minimum number of bytes for each watcher. Linux buffers up to 4 MiB for a reader that does not read.
 const BYTES_EACH: f64 = 12e6;
-/// How many changes there are at the least: several times what the watch cache holds then.
+/// The minimum number of changes: several times as many as the watch cache then holds.
 const CHANGES_MIN: f64 = 6000.0;
-/// How many times longer than planned writing them may take.
+/// The factor by which writing them may take longer than planned.
 const LONGER_MAX: u32 = 10;
 /// With this, a server's watch cache holds about 2,000 changes. The slow ones are further behind than that.
 pub const SHORT_HISTORY_FLAG: &str = "--watch-cache-history-bytes=1Mi";
 /// The metric of such a server that counts the pages that it reads from its store for watchers.
 const HISTORY_READS: &str = "keepwatch_watch_cache_history_reads_total";
-/// How many changes there are in a second at the most to come to that; rather it takes longer.
+/// The maximum number of changes per second; rather than exceed it, the scenario takes longer.
 const RATE_MAX: f64 = 1000.0;
 
 pub(super) async fn slow(run: &Arc<Run>) -> Result<Outcome, Failure> {
     let options = &run.options;
     let all = options.watchers.clamp(*WATCHERS.start(), *WATCHERS.end());
     let slow_count = ((all as f64 * options.slow_share).round() as usize).clamp(1, all - 1);
-    run.progress.says("opening watches");
+    run.progress.set_message("opening watches");
     let from = run.version().await?;
     let reads_before = history_reads(run).await;
     let (fast_late, slow_late) = (Arc::new(Latencies::default()), Arc::new(Latencies::default()));
@@ -47,7 +47,7 @@ pub(super) async fn slow(run: &Arc<Run>) -> Result<Outcome, Failure> {
         Watchers::open(run, WatcherOptions { reading: Reading::BytesPerSecond(options.slow_bytes), ..slow })
             .await?;
     let (writers, written) = (writers(run).await?, Arc::new(Writes::default()));
-    run.progress.says("writing");
+    run.progress.set_message("writing");
     let mut meter = run.meter();
     let driven =
         drive(run, writers, Request::Patch(options.objects), pace(run), &written, &meter.latencies).await?;
@@ -57,11 +57,11 @@ pub(super) async fn slow(run: &Arc<Run>) -> Result<Outcome, Failure> {
     let late = format!("later than {} s", LATE_AFTER.as_secs());
     fast_row.figures.push(figure(&late, fast.late() as f64, "events", Some(true)));
     report_unsent(&mut fast_row, &driven);
-    run.progress.says("the slow ones read on");
+    run.progress.set_message("the slow ones read on");
     slow.catch_up();
     meter.exclude(fast_ended, run.now());
     meter.ends(slow.until_delivered(|_| written.digest()).await);
-    // How late they are is their own doing.
+    // Their lateness is their own doing.
     let mut slow_row = row(&meter.with(Arc::default()), &slow, "slow", &written.digest());
     if let (Some(before), Some(after)) = (reads_before, history_reads(run).await) {
         slow_row.figures.push(figure("read from the store's history", after - before, "pages", None));
@@ -79,38 +79,38 @@ pub(super) async fn slow(run: &Arc<Run>) -> Result<Outcome, Failure> {
 /// First without watchers, to measure the memory of the history of as many changes.
 pub(super) async fn stalled(run: &Arc<Run>) -> Result<Outcome, Failure> {
     let all = run.options.watchers.min(*WATCHERS.end());
-    let (changes, request) = (Pace::exactly(enough(run) as u64), Request::Patch(run.options.objects));
+    let (changes, request) = (Pace::exactly(changes_needed(run) as u64), Request::Patch(run.options.objects));
     let (none, clients) = (Arc::default(), run.options.concurrency);
     let name = "update, nobody watches";
     let (mut unwatched_row, unwatched) =
         measured(run, name, "update", request.clone(), clients, changes, &none).await?;
-    // Nothing of it is left over for what is measured next.
+    // So that nothing of it remains for the next measurement.
     sleep(SETTLING).await;
-    let history = beyond(&mut unwatched_row, run);
-    run.progress.says("opening watches");
+    let history = peak_growth(&mut unwatched_row, run);
+    run.progress.set_message("opening watches");
     let from = run.version().await?;
     let reads_before = history_reads(run).await;
     let watcher_options = WatcherOptions::all_objects(all, from, &Arc::default());
     let watchers =
         Watchers::open(run, WatcherOptions { reading: Reading::Stalled, ..watcher_options }).await?;
     let (writers, written) = (writers(run).await?, Arc::new(Writes::default()));
-    run.progress.says("writing, nobody reads");
+    run.progress.set_message("writing, nobody reads");
     let mut meter = run.meter();
     let driven = drive(run, writers, request, changes, &written, &meter.latencies).await?;
     meter.ends(run.now());
     sleep(SETTLING).await;
     let name = format!("update, {all} watchers do not read");
     let mut stalled_row = meter.row(name, "update", driven.count, driven.failed);
-    if let (Some(history), Some(all)) = (history, beyond(&mut stalled_row, run)) {
+    if let (Some(history), Some(all)) = (history, peak_growth(&mut stalled_row, run)) {
         let more =
             figure("memory beyond that without watchers", (all - history).max(0.0), "bytes", Some(true));
         stalled_row.figures.push(more);
     }
-    run.progress.says("they read on");
+    run.progress.set_message("they read on");
     let mut meter = run.meter();
     watchers.catch_up();
     meter.ends(watchers.until_delivered(|_| written.digest()).await);
-    // How late they are is their own doing.
+    // Their lateness is their own doing.
     let mut read_row = row(&meter.with(Arc::default()), &watchers, "stalled", &written.digest());
     if let (Some(before), Some(after)) = (reads_before, history_reads(run).await) {
         read_row.figures.push(figure("read from the store's history", after - before, "pages", None));
@@ -120,31 +120,32 @@ pub(super) async fn stalled(run: &Arc<Run>) -> Result<Outcome, Failure> {
     Ok(Outcome { rows: vec![unwatched_row, stalled_row, read_row], checks })
 }
 
-/// How much more memory the server had at most since a row began, the time after it included in which it settles.
-fn beyond(row: &mut Row, run: &Run) -> Option<f64> {
+/// The server's maximum memory since a row began, minus that at its beginning; with the time after it in which memory
+/// settles.
+fn peak_growth(row: &mut Row, run: &Run) -> Option<f64> {
     let memory = row.memory.as_mut()?;
     memory.after_bytes = run.now().usage?.resident_bytes;
     memory.peak_bytes = memory.peak_bytes.max(run.sampler.peak_bytes());
     Some(memory.peak_bytes.saturating_sub(memory.before_bytes) as f64)
 }
 
-/// How many changes it takes for a watcher that does not read to fall behind what lies on the way to it.
-fn enough(run: &Run) -> f64 {
+/// The number of changes after which a watcher that does not read is behind by more than the buffers on the way to it.
+fn changes_needed(run: &Run) -> f64 {
     (BYTES_EACH / run.objects.bytes() as f64).max(CHANGES_MIN).ceil()
 }
 
-/// At the pace of the run, or faster if that is not enough.
+/// The pace of the run, or a faster one if that is too slow for [`changes_needed`].
 fn pace(run: &Run) -> Pace {
     let (rate, seconds) = (run.options.rate, run.options.duration.as_secs_f64());
-    let enough = enough(run);
-    let rate = rate.max((enough / seconds).min(RATE_MAX));
-    let planned = Duration::from_secs_f64(seconds.max(enough / rate));
+    let changes = changes_needed(run);
+    let rate = rate.max((changes / seconds).min(RATE_MAX));
+    let planned = Duration::from_secs_f64(seconds.max(changes / rate));
     // Even if the server is slow: with fewer changes no watcher would fall behind far enough.
     let count = Some((rate * planned.as_secs_f64()).ceil() as u64);
     Pace { duration: planned * LONGER_MAX, count, rate: Some(rate) }
 }
 
-/// How many pages the server has read from its store for watchers, if it counts them.
+/// The number of pages that the server has read from its store for watchers, if it counts them.
 async fn history_reads(run: &Run) -> Option<f64> {
     let text = run.cluster.connect().await.ok()?.get("/metrics").await.ok()?;
     let text = String::from_utf8_lossy(&text);

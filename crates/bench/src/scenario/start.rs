@@ -1,7 +1,8 @@
-//! Servers that are started for this alone: how long it takes until they are ready, and what they hold in memory.
+//! Servers that are started for this scenario alone: the time until they are ready, and their memory.
 //!
-//! They are started as the one that is measured otherwise was, with the same storage, in directories of their own that are
-//! removed afterwards. A server that was running before is not started here, so neither scenario is for one.
+//! They are started with the same options and storage as the server of the other scenarios, in directories of their own
+//! that are removed afterwards. A server that was already running cannot be started here, so neither scenario is for
+//! one.
 
 use super::{Outcome, SETTLING, figure, fill};
 use crate::{
@@ -16,13 +17,13 @@ use std::{path::Path, sync::Arc, time::Duration};
 use tempfile::TempDir;
 use tokio::time::sleep;
 
-/// How often each kind of start is measured: a few say little, since each takes milliseconds.
+/// The number of starts of each kind: a few say little, since each takes milliseconds.
 const STARTS: usize = 10;
-/// How many servers without objects are looked at. They differ by what the allocator holds.
+/// The number of servers without objects that are measured. They differ by what the allocator holds.
 const EMPTY_SERVERS: usize = 3;
 /// The storage that is in the directory, so that a second start there reads the objects.
 const EMBEDDED: &str = "embedded";
-/// The storage that other servers share: it has the objects of the server that is measured otherwise.
+/// The storage that other servers share: it has the objects of the server of the other scenarios.
 const ETCD: &str = "etcd";
 
 pub(super) async fn start(run: &Arc<Run>) -> Result<Outcome, Failure> {
@@ -55,7 +56,7 @@ pub(super) async fn memory(run: &Arc<Run>) -> Result<Outcome, Failure> {
     if own.storage == ETCD {
         let directory = directory(&own)?;
         let server = start_in(&own, directory.path()).await?;
-        rows.push(held(run, &format!("{objects} objects, read from etcd"), &server).await?);
+        rows.push(memory_row(run, &format!("{objects} objects, read from etcd"), &server).await?);
         server.stop().await?;
         return Ok(Outcome { rows, checks: vec![started(1)] });
     }
@@ -63,18 +64,18 @@ pub(super) async fn memory(run: &Arc<Run>) -> Result<Outcome, Failure> {
     for _ in 0..EMPTY_SERVERS {
         let directory = directory(&own)?;
         let server = start_in(&own, directory.path()).await?;
-        empty.push(held(run, "no objects", &server).await?);
+        empty.push(memory_row(run, "no objects", &server).await?);
         server.stop().await?;
     }
     empty.sort_by_key(resident);
     rows.push(empty.swap_remove(EMPTY_SERVERS / 2));
     let directory = directory(&own)?;
     let server = filled(run, &own, directory.path()).await?;
-    rows.push(held(run, &format!("{objects} objects, just created"), &server).await?);
+    rows.push(memory_row(run, &format!("{objects} objects, just created"), &server).await?);
     server.stop().await?;
     if is_embedded(&own) {
         let server = start_in(&own, directory.path()).await?;
-        rows.push(held(run, &format!("{objects} objects, read at the start"), &server).await?);
+        rows.push(memory_row(run, &format!("{objects} objects, read at the start"), &server).await?);
         server.stop().await?;
     }
     let none = resident(&rows[0]);
@@ -91,7 +92,7 @@ pub(super) fn is_embedded(own: &OwnServer) -> bool {
     own.storage == EMBEDDED
 }
 
-/// How to start such servers.
+/// The options for starting such servers.
 fn own(run: &Run) -> Result<OwnServer, Failure> {
     match &run.options.target {
         Target::Own(own) => Ok(own.clone()),
@@ -101,7 +102,7 @@ fn own(run: &Run) -> Result<OwnServer, Failure> {
     }
 }
 
-/// In the data directory of the server that is measured otherwise, if one was chosen: there the disk is the same.
+/// In the data directory of the server of the other scenarios, if one was chosen: there the disk is the same.
 pub(super) fn directory(own: &OwnServer) -> Result<TempDir, Failure> {
     let made = match &own.directory {
         Some(directory) => tempfile::tempdir_in(directory),
@@ -118,7 +119,7 @@ pub(super) async fn start_in(own: &OwnServer, directory: &Path) -> Result<Starte
 
 /// A server with the objects of the run.
 async fn filled(run: &Run, own: &OwnServer, directory: &Path) -> Result<Started, Failure> {
-    run.progress.says("filling a server");
+    run.progress.set_message("filling a server");
     let server = start_in(own, directory).await?;
     let load = run.on(&server).await?;
     load.prepare().await?;
@@ -161,8 +162,8 @@ impl Starts {
 }
 
 /// The memory of a server that has settled.
-async fn held(run: &Run, name: &str, server: &Started) -> Result<Row, Failure> {
-    run.progress.says(name.to_owned());
+async fn memory_row(run: &Run, name: &str, server: &Started) -> Result<Row, Failure> {
+    run.progress.set_message(name.to_owned());
     run.on(server).await?.version().await?;
     sleep(SETTLING).await;
     let mut row = Row { name: name.to_owned(), unit: "server".to_owned(), count: 1, ..Row::default() };

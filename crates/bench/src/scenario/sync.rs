@@ -1,5 +1,5 @@
-//! Informers that start at the same time: what a server goes through when controllers are rolled out. Each has a client of
-//! its own, which speaks HTTP/1.1 whatever the others do.
+//! Informers that start at the same time, as when controllers are rolled out. Each has a client of its own, which uses
+//! HTTP/1.1 whatever the protocol of the run is.
 
 use super::Outcome;
 use crate::{Failure, ObjectKind, custom::RECORDS, results::Check, run::Run};
@@ -14,7 +14,7 @@ use std::{sync::Arc, time::Duration};
 use tokio::time::{Instant, timeout};
 use tokio_util::sync::CancellationToken;
 
-/// How long that may take.
+/// The time that a sync may take.
 const SYNC_MAX: Duration = Duration::from_secs(120);
 
 pub(super) async fn sync(run: &Arc<Run>) -> Result<Outcome, Failure> {
@@ -35,7 +35,7 @@ async fn sync_lean<K: 'static>(
     run: &Arc<Run>,
     lean: impl Fn(Client) -> Builder<Lean<K>>,
 ) -> Result<Outcome, Failure> {
-    run.progress.says("informers start");
+    run.progress.set_message("informers start");
     let stop = CancellationToken::new();
     let _stops = stop.clone().drop_guard();
     let mut informers = Vec::new();

@@ -13,20 +13,20 @@ use crate::{
 use std::sync::Arc;
 use tokio::time::sleep;
 
-/// How many changes the watchers miss while they are away.
+/// The number of changes that the watchers miss while they are disconnected.
 const MISSED: u64 = 500;
 /// The same for watchers that were away for long, and their maximum number: each receives much.
 const MISSED_BY_LONG_AWAY: u64 = 5000;
 const LONG_AWAY_MAX: usize = 50;
 
 pub(super) async fn fan_out(run: &Arc<Run>) -> Result<Outcome, Failure> {
-    run.progress.says("opening watches");
+    run.progress.set_message("opening watches");
     let from = run.version().await?;
     let (late, written) = (Arc::new(Latencies::default()), Arc::new(Writes::default()));
     let watchers =
         Watchers::open(run, WatcherOptions::all_objects(run.options.watchers, from, &late)).await?;
     let writers = writers(run).await?;
-    run.progress.says("writing");
+    run.progress.set_message("writing");
     let mut meter = run.meter();
     let driven = drive(run, writers, every(run), pace(run), &written, &meter.latencies).await?;
     let mut writes = meter.row("writes meanwhile", "write", driven.count, driven.failed);
@@ -51,24 +51,24 @@ fn pace(run: &Run) -> Pace {
     Pace::at_rate(run.options.duration, run.options.rate)
 }
 
-/// First without watchers, to see what they add. Only watched objects change, and there are no
-/// more watchers than objects.
+/// First without watchers, to measure what they add. Only watched objects change, and there are no more watchers than
+/// objects.
 pub(super) async fn selective(run: &Arc<Run>) -> Result<Outcome, Failure> {
     let watched = run.options.objects.min(run.options.watchers).max(1);
-    run.progress.says("writing, nobody watches");
+    run.progress.set_message("writing, nobody watches");
     let (clients, meter) = (writers(run).await?, run.meter());
     let unwatched = Arc::new(Writes::default());
     let alone = drive(run, clients, Request::Patch(watched), pace(run), &unwatched, &meter.latencies).await?;
     let mut nobody = meter.row("update, nobody watches", "update", alone.count, alone.failed);
     report_unsent(&mut nobody, &alone);
-    run.progress.says("opening watches");
+    run.progress.set_message("opening watches");
     let from = run.version().await?;
     let (late, written) = (Arc::new(Latencies::default()), Arc::new(Writes::of_each(watched)));
     let mut watcher_options = WatcherOptions::all_objects(watched, from, &late);
     watcher_options.selectors = (0..watched).map(|number| run.objects.slot(number)).collect();
     let watchers = Watchers::open(run, watcher_options).await?;
     let clients = writers(run).await?;
-    run.progress.says("writing");
+    run.progress.set_message("writing");
     let mut meter = run.meter();
     let driven = drive(run, clients, Request::Patch(watched), pace(run), &written, &meter.latencies).await?;
     let of = |number: usize| written.of(number);
@@ -89,9 +89,10 @@ pub(super) async fn selective(run: &Arc<Run>) -> Result<Outcome, Failure> {
     Ok(Outcome { rows: vec![nobody, with, events], checks })
 }
 
-/// In two halves: what the second adds is what a watcher takes. With the first a server also uses what it has left over.
+/// In two halves: the memory that the second adds is that of its watchers. For the first a server also reuses free
+/// memory.
 pub(super) async fn idle(run: &Arc<Run>) -> Result<Outcome, Failure> {
-    run.progress.says("opening watches");
+    run.progress.set_message("opening watches");
     let from = run.version().await?;
     let late = Arc::new(Latencies::default());
     let half = run.options.watchers / 2;
@@ -102,7 +103,7 @@ pub(super) async fn idle(run: &Arc<Run>) -> Result<Outcome, Failure> {
     let second = Watchers::open(run, second).await?;
     let opened = Arc::clone(&second.opened);
     let mut row = meter.with(opened).row("opened beside as many others", "watcher", second.len() as u64, 0);
-    run.progress.says("waiting");
+    run.progress.set_message("waiting");
     sleep(SETTLING).await;
     let quiet = run.now();
     sleep(run.options.duration).await;
@@ -128,8 +129,8 @@ pub(super) async fn idle(run: &Arc<Run>) -> Result<Outcome, Failure> {
     Ok(Outcome { rows: vec![row], checks: vec![check] })
 }
 
-/// Once for a short time, and once for so long that the watch cache of a server that is started for this does not hold what
-/// they missed.
+/// Once for a short time, and once for so long that the watch cache of a server that is started for this no longer
+/// holds the missed events.
 pub(super) async fn resume(run: &Arc<Run>) -> Result<Outcome, Failure> {
     let mut outcome = resume_after(run, run.options.watchers, MISSED).await?;
     let long_away = resume_after(run, run.options.watchers.min(LONG_AWAY_MAX), MISSED_BY_LONG_AWAY).await?;
@@ -139,17 +140,17 @@ pub(super) async fn resume(run: &Arc<Run>) -> Result<Outcome, Failure> {
 }
 
 async fn resume_after(run: &Arc<Run>, all: usize, missed: u64) -> Result<Outcome, Failure> {
-    run.progress.says("opening watches");
+    run.progress.set_message("opening watches");
     let from = run.version().await?;
     let late = Arc::new(Latencies::default());
     let watcher_options = WatcherOptions::all_objects(all, from, &late);
     drop(Watchers::open(run, watcher_options.clone()).await?);
     run.cluster.stop_sharing().await;
-    run.progress.says("writing, nobody watches");
+    run.progress.set_message("writing, nobody watches");
     let (writers, written) = (writers(run).await?, Arc::new(Writes::default()));
     let driven = drive(run, writers, every(run), Pace::exactly(missed), &written, &late).await?;
     sleep(SETTLING).await;
-    run.progress.says("all come back");
+    run.progress.set_message("all come back");
     let mut meter = run.meter();
     let until_back = Arc::new(Latencies::default());
     let (at_once, missed_events) = (all, Some(written.digest().total()));

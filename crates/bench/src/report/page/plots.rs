@@ -68,18 +68,17 @@ fn capitalised(text: &str) -> String {
     letters.next().map_or_else(String::new, |first| first.to_uppercase().chain(letters).collect())
 }
 
-/// What latencies are called, and what the axis of their shares says.
+/// The name of latencies, and the title of the axis of their shares.
 struct Wording(&'static str, &'static str);
 
-const TOOK: Wording = Wording("Latency", "percent that took no longer");
-const CAME: Wording = Wording("Lateness", "percent that came no later");
+const LATENCY: Wording = Wording("Latency", "percent that took no longer");
+const LATENESS: Wording = Wording("Lateness", "percent that came no later");
 
 fn wording(row: &MatchedRow<'_>) -> &'static Wording {
-    if row.is_lateness() { &CAME } else { &TOOK }
+    if row.is_lateness() { &LATENESS } else { &LATENCY }
 }
 
-/// Several runs: a plot for each row. One run: rows together, but what took long apart from what came late. All have one
-/// scale.
+/// Several runs: a plot for each row. One run: rows in one plot, but latency and lateness apart. All have one scale.
 pub(super) fn latency_plots(scenario: &MatchedScenario<'_>, series: &[Series]) -> String {
     let measured = || scenario.rows.iter().filter(|row| !latencies(row).is_empty());
     let scale = plot::latency_scale(measured().flat_map(latencies));
@@ -135,7 +134,7 @@ const MEASUREMENTS: [Measurement; 3] = [
     },
 ];
 
-/// A measurement between two times, from the first of them on.
+/// The part of a measurement between two times, with the time from the first of them.
 fn line(
     results: &Results,
     series: &Series,
@@ -152,7 +151,7 @@ fn values(lines: &[Line]) -> impl Iterator<Item = f64> {
     lines.iter().flat_map(|line| line.points.iter().filter_map(|(_, value)| *value))
 }
 
-/// What happened in one scenario, all runs in the same plot.
+/// The timelines of one scenario, all runs in the same plot.
 pub(super) fn scenario_timelines(
     scenario: &MatchedScenario<'_>,
     all: &[Results],
