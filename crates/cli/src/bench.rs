@@ -1,4 +1,4 @@
-//! `keepwatch bench`: load on a server, what it costs, and whether all went well.
+//! `keepwatch bench`: load on a server, its cost, and the verdict on all checks.
 
 use crate::flags::{Bench, Failure, Kind, ProtocolFlag, StorageKind};
 use crate::{kubeconfig, open_files, signals::Signals, watch::one_line};
@@ -19,23 +19,23 @@ use tokio_util::sync::CancellationToken;
 /// The width of a table if the terminal does not report one.
 const WIDTH: usize = 120;
 
-/// Ends well only if every check held.
+/// Returns success only if every check held.
 pub(crate) fn bench(flags: &Bench) -> Result<ExitCode, Failure> {
     if flags.compare {
         return compare(flags);
     }
-    let in_vain = |error| Failure::in_vain(format!("the program cannot run: {error}"));
-    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().map_err(in_vain)?;
-    open_files::allow_most();
+    let runtime_error = |error| Failure::runtime_error(format!("the program cannot run: {error}"));
+    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().map_err(runtime_error)?;
+    open_files::raise_limit();
     for (flag, path) in [("--json", &flags.json), ("--report", &flags.report)] {
         if let Some(path) = path.as_deref().filter(|path| *path != Path::new("-")) {
-            // Before anything is measured: what cannot be written then is lost. What is there stays until then.
+            // Before the measurement: results that cannot be written later are lost. Old files stay until then.
             let opened = fs::File::options().create(true).write(true).truncate(false).open(path);
             opened.map_err(unwritable(flag, path))?;
         }
     }
     let results = runtime.block_on(async {
-        let mut signals = Signals::new().and_then(Signals::with_hang_up).map_err(in_vain)?;
+        let mut signals = Signals::new().and_then(Signals::with_hang_up).map_err(runtime_error)?;
         let stop = CancellationToken::new();
         let running = keepwatch_bench::run(options(flags).await?, stop.clone());
         tokio::pin!(running);
@@ -45,11 +45,13 @@ pub(crate) fn bench(flags: &Bench) -> Result<ExitCode, Failure> {
                 stop.cancel();
                 tokio::select! {
                     ended = running => ended,
-                    () = signals.next() => return Err(Failure::in_vain("stopped; what was created may still be there")),
+                    () = signals.next() => {
+                        return Err(Failure::runtime_error("stopped; what was created may still be there"));
+                    }
                 }
             }
         };
-        ended.map_err(|failure| Failure::in_vain(failure.to_string()))
+        ended.map_err(|failure| Failure::runtime_error(failure.to_string()))
     })?;
     show(flags, &results)?;
     Ok(if Verdict::of(&results).failed == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE })
@@ -89,7 +91,7 @@ async fn options(flags: &Bench) -> Result<Options, Failure> {
     })
 }
 
-/// A word as a shell reads it again.
+/// A word, quoted for a shell.
 fn quoted(word: &str) -> String {
     let is_plain = |c: char| c.is_ascii_alphanumeric() || "-_./:,=+@%".contains(c);
     if !word.is_empty() && word.chars().all(is_plain) {
@@ -104,7 +106,7 @@ async fn target(flags: &Bench) -> Result<Target, Failure> {
         return Ok(Target::Cluster { config: Box::new(config), processes: flags.pid.clone() });
     }
     let program = std::env::current_exe()
-        .map_err(|error| Failure::in_vain(format!("no server can be started: {error}")))?;
+        .map_err(|error| Failure::runtime_error(format!("no server can be started: {error}")))?;
     let storage = match flags.storage {
         StorageKind::Memory => "memory",
         StorageKind::Embedded => "embedded",
@@ -112,7 +114,7 @@ async fn target(flags: &Bench) -> Result<Target, Failure> {
     };
     let etcd =
         (!flags.etcd_servers.is_empty()).then(|| format!("--etcd-servers={}", flags.etcd_servers.join(",")));
-    // So that watchers of these can be further behind than the watch cache reaches.
+    // So that watchers can fall behind the watch cache.
     let is_small = flags.scenarios()?.into_iter().any(Scenario::needs_short_history);
     let window = is_small.then(|| SHORT_HISTORY_FLAG.to_owned());
     Ok(Target::Own(OwnServer {
@@ -127,7 +129,7 @@ async fn target(flags: &Bench) -> Result<Target, Failure> {
 
 fn show(flags: &Bench, results: &Results) -> Result<(), Failure> {
     let json = serde_json::to_string(results)
-        .map_err(|error| Failure::in_vain(format!("the results cannot be written: {error}")))?;
+        .map_err(|error| Failure::runtime_error(format!("the results cannot be written: {error}")))?;
     match flags.json.as_deref() {
         Some(path) if path == Path::new("-") => println!("{json}"),
         path => {
@@ -153,7 +155,7 @@ fn compare(flags: &Bench) -> Result<ExitCode, Failure> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// An error and what caused it.
+/// An error and its causes.
 fn with_causes(error: &(dyn Error + 'static)) -> String {
     let causes = std::iter::successors(Some(error), |&error| error.source());
     causes.map(|cause| one_line(&cause)).collect::<Vec<_>>().join(": ")
@@ -167,7 +169,7 @@ fn unwritable(flag: &str, path: &Path) -> impl Fn(std::io::Error) -> Failure {
     move |error| Failure::flag(flag, format!("cannot write {}: {error}", path.display()))
 }
 
-/// Of the terminal, if there is one.
+/// The width of the terminal, if there is one.
 fn width() -> usize {
     rustix::termios::tcgetwinsize(std::io::stdout())
         .map_or(WIDTH, |size| usize::from(size.ws_col).max(report::WIDTH_MIN))
@@ -192,7 +194,7 @@ mod tests {
     }
 
     #[test]
-    fn a_shell_reads_the_words_that_were_given() {
+    fn a_shell_reads_the_quoted_words() {
         let words = [
             "a b",
             "",

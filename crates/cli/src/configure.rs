@@ -1,4 +1,4 @@
-//! From flags to a server that is not started yet.
+//! The configuration of a server from the flags.
 
 use crate::{
     descriptions,
@@ -11,7 +11,7 @@ use keepwatch::{
 };
 use std::path::PathBuf;
 
-/// The server that the command line asks for.
+/// The builder of the server with these flags.
 pub(crate) fn builder(flags: &Serve) -> Result<Builder, Failure> {
     let (listen, storage, requests, cluster) =
         (&flags.listen, &flags.storage, &flags.requests, &flags.cluster);

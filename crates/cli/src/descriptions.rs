@@ -24,7 +24,7 @@ pub(crate) fn schemas(types: &[&str]) -> Map<String, Value> {
 
 macro_rules! known {
     ($($package:literal: $module:path { $($kind:ident)* })*) => {
-        /// Adds a type that is known by its published name.
+        /// Adds the type with this published name.
         fn add(name: &str, generator: &mut SchemaGenerator) {
             match name {
                 $($(concat!($package, ".", stringify!($kind)) => {
@@ -90,7 +90,7 @@ mod tests {
         document["definitions"].as_object().expect("it has schemas").clone()
     }
 
-    /// Both come from the same release; where they do not agree, one of them was made wrongly.
+    /// Both come from the same release; if they differ, one of them was generated wrongly.
     #[test]
     fn the_types_of_the_server_and_the_descriptions_have_the_same_fields() {
         let documented = documented();

@@ -1,4 +1,4 @@
-//! Which cluster a program talks to.
+//! The choice of the cluster, by flags or the environment.
 
 use crate::flags::Failure;
 use crate::watch::one_line;
@@ -8,12 +8,12 @@ use kube_client::{
 };
 use std::{error::Error, path::Path};
 
-/// How to connect to the cluster that is named, or else to the one that the surroundings name.
+/// The configuration of a client of that cluster, or else of the one that the environment names.
 pub(crate) async fn config(path: Option<&Path>, context: Option<&str>) -> Result<Config, Failure> {
     if path.is_none() && context.is_none() {
         return Config::infer().await.map_err(|error| {
             let why = error.source().map_or_else(|| one_line(&error), |cause| one_line(cause));
-            Failure::in_vain(format!("no cluster is named: {why}; set KUBECONFIG or give --kubeconfig"))
+            Failure::runtime_error(format!("no cluster is named: {why}; set KUBECONFIG or give --kubeconfig"))
         });
     }
     let (read, flag) = match path {

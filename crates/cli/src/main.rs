@@ -16,11 +16,11 @@ mod watch;
 use flags::Command;
 use std::process::ExitCode;
 
-/// A write makes and drops hundreds of small values; with the system's allocator they are a quarter of its cost.
+/// A write allocates and frees hundreds of small values; with the system's allocator they are a quarter of its cost.
 #[global_allocator]
 static ALLOCATOR: tikv_jemallocator::Jemalloc = tikv_jemallocator::Jemalloc;
 
-/// Few arenas, and memory that is not needed any more is given back within half a second, by a background thread.
+/// Few arenas, and a background thread that returns unused memory within half a second.
 #[allow(unsafe_code, reason = "the allocator looks for this name, and nothing else has it")]
 #[unsafe(export_name = "_rjem_malloc_conf")]
 static ALLOCATOR_SETTINGS: &[u8; 69] =

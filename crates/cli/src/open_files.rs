@@ -1,11 +1,10 @@
-//! How many files this program may open.
+//! The limit on the number of open files.
 
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
-/// Allows as many as can be allowed: every connection is one, and often only 1,024 may be open until a program asks for
-/// more.
-pub(crate) fn allow_most() {
+/// Raises the limit as far as allowed: every connection is an open file, and the default is often 1,024.
+pub(crate) fn raise_limit() {
     let limit = getrlimit(Resource::Nofile);
-    // If it may not be raised, what cannot be opened will say so.
+    // If it cannot be raised, opening more files fails later.
     let _ = setrlimit(Resource::Nofile, Rlimit { current: limit.maximum, maximum: limit.maximum });
 }

@@ -9,11 +9,11 @@ use crate::{
 use keepwatch::{Server, StartError};
 use std::{process::ExitCode, time::Instant};
 
-/// Runs until a signal comes.
+/// Runs until a signal arrives.
 pub(crate) fn serve(flags: &Serve) -> Result<ExitCode, Failure> {
     let began = Instant::now();
     begin_log(&flags.log);
-    open_files::allow_most();
+    open_files::raise_limit();
     let builder = configure::builder(flags)?;
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build();
     let runtime = runtime.map_err(|error| Failure::usage(format!("the server cannot run: {error}")))?;
@@ -39,7 +39,7 @@ pub(crate) fn serve(flags: &Serve) -> Result<ExitCode, Failure> {
 }
 
 fn begin_log(log: &Log) {
-    // A log that cannot be written, as on a full disk, must not fail what is logged: the library would panic.
+    // A failure to write the log, as on a full disk, must not fail the caller: the library would panic.
     let builder = tracing_subscriber::fmt()
         .with_max_level(log.level())
         .log_internal_errors(false)
@@ -50,7 +50,7 @@ fn begin_log(log: &Log) {
     }
 }
 
-/// Which flag is to be changed if the server does not start.
+/// The error for the user, with the flag to change.
 fn failure(flags: &Serve, error: &StartError) -> Failure {
     let flag = match error {
         StartError::Listen(address, why) => {
@@ -65,7 +65,7 @@ fn failure(flags: &Serve, error: &StartError) -> Failure {
     Failure::flag(flag, chain(error))
 }
 
-/// An error and what caused it, in one line.
+/// An error and its causes, in one line.
 fn chain(error: &dyn std::error::Error) -> String {
     let mut text = error.to_string();
     let mut source = error.source();

@@ -18,13 +18,13 @@ impl Signals {
         })
     }
 
-    /// The end of the terminal too, unless the program was started not to mind that, as by `nohup`.
+    /// Also handles the end of the terminal, unless the program was started to ignore it, as by `nohup`.
     pub(crate) fn with_hang_up(self) -> std::io::Result<Signals> {
         let minds = !is_ignored(SignalKind::hangup());
         Ok(Signals { hang_up: minds.then(|| signal(SignalKind::hangup())).transpose()?, ..self })
     }
 
-    /// Waits for one.
+    /// Waits for a signal.
     pub(crate) async fn next(&mut self) {
         let hung_up = async {
             match &mut self.hang_up {
@@ -40,7 +40,7 @@ impl Signals {
     }
 }
 
-/// Read from `/proc`; elsewhere no signal counts as ignored.
+/// Whether a signal is ignored, from `/proc`; elsewhere none counts as ignored.
 fn is_ignored(signal: SignalKind) -> bool {
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
     let mask = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));

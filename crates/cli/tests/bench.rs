@@ -14,7 +14,7 @@ use std::{
 
 /// As little load as shows that something was done.
 const SMALL: &str = "--objects 60 --size 4000 --namespaces 2 --watchers 12 --informers 2 --concurrency 4 --rate 40 --definitions 20 --duration 1s";
-/// How long anything may take that has to happen. Machines that run tests are slow at times.
+/// The time in which anything that must happen has to. Machines that run tests are slow at times.
 const SOON: Duration = Duration::from_secs(60);
 
 fn command(arguments: &str) -> Command {
@@ -28,7 +28,7 @@ fn said(output: &Output) -> String {
     String::from_utf8_lossy(&[&*output.stdout, &*output.stderr].concat()).into_owned()
 }
 
-/// What a run found, which must be well.
+/// The results of a run, which must have no faults.
 fn results(arguments: &str) -> Results {
     let output = command(&format!("{arguments} {SMALL} --json -")).output().unwrap();
     assert!(output.status.success(), "{arguments}: {}", said(&output));
@@ -42,7 +42,7 @@ fn results(arguments: &str) -> Results {
     results
 }
 
-/// How many pages the server read from its store, because its watch cache did not have what slow watchers missed.
+/// The number of pages that the server read from its store, because its watch cache lacked what slow watchers missed.
 fn pages_read(slow: &Row) -> f64 {
     let figure = slow.figures.iter().find(|figure| figure.name == "read from the store's history");
     figure.map_or(0.0, |figure| figure.value)
@@ -88,7 +88,7 @@ fn a_tour_of_everything_is_measured_and_verified() {
     // Twelve watchers, forty changes a second, for a second.
     let fan_out = scenario(&results, "fan-out");
     assert_eq!((fan_out.rows[0].count, fan_out.checks[0].checked), (480, 480));
-    // Everything that changes is watched by somebody.
+    // Every object that changes has a watcher.
     let selective = &scenario(&results, "selective").rows;
     assert_eq!((selective[1].count, selective[2].count), (40, 40));
     // The slow ones were so far behind that the watch cache did not have what they missed.
@@ -274,7 +274,7 @@ fn a_run_that_is_interrupted_on_a_terminal_shows_what_it_has() {
     assert_eq!(results.scenarios[0].rows[0].count, 60);
 }
 
-/// What was measured before a server died is not lost.
+/// The measurements before a server died are not lost.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_server_that_dies_is_reported_with_what_was_measured_before() {
     let world = world().await;
@@ -297,7 +297,8 @@ async fn a_server_that_dies_is_reported_with_what_was_measured_before() {
     assert!(left.starts_with("look for namespaces kwb-") && left.contains("cannot be reached"), "{left}");
 }
 
-/// No client can write so often. The unsent requests are reported, and the run does not take much longer than planned.
+/// No client can write at this rate. The unsent requests are reported, and the run does not take much longer than
+/// planned.
 #[test]
 fn a_pace_that_cannot_be_kept_is_reported() {
     let arguments = format!("fan-out {SMALL} --rate 1000000 --json -").replace("--rate 40", "");

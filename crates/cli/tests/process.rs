@@ -14,8 +14,8 @@ use std::{
 };
 use tokio::net::TcpStream;
 
-/// What a WebSocket ends with when nothing is wrong.
-const FAREWELL: &[u8] = b"\x88\x02\x03\xe8";
+/// The close frame of a WebSocket that ends normally.
+const NORMAL_CLOSE: &[u8] = b"\x88\x02\x03\xe8";
 
 /// A running program, which ends with the test.
 struct Program {
@@ -89,7 +89,7 @@ impl Program {
         }
     }
 
-    /// Waits until no new connection is taken.
+    /// Waits until new connections are refused.
     async fn refuses(&self) {
         until("no new connection is taken", || async { TcpStream::connect(self.address).await.is_err() })
             .await;
@@ -143,7 +143,7 @@ async fn on_a_signal_it_finishes_its_requests_and_takes_no_new_ones() {
             "the stream ends as a stream does: {:?}",
             String::from_utf8_lossy(&end)
         );
-        assert!(browser.rest().await.ends_with(FAREWELL), "a browser receives the end of its watch");
+        assert!(browser.rest().await.ends_with(NORMAL_CLOSE), "a browser receives the end of its watch");
         idle.rest().await;
         silent.rest().await;
         assert!(program.child.try_wait().unwrap().is_none(), "a write is under way");
@@ -158,7 +158,7 @@ async fn on_a_signal_it_finishes_its_requests_and_takes_no_new_ones() {
 
 /// Each of these once delayed the end by most of a minute.
 #[tokio::test]
-async fn clients_that_do_not_listen_or_do_not_go_on_do_not_delay_the_end() {
+async fn clients_that_do_not_read_or_write_do_not_delay_the_end() {
     let mut program = Program::start();
     let mut maps = Wire::to(program.address).await;
     let large =
@@ -171,7 +171,7 @@ async fn clients_that_do_not_listen_or_do_not_go_on_do_not_delay_the_end() {
     unread.request("GET", CONFIGMAPS, "", b"").await;
     assert_eq!(unread.head().await.unwrap().code, 200);
     let _stalled = slow_write(&program, &config_map("never")).await;
-    // It takes part in HTTP/2 and answers no PING.
+    // It speaks HTTP/2 but answers no PING.
     let mut deaf = Wire::to(program.address).await;
     deaf.send(b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\0\x04\0\0\0\0\0").await;
     assert!(deaf.bytes(9).await.is_some());
@@ -182,8 +182,7 @@ async fn clients_that_do_not_listen_or_do_not_go_on_do_not_delay_the_end() {
     assert!(began.elapsed() < Duration::from_secs(20), "{:?}", began.elapsed());
 }
 
-/// Nobody waits for a connection that has become a WebSocket, unless the server sees to it.
-/// A thousand connections once kept everybody out for a minute.
+/// A thousand connections once kept every other client out for a minute.
 #[tokio::test]
 async fn as_many_files_may_be_open_as_the_system_allows() {
     let program = Program::start_with("ulimit -Sn 100; ulimit -Hn 1000");
@@ -192,9 +191,9 @@ async fn as_many_files_may_be_open_as_the_system_allows() {
     assert_eq!(open_files.split_whitespace().nth(3), Some("1000"), "{open_files}");
 }
 
-/// Nothing is known of who opens them.
+/// The connections are not authenticated.
 #[tokio::test]
-async fn connections_that_say_nothing_keep_nobody_out() {
+async fn silent_connections_do_not_keep_others_out() {
     let program = Program::start_with("ulimit -n 200");
     let mut known = watching(&program, "").await;
     let mut silent = Vec::new();
@@ -210,14 +209,15 @@ async fn connections_that_say_nothing_keep_nobody_out() {
     }
 }
 
+/// The HTTP library does not wait for a connection that has become a WebSocket, so the server must.
 #[tokio::test]
-async fn a_browser_is_told_even_if_nothing_else_is_under_way() {
+async fn a_websocket_is_closed_even_if_no_request_is_in_flight() {
     for _ in 0..5 {
         let mut program = Program::start();
         let mut browser = watching(&program, UPGRADE).await;
         program.signal("TERM");
         let end = browser.rest().await;
-        assert!(end.ends_with(FAREWELL), "{:?}, {}", end, program.ended().await);
+        assert!(end.ends_with(NORMAL_CLOSE), "{:?}, {}", end, program.ended().await);
         assert_eq!(program.ended().await.code(), Some(0));
     }
 }
@@ -237,7 +237,7 @@ async fn on_a_second_signal_it_stops_at_once() {
 }
 
 #[test]
-fn what_is_wrong_with_its_flags_is_said_in_one_line() {
+fn errors_in_its_flags_are_reported_in_one_line() {
     let directory = tempfile::tempdir().unwrap();
     let at = |name: &str| directory.path().join(name).to_str().unwrap().to_owned();
     let (missing, bad, folder) = (at("missing"), at("bad"), at("folder"));

@@ -18,7 +18,7 @@ use std::{
 };
 use tokio::sync::mpsc;
 
-/// How long anything may take that has to happen. Machines that run tests are slow at times.
+/// The time in which anything that must happen has to. Machines that run tests are slow at times.
 const SOON: Duration = Duration::from_secs(30);
 
 /// A server, a client of it, and a kubeconfig in a file.
@@ -61,7 +61,7 @@ fn command(kubeconfig: &Path, arguments: &str) -> Command {
     command
 }
 
-/// What the program says, and with which code it ends, if it ends by itself.
+/// The exit code and the error of the program, if it ends by itself.
 fn refused(kubeconfig: &Path, arguments: &str) -> (i32, String) {
     let output = command(kubeconfig, arguments).output().unwrap();
     assert!(output.stdout.is_empty(), "{arguments}");
@@ -196,7 +196,7 @@ async fn every_event_is_a_line() {
 }
 
 #[tokio::test]
-async fn a_pod_shows_how_it_fares() {
+async fn a_pod_has_its_status() {
     let world = World::start().await;
     let pods: Api<Pod> = Api::default_namespaced(world.client.clone());
     let mut watching = world.watch("po web-0");
@@ -215,7 +215,7 @@ async fn a_pod_shows_how_it_fares() {
 }
 
 #[tokio::test]
-async fn programs_get_objects_and_news_as_json() {
+async fn json_output_has_objects_and_status_changes() {
     let world = World::start().await;
     let maps = world.maps("default");
     create(&maps, "a").await;
@@ -295,7 +295,7 @@ async fn start_again(builder: impl Fn() -> Builder) -> Server {
 }
 
 #[tokio::test]
-async fn it_goes_on_where_it_was_when_a_server_comes_back() {
+async fn it_resumes_when_a_server_comes_back() {
     let directory = tempfile::tempdir().unwrap();
     let server = Server::builder().data_dir(directory.path()).start().await.unwrap();
     let (address, kubeconfig) = (server.address(), server.kubeconfig_path().unwrap().to_owned());
@@ -376,7 +376,7 @@ fn answer(mut connection: TcpStream) {
 }
 
 #[tokio::test]
-async fn it_lists_again_when_the_server_has_forgotten_what_came_next() {
+async fn it_relists_when_the_server_has_compacted_the_next_events() {
     let directory = tempfile::tempdir().unwrap();
     let kubeconfig = kubeconfig(&directory, &format!("http://{}", old_server()));
     let mut watching = Watching::start(&kubeconfig, "th");
@@ -392,7 +392,7 @@ async fn it_lists_again_when_the_server_has_forgotten_what_came_next() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn if_nobody_reads_any_more_it_ends_quietly() {
+async fn it_ends_quietly_when_its_output_is_closed() {
     let world = World::start().await;
     let mut child = command(&world.kubeconfig, "configmaps").spawn().unwrap();
     let mut line = String::new();
@@ -442,7 +442,7 @@ fn kubeconfig(directory: &tempfile::TempDir, url: &str) -> PathBuf {
 }
 
 #[test]
-fn a_server_that_is_not_there_is_told_with_what_to_do() {
+fn an_unreachable_server_is_reported_with_what_to_do() {
     let directory = tempfile::tempdir().unwrap();
     let kubeconfig = kubeconfig(&directory, "http://127.0.0.1:1");
     let (code, said) = refused(&kubeconfig, "pods");
@@ -462,7 +462,7 @@ fn a_server_that_is_not_there_is_told_with_what_to_do() {
 }
 
 #[test]
-fn what_is_wrong_with_its_flags_is_said_in_one_line() {
+fn errors_in_its_flags_are_reported_in_one_line() {
     let directory = tempfile::tempdir().unwrap();
     let bad = directory.path().join("bad");
     std::fs::write(&bad, "\0 this is none of it\n\"").unwrap();

@@ -1,27 +1,27 @@
-//! What can be said to `keepwatch bench`.
+//! The arguments of `keepwatch bench`.
 
 use super::{Failure, StorageKind, readable, values};
 use clap::{Args, ValueEnum};
 use keepwatch_bench::Scenario;
 use std::{path::PathBuf, time::Duration};
 
-/// What to measure, with which load, and what to make of it.
+/// The scenarios, the load, and the form of the report.
 #[derive(Clone, Debug, Args)]
 #[command(args_override_self = true)]
 pub(crate) struct Bench {
-    /// What to run, in this order; see below. Without any a tour of all. With --compare, the files to compare.
+    /// Scenarios to run, in this order; see below. Without any a tour of all. With --compare, files to compare.
     #[arg(value_name = "SCENARIO")]
     pub(crate) names: Vec<String>,
-    /// Measure the server that this names. Without it and --context a server is started for the purpose.
+    /// Measure the server of this kubeconfig. Without it and --context a server is started for the purpose.
     #[arg(long, value_name = "FILE", help_heading = "Which server")]
     pub(crate) kubeconfig: Option<PathBuf>,
-    /// Which context of the kubeconfig, instead of its current one.
+    /// The context of the kubeconfig, instead of its current one.
     #[arg(long, value_name = "NAME", help_heading = "Which server")]
     pub(crate) context: Option<String>,
     /// Processes to measure, separated by commas: those of that server, or more beside the one that is started.
     #[arg(long, value_name = "PIDS", value_delimiter = ',', help_heading = "Which server")]
     pub(crate) pid: Vec<u32>,
-    /// Where the server that is started keeps its objects.
+    /// The storage of the server that is started.
     #[arg(
         long,
         value_name = "memory|embedded|etcd",
@@ -46,7 +46,7 @@ pub(crate) struct Bench {
         help_heading = "Which server"
     )]
     pub(crate) tls: bool,
-    /// What the objects are: pods have the most rules, config maps few, custom objects some.
+    /// The kind of the objects: pods have the most rules, config maps few, custom objects some.
     #[arg(
         long,
         value_name = "configmaps|pods|custom",
@@ -55,40 +55,40 @@ pub(crate) struct Bench {
         help_heading = "Load"
     )]
     pub(crate) kind: Kind,
-    /// How many objects there are.
+    /// The number of objects.
     #[arg(long, value_name = "COUNT", default_value = "2000", value_parser = values::count, help_heading = "Load")]
     pub(crate) objects: usize,
-    /// How large each is.
+    /// The size of each.
     #[arg(long, value_name = "BYTES", default_value = "2000", value_parser = values::count, help_heading = "Load")]
     pub(crate) size: usize,
-    /// How many definitions of custom kinds there are, where that is measured.
+    /// The number of definitions of custom kinds, where they are measured.
     #[arg(long, value_name = "COUNT", default_value = "1000", value_parser = values::count, help_heading = "Load")]
     pub(crate) definitions: usize,
-    /// Over how many namespaces they are spread.
+    /// The number of namespaces that the objects are spread over.
     #[arg(long, value_name = "COUNT", default_value = "5", value_parser = values::count, help_heading = "Load")]
     pub(crate) namespaces: usize,
-    /// How many watch at the same time.
+    /// The number of watchers.
     #[arg(long, value_name = "COUNT", default_value = "200", value_parser = values::count, help_heading = "Load")]
     pub(crate) watchers: usize,
-    /// How many informers fetch everything at the same time.
+    /// The number of informers that sync at the same time.
     #[arg(long, value_name = "COUNT", default_value = "20", value_parser = values::count, help_heading = "Load")]
     pub(crate) informers: usize,
-    /// How many clients write, list and connect at the same time.
+    /// The number of clients that write, list and connect at the same time.
     #[arg(long, value_name = "COUNT", default_value = "16", value_parser = values::count, help_heading = "Load")]
     pub(crate) concurrency: usize,
-    /// How many changes there are in a second while others watch.
+    /// The number of changes per second while others watch.
     #[arg(long, value_name = "COUNT", default_value = "100", value_parser = values::count, help_heading = "Load")]
     pub(crate) rate: usize,
-    /// How long each scenario goes on, about.
+    /// The approximate duration of each scenario.
     #[arg(long, value_name = "DURATION", default_value = "8s", value_parser = values::duration, help_heading = "Load")]
     pub(crate) duration: Duration,
-    /// How many of a hundred watchers are slow, where that is measured.
+    /// The percentage of watchers that are slow, where that is measured.
     #[arg(long, value_name = "PERCENT", default_value = "20", value_parser = values::count, help_heading = "Load")]
     pub(crate) slow_share: usize,
-    /// How many bytes a slow watcher reads in a second.
+    /// The number of bytes per second that a slow watcher reads.
     #[arg(long, value_name = "BYTES", default_value = "20000", value_parser = values::count, help_heading = "Load")]
     pub(crate) slow_rate: usize,
-    /// What is spoken; with websocket only watches are.
+    /// The protocol; with websocket only watches use it.
     #[arg(
         long,
         value_name = "http1|http2|websocket",
@@ -97,7 +97,7 @@ pub(crate) struct Bench {
         help_heading = "Load"
     )]
     pub(crate) protocol: ProtocolFlag,
-    /// What to call the results.
+    /// The title of the results.
     #[arg(
         long,
         value_name = "TITLE",
@@ -115,18 +115,18 @@ pub(crate) struct Bench {
     /// Measure nothing, but compare the results in these files with those in the first.
     #[arg(long, help_heading = "Output")]
     pub(crate) compare: bool,
-    /// Print this.
+    /// Print this help.
     #[arg(short, long, action = clap::ArgAction::HelpShort, help_heading = "Help")]
     help: Option<bool>,
 }
 
-/// What scenarios there are, for `--help`.
+/// The list of scenarios, for `--help`.
 pub(super) fn scenarios() -> String {
     let all = Scenario::ALL.map(|scenario| format!("  {scenario}\n          {}", scenario.about()));
     format!("\nScenarios:\n{}", all.join("\n"))
 }
 
-/// What the objects are.
+/// The kind of the objects.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Kind {
     /// Config maps.
@@ -137,7 +137,7 @@ pub(crate) enum Kind {
     Custom,
 }
 
-/// What is spoken.
+/// The protocol.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum ProtocolFlag {
     /// HTTP/1.1.
@@ -148,12 +148,12 @@ pub(crate) enum ProtocolFlag {
     Websocket,
 }
 
-/// How many objects, watchers and so on there may be: more than any server has, and few enough to be counted.
+/// The maximum number of objects, watchers and so on: more than any server has, and few enough to be counted.
 const COUNT_MAX: usize = 10_000_000;
-/// How large an object may be: servers take no larger ones.
+/// The maximum size of an object: servers accept no larger ones.
 const SIZE_MAX: usize = 1 << 20;
 
-/// Flags that say what to measure and how; the first four are about a server that is started.
+/// The flags of a measurement; the first four are about a server that is started.
 const MEASURING: [&str; 21] = [
     "storage",
     "etcd_servers",
@@ -179,7 +179,7 @@ const MEASURING: [&str; 21] = [
 ];
 
 impl Bench {
-    /// Refuses what does not go together. `given` says whether a flag stands on the command line.
+    /// Rejects flags that exclude each other. `given` returns whether a flag is on the command line.
     pub(super) fn check(&self, given: impl Fn(&str) -> bool) -> Result<(), Failure> {
         if self.compare {
             return self.check_comparison(given);
@@ -259,7 +259,7 @@ impl Bench {
         self.kubeconfig.is_none() && self.context.is_none()
     }
 
-    /// What is to be run; everything that can be if nothing is named.
+    /// The scenarios to run; all that can be run if none is named.
     pub(crate) fn scenarios(&self) -> Result<Vec<Scenario>, Failure> {
         if self.names.is_empty() {
             let can_be = |scenario: &Scenario| self.is_own() || !scenario.starts_servers();
@@ -283,7 +283,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_at_all_is_a_tour_of_everything() {
+    fn without_arguments_it_is_a_tour_of_everything() {
         let given = bench("").unwrap();
         assert_eq!(given.scenarios().unwrap(), Scenario::ALL);
         assert_eq!(

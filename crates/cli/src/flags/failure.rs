@@ -1,15 +1,15 @@
-//! What is said, and with which code the program ends, if it does not start.
+//! The message and the exit code of a program that does not start.
 
 use std::io::{self, Write};
 use std::process::ExitCode;
 
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 
-const ASKED_FOR: u8 = 0;
-const IN_VAIN: u8 = 1;
-const BAD_FLAGS: u8 = 2;
+const EXIT_SUCCESS: u8 = 0;
+const EXIT_FAILURE: u8 = 1;
+const EXIT_USAGE: u8 = 2;
 
-/// Why the program ends before it has done anything. Help and version are asked for, so they end well.
+/// The reason for which the program ends before it has done anything. Help and version are requested, so they end well.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Failure {
     text: String,
@@ -17,22 +17,22 @@ pub(crate) struct Failure {
 }
 
 impl Failure {
-    /// Something is wrong with a flag, or with the file that it names: one line.
+    /// An error in one line about a flag, or about the file that it names.
     pub(crate) fn flag(flag: &str, fault: impl std::fmt::Display) -> Failure {
         Failure::usage(format!("{flag}: {fault}"))
     }
 
-    /// Something is wrong with how the program was called: one line.
+    /// An error in one line about the command line.
     pub(crate) fn usage(text: impl Into<String>) -> Failure {
-        Failure { text: text.into(), code: BAD_FLAGS }
+        Failure { text: text.into(), code: EXIT_USAGE }
     }
 
-    /// Nothing is wrong with how the program was called, but it cannot do that: one line.
-    pub(crate) fn in_vain(text: impl Into<String>) -> Failure {
-        Failure { text: text.into(), code: IN_VAIN }
+    /// An error in one line that is not about the command line.
+    pub(crate) fn runtime_error(text: impl Into<String>) -> Failure {
+        Failure { text: text.into(), code: EXIT_FAILURE }
     }
 
-    /// What is printed.
+    /// The text to print.
     #[cfg(test)]
     pub(crate) fn text(&self) -> &str {
         &self.text
@@ -44,11 +44,11 @@ impl Failure {
         self.code
     }
 
-    /// Prints it: help and version to standard output, all else to standard error. Nothing can be done if that
-    /// fails, so it is not looked at.
+    /// Prints it: help and version to standard output, all else to standard error. If that fails, nothing can be done,
+    /// so the error is ignored.
     pub(crate) fn report(&self) -> ExitCode {
         let _ = match self.code {
-            ASKED_FOR => io::stdout().write_all(self.text.as_bytes()),
+            EXIT_SUCCESS => io::stdout().write_all(self.text.as_bytes()),
             _ => writeln!(io::stderr(), "keepwatch: {}", self.text),
         };
         ExitCode::from(self.code)
@@ -56,7 +56,7 @@ impl Failure {
 }
 
 impl Failure {
-    /// Clap explains itself at length; one line does. `command` is the one that was called, as far as that is known.
+    /// One line instead of clap's long explanation. `command` is the subcommand, as far as it is known.
     pub(super) fn of(error: &clap::Error, command: &str) -> Failure {
         let context = |kind| match error.get(kind) {
             Some(ContextValue::String(text)) => text.as_str(),
@@ -68,7 +68,7 @@ impl Failure {
         let value = context(ContextKind::InvalidValue);
         match error.kind() {
             ErrorKind::DisplayHelp | ErrorKind::DisplayVersion => {
-                Failure { text: error.render().to_string(), code: ASKED_FOR }
+                Failure { text: error.render().to_string(), code: EXIT_SUCCESS }
             }
             ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand | ErrorKind::MissingSubcommand => {
                 Failure::usage(

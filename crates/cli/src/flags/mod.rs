@@ -25,7 +25,7 @@ pub(crate) use watch::{Output, Watch};
 
 const HELP: &str = "{about-with-newline}\n{usage-heading} {usage}\n\n{all-args}{after-help}";
 
-/// What the program is to do.
+/// The subcommand.
 #[derive(Clone, Debug, Subcommand)]
 pub(crate) enum Command {
     /// Run the API server.
@@ -55,11 +55,11 @@ struct CommandLine {
     command: Command,
 }
 
-/// How to serve.
+/// The flags of `keepwatch serve`.
 #[derive(Clone, Debug, Args)]
 #[command(args_override_self = true)]
 pub(crate) struct Serve {
-    /// Where.
+    /// Addresses, ports and files.
     #[command(flatten)]
     pub(crate) listen: Listen,
     /// Out of which store.
@@ -68,21 +68,21 @@ pub(crate) struct Serve {
     /// To whom.
     #[command(flatten)]
     pub(crate) access: Access,
-    /// How many at a time, and for how long.
+    /// Limits of requests.
     #[command(flatten)]
     pub(crate) requests: Requests,
-    /// What the cluster is like.
+    /// Properties of the cluster.
     #[command(flatten)]
     pub(crate) cluster: Cluster,
-    /// What is written about it.
+    /// The log.
     #[command(flatten)]
     pub(crate) log: Log,
-    /// Print this.
+    /// Print this help.
     #[arg(short, long, action = clap::ArgAction::HelpShort, help_heading = "Help")]
     help: Option<bool>,
 }
 
-/// Where the server listens and keeps its files.
+/// The addresses that the server listens on, and the directory of its files.
 #[derive(Clone, Debug, Args)]
 #[command(next_help_heading = "Listening")]
 pub(crate) struct Listen {
@@ -103,7 +103,7 @@ pub(crate) struct Listen {
     pub(crate) data_dir: PathBuf,
 }
 
-/// Where objects are kept.
+/// The storage of objects.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum StorageKind {
     /// In the data directory.
@@ -164,7 +164,7 @@ pub(crate) struct Storage {
     pub(crate) watch_cache_history_bytes: usize,
 }
 
-/// How clients know the server, and the server its clients.
+/// The certificates of the server, and the credentials of its clients.
 #[derive(Clone, Debug, Args)]
 #[command(next_help_heading = "Certificates and users")]
 pub(crate) struct Access {
@@ -185,14 +185,14 @@ pub(crate) struct Access {
     pub(crate) cors_allowed_origins: Vec<String>,
 }
 
-/// How many requests at a time, and how long they may take.
+/// The limits on concurrent requests, and on their duration.
 #[derive(Clone, Debug, Args)]
 #[command(next_help_heading = "Requests")]
 pub(crate) struct Requests {
-    /// How long a request may take, unless it is a watch.
+    /// Maximum duration of a request, unless it is a watch.
     #[arg(long, value_name = "DURATION", default_value = "1m0s", value_parser = values::duration)]
     pub(crate) request_timeout: Duration,
-    /// How long a watch lasts at least, in seconds; at most twice as long.
+    /// Minimum duration of a watch, in seconds; the maximum is twice as long.
     #[arg(long, value_name = "SECONDS", default_value = "1800", value_parser = values::seconds)]
     pub(crate) min_request_timeout: Duration,
     /// Reads at a time; 0 for no limit.
@@ -203,7 +203,7 @@ pub(crate) struct Requests {
     pub(crate) max_mutating_requests_inflight: usize,
 }
 
-/// What the cluster is like.
+/// The properties of the cluster.
 #[derive(Clone, Debug, Args)]
 #[command(next_help_heading = "Cluster")]
 pub(crate) struct Cluster {
@@ -213,7 +213,7 @@ pub(crate) struct Cluster {
     /// Ports that services of type NodePort get.
     #[arg(long, value_name = "FIRST-LAST", default_value = "30000-32767")]
     pub(crate) service_node_port_range: PortRange,
-    /// How long events are kept.
+    /// Time for which events are kept.
     #[arg(long, value_name = "DURATION", default_value = "1h0m0s", value_parser = values::duration)]
     pub(crate) event_ttl: Duration,
     /// Empty deleted namespaces; turn it off where a controller manager does.
@@ -233,7 +233,7 @@ pub(crate) enum LogFormat {
     Json,
 }
 
-/// What is written about all this, and how.
+/// The level and the format of the log.
 #[derive(Clone, Debug, Args)]
 #[command(next_help_heading = "Log")]
 pub(crate) struct Log {
@@ -245,13 +245,13 @@ pub(crate) struct Log {
         hide_possible_values = true
     )]
     pub(crate) format: LogFormat,
-    /// How much to log, from 0 to 10: debugging from 4 on, everything from 6 on.
+    /// Verbosity of the log, from 0 to 10: debugging from 4 on, everything from 6 on.
     #[arg(short, long = "v", value_name = "LEVEL", default_value = "0", value_parser = values::verbosity)]
     pub(crate) verbosity: u8,
 }
 
 impl Log {
-    /// What the verbosity is to `tracing`.
+    /// The level of `tracing` for the verbosity.
     pub(crate) fn level(&self) -> LevelFilter {
         match self.verbosity {
             0..=3 => LevelFilter::INFO,
@@ -262,7 +262,7 @@ impl Log {
 }
 
 impl Default for Serve {
-    /// What `keepwatch serve` does.
+    /// The flags of `keepwatch serve` without arguments.
     fn default() -> Serve {
         match parse(["keepwatch", "serve"]) {
             Ok(Command::Serve(serve)) => *serve,
@@ -271,7 +271,7 @@ impl Default for Serve {
     }
 }
 
-/// What the command line asks for; its first word is the program's name.
+/// Parses the command line, whose first word is the program's name.
 pub(crate) fn parse<I>(arguments: I) -> Result<Command, Failure>
 where
     I: IntoIterator,
@@ -295,7 +295,7 @@ where
 }
 
 impl Serve {
-    /// `given` says whether a flag stands on the command line.
+    /// `given` returns whether a flag is on the command line.
     fn check(&self, given: impl Fn(&str) -> bool) -> Result<(), Failure> {
         self.listen.check()?;
         self.storage.check(given)?;
@@ -325,7 +325,7 @@ impl Listen {
 }
 
 impl Storage {
-    /// `given` says whether a flag stands on the command line.
+    /// `given` returns whether a flag is on the command line.
     fn check(&self, given: impl Fn(&str) -> bool) -> Result<(), Failure> {
         let out_of_place = |flags: &[&str], fault: &str| {
             let flag = flags.iter().find(|flag| given(flag));
@@ -509,7 +509,7 @@ mod tests {
     }
 
     #[test]
-    fn a_bad_flag_is_told_in_one_line() {
+    fn a_bad_flag_is_reported_in_one_line() {
         for (flags, message) in [
             ("--secure-port=65536", r#"--secure-port: "65536" is not a port: give a number from 0 to 65535"#),
             ("--bind-address=localhost", r#"--bind-address: "localhost" is not an IP address"#),

@@ -1,4 +1,4 @@
-//! How single flags are read. Each fault says what was wrong and what would be right.
+//! Parsers of the values of flags. Each error says what was wrong and what would be right.
 
 use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
@@ -13,12 +13,12 @@ use keepwatch_apimachinery::selector::{FieldSelector, LabelSelector};
 pub(crate) struct IpRange {
     /// The first address, with nothing behind the prefix.
     pub(crate) network: IpAddr,
-    /// How many bits all addresses of the range share.
+    /// The length of the prefix in bits.
     pub(crate) prefix_bits: u8,
 }
 
 impl IpRange {
-    /// How many bits of the addresses vary in the range: at least 8 addresses, at most a million.
+    /// The number of host bits in the range: at least 8 addresses, at most a million.
     const HOST_BITS: std::ops::RangeInclusive<u8> = 3..=20;
 
     /// The range, if it is one of IPv4.
@@ -155,7 +155,7 @@ pub(super) fn boolean(text: &str) -> Result<bool, String> {
     }
 }
 
-/// An origin or expression that can be used; which ones can is known to [`AllowedOrigins`].
+/// An origin or regular expression that [`AllowedOrigins`] accepts.
 pub(super) fn origin(text: &str) -> Result<String, String> {
     AllowedOrigins::parse([text]).map(|_| text.to_owned()).map_err(|error| error.to_string())
 }
@@ -180,12 +180,12 @@ pub(super) fn namespace(text: &str) -> Result<String, String> {
     }
 }
 
-/// A label selector that a server will take.
+/// A valid label selector.
 pub(super) fn label_selector(text: &str) -> Result<String, String> {
     LabelSelector::parse(text).map(|_| text.to_owned()).map_err(|error| error.to_string())
 }
 
-/// A field selector that a server will take, if it knows the fields.
+/// A valid field selector; whether the fields exist depends on the resource.
 pub(super) fn field_selector(text: &str) -> Result<String, String> {
     FieldSelector::parse(text).map(|_| text.to_owned()).map_err(|error| error.to_string())
 }

@@ -1,14 +1,14 @@
-//! What can be said to `keepwatch watch`. Flags that kubectl has too have the same names and meanings.
+//! The arguments of `keepwatch watch`. Flags that kubectl has too have the same names and meanings.
 
 use super::{Failure, readable, values};
 use clap::{Args, ValueEnum};
 use std::path::PathBuf;
 
-/// What to watch, where, and how to show it.
+/// The resource to watch, and the form of the output.
 #[derive(Clone, Debug, Args)]
 #[command(args_override_self = true)]
 pub(crate) struct Watch {
-    /// What to watch, as kubectl names it: pods, po, deployments.apps, deployments.v1.apps, pods/web-0.
+    /// The resource to watch, as kubectl names it: pods, po, deployments.apps, deployments.v1.apps, pods/web-0.
     #[arg(value_name = "RESOURCE")]
     pub(crate) resource: String,
     /// Only the object of this name.
@@ -32,10 +32,10 @@ pub(crate) struct Watch {
         help_heading = "What", value_parser = values::field_selector
     )]
     pub(crate) field_selector: String,
-    /// Which cluster, and as whom; without it $KUBECONFIG, ~/.kube/config, or the cluster in which this runs.
+    /// The kubeconfig; without it $KUBECONFIG, ~/.kube/config, or the cluster in which this runs.
     #[arg(long, value_name = "FILE", help_heading = "Where")]
     pub(crate) kubeconfig: Option<PathBuf>,
-    /// Which context of the kubeconfig, instead of its current one.
+    /// The context of the kubeconfig, instead of its current one.
     #[arg(long, value_name = "NAME", help_heading = "Where")]
     pub(crate) context: Option<String>,
     /// A live table, a line for each change, or JSON for each; by default a table on a terminal, lines elsewhere.
@@ -47,19 +47,19 @@ pub(crate) struct Watch {
         help_heading = "Output"
     )]
     pub(crate) output: Option<Output>,
-    /// Print this.
+    /// Print this help.
     #[arg(short, long, action = clap::ArgAction::HelpShort, help_heading = "Help")]
     help: Option<bool>,
 }
 
-/// How to show what is watched.
+/// The form of the output.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Output {
-    /// All objects, on a terminal.
+    /// A table of all objects, on a terminal.
     Table,
-    /// What happens, for people.
+    /// A line for each change.
     Lines,
-    /// What happens, for programs.
+    /// JSON for each change.
     Json,
 }
 
@@ -84,7 +84,7 @@ impl Watch {
         readable("--kubeconfig", self.kubeconfig.as_deref())
     }
 
-    /// Which fields the objects have, the name included.
+    /// The field selector, with the name if there is one.
     pub(crate) fn fields(&self) -> String {
         let name = self.name.as_deref().map(|name| format!("metadata.name={}", escaped(name)));
         let given = Some(self.field_selector.clone()).filter(|selector| !selector.is_empty());

@@ -1,4 +1,4 @@
-//! Which cluster is meant, and a client of it.
+//! The cluster to watch, and a client of it.
 
 use super::text::one_line;
 use crate::flags::{Failure, Watch};
@@ -9,27 +9,27 @@ use std::error::Error;
 /// A cluster to be watched.
 pub(super) struct Cluster {
     pub(super) client: Client,
-    /// Where its server is.
+    /// The URL of its server.
     pub(super) url: String,
-    /// The namespace that is meant if none is said.
+    /// The default namespace.
     pub(super) namespace: String,
 }
 
 impl Cluster {
-    /// Makes a client. Nothing is asked of the server yet.
+    /// Makes a client. It sends no request yet.
     pub(super) async fn connect(flags: &Watch) -> Result<Cluster, Failure> {
         let config = kubeconfig::config(flags.kubeconfig.as_deref(), flags.context.as_deref()).await?;
         let (url, namespace) = (config.cluster_url.to_string(), config.default_namespace.clone());
         let client = keepwatch_informer::client(config).map_err(|error| {
-            Failure::in_vain(format!("no client can be made for {url}: {}", innermost(&error)))
+            Failure::runtime_error(format!("no client can be made for {url}: {}", innermost(&error)))
         })?;
         Ok(Cluster { client, url: url.trim_end_matches('/').to_owned(), namespace })
     }
 
-    /// What is said if the server does not answer as it should.
+    /// The failure if a request failed.
     pub(super) fn unanswered(&self, error: &kube_client::Error) -> Failure {
         let (url, text) = (&self.url, innermost(error));
-        Failure::in_vain(match error {
+        Failure::runtime_error(match error {
             kube_client::Error::Api(status) if status.code == 401 => {
                 format!("{url} does not know who asks ({text}): check the user in the kubeconfig")
             }
@@ -41,7 +41,7 @@ impl Cluster {
     }
 }
 
-/// What lies at the bottom of an error says most.
+/// The innermost cause of an error, which is the most precise.
 fn innermost(error: &(dyn Error + 'static)) -> String {
     let mut innermost = error;
     while let Some(cause) = innermost.source() {

@@ -1,5 +1,5 @@
-//! Which resource is meant by a word, as kubectl has it: its plural, singular, kind or a short name, and perhaps its group
-//! or version and group behind a dot.
+//! The resource that a word refers to, as for kubectl: its plural, singular, kind or a short name, and perhaps its
+//! group or version and group behind a dot.
 
 use super::cluster::Cluster;
 use crate::flags::Failure;
@@ -12,10 +12,10 @@ use kube_client::{
     },
 };
 
-/// How much alike two words have to be so that one may be meant by the other; 1 is the same.
-const ALIKE_MIN: f64 = 0.8;
+/// The similarity from which one word is suggested for another; 1 is the same.
+const SIMILARITY_MIN: f64 = 0.8;
 
-/// A resource that a server has.
+/// A resource of a server.
 #[derive(Clone, Debug)]
 pub(super) struct Resource {
     pub(super) api: ApiResource,
@@ -52,14 +52,14 @@ impl Resource {
     }
 }
 
-/// Asks the server what it has, and finds what is meant.
+/// Fetches the discovery documents, and finds the resource in them.
 pub(super) async fn resolve(cluster: &Cluster, wanted: &str) -> Result<Resource, Failure> {
     let offered = offered(&cluster.client).await.map_err(|error| cluster.unanswered(&error))?;
     let found = find(&offered, wanted).ok_or_else(|| unknown(cluster, &offered, wanted))?;
     if !found.can_be_watched() {
         let verbs = if found.verbs.is_empty() { "nothing".to_owned() } else { found.verbs.join(", ") };
         let name = found.full_name();
-        return Err(Failure::in_vain(format!(
+        return Err(Failure::runtime_error(format!(
             "{name} cannot be watched: the server offers only {verbs} for it"
         )));
     }
@@ -67,18 +67,18 @@ pub(super) async fn resolve(cluster: &Cluster, wanted: &str) -> Result<Resource,
 }
 
 fn unknown(cluster: &Cluster, offered: &[Resource], wanted: &str) -> Failure {
-    let hint = match alike(offered, wanted) {
+    let hint = match most_similar(offered, wanted) {
         Some(name) => format!("did you mean {name}?"),
         None => "`kubectl api-resources` names all that it has".to_owned(),
     };
-    Failure::in_vain(format!("{} has no resource {wanted:?}: {hint}", cluster.url))
+    Failure::runtime_error(format!("{} has no resource {wanted:?}: {hint}", cluster.url))
 }
 
-/// Every version of every resource, those first that are preferred.
+/// Every version of every resource, the preferred ones first.
 async fn offered(client: &Client) -> Result<Vec<Resource>, kube_client::Error> {
     let (core, others) =
         try_join(client.list_core_api_versions_aggregated(), client.list_api_groups_aggregated()).await?;
-    // A server that does not know this form answers with another, of which nothing is left here.
+    // A server without aggregated discovery answers in another form, of which nothing is left here.
     if core.items.is_empty() && others.items.is_empty() {
         return offered_one_by_one(client).await;
     }
@@ -152,7 +152,7 @@ fn api_resource(group: &str, version: &str, kind: String, plural: String) -> Api
 }
 
 impl Resource {
-    /// Not every server says what one of them is called.
+    /// Completes the singular name, which not every server returns.
     fn completed(mut self) -> Resource {
         if self.singular.is_empty() {
             self.singular = self.api.kind.to_lowercase();
@@ -161,7 +161,7 @@ impl Resource {
     }
 }
 
-/// Names come before short names, and what can be watched before what cannot.
+/// Names have precedence over short names, and resources that can be watched over others.
 fn find<'a>(offered: &'a [Resource], wanted: &str) -> Option<&'a Resource> {
     let wanted = wanted.to_lowercase();
     let (name, place) = wanted.split_once('.').unwrap_or((&wanted, ""));
@@ -177,15 +177,15 @@ fn find<'a>(offered: &'a [Resource], wanted: &str) -> Option<&'a Resource> {
     watched.or_else(|| named().chain(called()).next())
 }
 
-/// The name that looks most like a word, if one does.
-fn alike<'a>(offered: &'a [Resource], wanted: &str) -> Option<&'a str> {
+/// The name that is most similar to a word, if one is similar.
+fn most_similar<'a>(offered: &'a [Resource], wanted: &str) -> Option<&'a str> {
     let wanted = wanted.to_lowercase();
     let name = wanted.split('.').next().unwrap_or_default();
     let names =
         offered.iter().filter(|resource| resource.can_be_watched()).map(|resource| &*resource.api.plural);
     let scored = names.map(|own| (strsim::jaro_winkler(own, name), own));
     let best = scored.max_by(|(one, _), (other, _)| one.total_cmp(other));
-    best.filter(|(score, _)| *score > ALIKE_MIN).map(|(_, name)| name)
+    best.filter(|(score, _)| *score > SIMILARITY_MIN).map(|(_, name)| name)
 }
 
 #[cfg(test)]
@@ -255,7 +255,7 @@ mod tests {
         for (wanted, expected) in
             [("podz", Some("pods")), ("deployent.apps", Some("deployments")), ("xyzzy", None)]
         {
-            assert_eq!(alike(&offered(), wanted), expected, "{wanted}");
+            assert_eq!(most_similar(&offered(), wanted), expected, "{wanted}");
         }
     }
 }

@@ -1,4 +1,4 @@
-//! What happens, a JSON object each on a line of its own, for programs. Objects are whole, but for `managedFields`.
+//! Changes as JSON, one object per line, for programs. Objects are complete except for `managedFields`.
 
 use super::{
     session::{StoredObject, Update},
@@ -9,13 +9,13 @@ use keepwatch_informer::Event;
 use serde::Serialize;
 use std::borrow::Cow;
 
-/// The line of something that happened.
+/// The line of an update.
 pub(super) fn of(update: &Update) -> String {
     let line = match update {
         Update::Event(event) => event_line(event),
         Update::StatusChange(change) => status_line(change),
     };
-    inactive(line) + "\n"
+    without_control_characters(line) + "\n"
 }
 
 fn event_line(event: &Event<StoredObject>) -> String {
@@ -29,7 +29,7 @@ fn event_line(event: &Event<StoredObject>) -> String {
     format!(r#"{{"type":"{kind}",{more}"object":{}}}"#, on_one_line(event.object().json()))
 }
 
-/// Between its values, JSON may have line breaks; inside of them it has none.
+/// Joins the lines of a JSON text: line breaks occur between its values only.
 fn on_one_line(json: &[u8]) -> Cow<'_, str> {
     let json = String::from_utf8_lossy(json);
     match json.contains(['\n', '\r']) {
@@ -38,8 +38,8 @@ fn on_one_line(json: &[u8]) -> Cow<'_, str> {
     }
 }
 
-/// Characters that a terminal may take for a command are written as JSON can write any. They stand in texts only.
-fn inactive(json: String) -> String {
+/// Escapes control characters, which a terminal may execute. They occur in strings only.
+fn without_control_characters(json: String) -> String {
     let is_active = |c: char| matches!(c, '\u{7f}'..='\u{9f}');
     if !json.contains(is_active) {
         return json;
@@ -57,7 +57,7 @@ struct StatusLine<'a> {
     namespace: Option<&'a str>,
     #[serde(skip_serializing_if = "Option::is_none")]
     version: Option<&'a str>,
-    /// What was known before.
+    /// The version before the change.
     #[serde(skip_serializing_if = "Option::is_none")]
     before: Option<&'a str>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -127,7 +127,7 @@ mod tests {
     }
 
     #[test]
-    fn news_are_of_the_type_status() {
+    fn status_changes_have_the_type_status() {
         let resumed = StatusChange::Resumed { namespace: None, version: "7".to_owned() };
         assert_eq!(
             of(&Update::StatusChange(resumed)),

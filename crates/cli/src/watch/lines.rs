@@ -1,4 +1,4 @@
-//! What happens, a line each, for people and for `grep`. Lines about the watch itself begin with `#`.
+//! Changes as text, one per line, for people and for `grep`. Lines about the watch itself begin with `#`.
 
 use super::{
     Subject,
@@ -9,7 +9,7 @@ use super::{
 };
 use keepwatch_informer::{Event, Object};
 
-/// The line of something that happened.
+/// The line of an update.
 pub(super) fn of(update: &Update, subject: &Subject) -> String {
     match update {
         Update::Event(event) => format!("{} {}\n", time(), event_text(event)),

@@ -1,7 +1,7 @@
-//! `keepwatch watch`: what a cluster has of a resource, and what happens to it, on a terminal or as lines.
+//! `keepwatch watch`: the objects of a resource and their changes, on a terminal or as lines.
 //!
-//! Everything is known from an informer, so it goes on for as long as it is let, whatever happens to connections and
-//! servers. Nothing of this runs in `keepwatch serve`.
+//! An informer provides them, so it runs until it is stopped, whatever happens to connections and servers. Nothing of
+//! this runs in `keepwatch serve`.
 
 mod text;
 mod cluster;
@@ -27,7 +27,7 @@ use std::{
 
 pub(crate) use text::one_line;
 
-/// What is watched, in words and in names.
+/// The watched resource, and its namespaces.
 struct Subject {
     resource: Resource,
     /// All if there are none.
@@ -46,13 +46,14 @@ impl Subject {
     }
 }
 
-/// Runs until a signal comes, or its output is closed.
+/// Runs until a signal arrives or its output is closed.
 pub(crate) fn watch(flags: &Watch) -> Result<ExitCode, Failure> {
     let output = output(flags.output)?;
-    let in_vain = |error| Failure::in_vain(format!("the program cannot run: {error}"));
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(in_vain)?;
+    let runtime_error = |error| Failure::runtime_error(format!("the program cannot run: {error}"));
+    let runtime =
+        tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(runtime_error)?;
     let ended = runtime.block_on(async {
-        let mut signals = Signals::new().map_err(in_vain)?;
+        let mut signals = Signals::new().map_err(runtime_error)?;
         tokio::select! {
             ended = show(flags, output) => ended,
             () = signals.next() => Ok(()),
@@ -63,7 +64,7 @@ pub(crate) fn watch(flags: &Watch) -> Result<ExitCode, Failure> {
     ended.map(|()| ExitCode::SUCCESS)
 }
 
-/// A table needs a terminal that can move its cursor.
+/// A table requires a terminal that can move its cursor.
 fn output(asked: Option<Output>) -> Result<Output, Failure> {
     let is_terminal = stdout().is_terminal() && std::env::var_os("TERM").is_none_or(|term| term != "dumb");
     match (asked, is_terminal) {

@@ -1,7 +1,6 @@
-//! The table on a terminal, drawn anew whenever something has changed, and at least every second.
+//! The table on a terminal, drawn again whenever something has changed, and at least every second.
 //!
-//! Kept true by [`Screen`], even if the program panics: whatever was on the terminal before is there again afterwards, and
-//! so is the cursor.
+//! Kept true by [`Screen`], even if the program panics: afterwards the terminal has its former contents and its cursor.
 
 use super::{
     Subject,
@@ -21,18 +20,18 @@ use tokio::{
     time::{Instant, MissedTickBehavior, interval, sleep_until},
 };
 
-/// How long after one picture the next one may come.
+/// The minimum time between two frames.
 const PAUSE: Duration = Duration::from_millis(100);
-/// How often ages are counted on.
+/// The interval at which ages are updated.
 const TICK: Duration = Duration::from_secs(1);
 
-/// Another screen, without a cursor, and without lines that wrap.
+/// Switches to the alternate screen, hides the cursor, and turns line wrapping off.
 const ENTER: &str = "\x1b[?1049h\x1b[?25l\x1b[?7l";
 const LEAVE: &str = "\x1b[0m\x1b[?7h\x1b[?25h\x1b[?1049l";
 
-/// Shows the table until it is dropped, or cannot be shown.
+/// Shows the table until this is dropped or the terminal fails.
 pub(super) async fn run(mut session: Session, subject: &Subject) -> Result<(), Failure> {
-    let failed = |error| Failure::in_vain(format!("the terminal cannot be used: {error}"));
+    let failed = |error| Failure::runtime_error(format!("the terminal cannot be used: {error}"));
     let mut resized = signal(SignalKind::window_change()).map_err(failed)?;
     let mut tick = interval(TICK);
     tick.set_missed_tick_behavior(MissedTickBehavior::Delay);
@@ -58,7 +57,7 @@ pub(super) async fn run(mut session: Session, subject: &Subject) -> Result<(), F
     }
 }
 
-/// A terminal that shows the table. Dropping it gives the terminal back and says in a line what was last seen.
+/// A terminal that shows the table. Dropping it restores the terminal and prints a line with the last state.
 struct Screen {
     rows: Rows,
     has_colours: bool,
@@ -81,7 +80,7 @@ impl Screen {
         let size = size();
         let lines = self.rows.lines(&head, size, now);
         self.farewell = lines.first().map(|line| line.text.clone()).unwrap_or_default();
-        put(&picture(&lines, size, self.has_colours))
+        put(&frame(&lines, size, self.has_colours))
     }
 }
 
@@ -103,26 +102,27 @@ fn size() -> Size {
     Size { columns: columns.into(), lines: lines.into() }
 }
 
-/// What makes a terminal show these lines and nothing else. Nothing is cleared before something else takes its place, so
-/// that nothing flickers; and nothing behind a line that fills its width, where the cursor stands on the last character.
-fn picture(lines: &[Line], size: Size, has_colours: bool) -> String {
-    let mut picture = String::from("\x1b[H");
+/// The escape sequences and text that make a terminal show these lines and nothing else. Nothing is cleared before its
+/// replacement is written, so nothing flickers; and nothing after a line of full width, where the cursor is on the last
+/// character.
+fn frame(lines: &[Line], size: Size, has_colours: bool) -> String {
+    let mut frame = String::from("\x1b[H");
     for (number, Line { style, text }) in lines.iter().enumerate() {
         if number > 0 {
-            picture += "\r\n";
+            frame += "\r\n";
         }
         match colour(*style).filter(|_| has_colours) {
-            Some(colour) => picture += &format!("\x1b[{colour}m{text}\x1b[0m"),
-            None => picture += text,
+            Some(colour) => frame += &format!("\x1b[{colour}m{text}\x1b[0m"),
+            None => frame += text,
         }
         if columns(text) < size.columns {
-            picture += "\x1b[K";
+            frame += "\x1b[K";
         }
     }
     if lines.len() < size.lines {
-        picture += "\r\n\x1b[J";
+        frame += "\r\n\x1b[J";
     }
-    picture
+    frame
 }
 
 fn colour(style: Style) -> Option<&'static str> {
@@ -142,12 +142,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_picture_leaves_nothing_of_the_one_before() {
+    fn a_frame_leaves_nothing_of_the_one_before() {
         let line = |style, text: &str| Line { style, text: text.to_owned() };
         let lines = [line(Style::Title, "pods"), line(Style::Plain, "a")];
         let size = Size { columns: 4, lines: 3 };
-        assert_eq!(picture(&lines, size, true), "\x1b[H\x1b[1mpods\x1b[0m\r\na\x1b[K\r\n\x1b[J");
-        assert_eq!(picture(&lines, size, false), "\x1b[Hpods\r\na\x1b[K\r\n\x1b[J");
-        assert_eq!(picture(&lines, Size { columns: 9, lines: 2 }, false), "\x1b[Hpods\x1b[K\r\na\x1b[K");
+        assert_eq!(frame(&lines, size, true), "\x1b[H\x1b[1mpods\x1b[0m\r\na\x1b[K\r\n\x1b[J");
+        assert_eq!(frame(&lines, size, false), "\x1b[Hpods\r\na\x1b[K\r\n\x1b[J");
+        assert_eq!(frame(&lines, Size { columns: 9, lines: 2 }, false), "\x1b[Hpods\x1b[K\r\na\x1b[K");
     }
 }

@@ -23,10 +23,10 @@ use tokio_util::sync::CancellationToken;
 /// An object in the store.
 pub(super) type StoredObject = Lean<DynamicObject>;
 
-/// How long a server may send nothing; it should send a bookmark about once a minute.
+/// The time in which a server may send nothing; it should send a bookmark about once a minute.
 const SILENCE_MAX: Duration = Duration::from_secs(150);
 
-/// How many objects that cannot be read may wait to be reported; more are not reported.
+/// The maximum number of undecodable objects that wait to be reported; more are not reported.
 const UNREADABLE_MAX: usize = 64;
 
 /// An event, or a change of the informer's status.
@@ -42,7 +42,7 @@ pub(super) struct Session {
     unreadable: mpsc::Receiver<InformerError>,
     synced: BoxFuture<'static, Result<(), Stopped>>,
     is_synced: bool,
-    /// How many objects of the initial state were delivered so far.
+    /// The number of objects of the initial state that were delivered so far.
     initial: usize,
     seen: Vec<WatchStatus>,
     /// Status changes that are reported once no event is left.
@@ -87,7 +87,7 @@ impl Session {
         }
     }
 
-    /// The next event or status change. If this is dropped before it is done, nothing is lost. Fails if nothing can come.
+    /// The next event or status change. Dropping the future loses nothing. Fails if no update can follow.
     pub(super) async fn next(&mut self) -> Result<Update, Failure> {
         loop {
             if self.events.pending() == 0
@@ -108,7 +108,7 @@ impl Session {
                     return Ok(Update::Event(event));
                 }
             }
-            if self.pending.iter().any(StatusChange::comes_first)
+            if self.pending.iter().any(StatusChange::precedes_events)
                 && let Some(change) = self.pending.pop_front()
             {
                 return self.report(change);
@@ -147,7 +147,7 @@ impl Session {
     }
 }
 
-/// The error if the server refuses the watch.
+/// The failure if the server rejects the watch.
 fn refused(title: &str, error: &InformerError) -> Failure {
     let todo = match error.error.class {
         Class::Forbidden => "it takes the right to list and to watch them",
@@ -155,5 +155,8 @@ fn refused(title: &str, error: &InformerError) -> Failure {
         Class::Rejected => "check the selectors",
         _ => "check the names",
     };
-    Failure::in_vain(format!("{title} cannot be watched: {}; {todo}", super::text::one_line(&error.error)))
+    Failure::runtime_error(format!(
+        "{title} cannot be watched: {}; {todo}",
+        super::text::one_line(&error.error)
+    ))
 }

@@ -1,4 +1,4 @@
-//! What there is to say about the watch itself: that it is up to date, has broken, goes on, or had to begin anew.
+//! Changes of the watch's own state: it is synced, has failed, was resumed, or began with a new list.
 
 use super::text::one_line;
 use keepwatch_informer::{
@@ -7,23 +7,23 @@ use keepwatch_informer::{
 use std::{sync::Arc, time::Duration};
 use tokio::time::Instant;
 
-/// Something about the watch. A namespace is named where several are watched.
+/// A change of the status of a watch. Its namespace is named if several are watched.
 #[derive(Clone, Debug)]
 pub(super) enum StatusChange {
-    /// What there was at the start is known.
+    /// The initial state is complete.
     Synced { count: usize, version: String },
-    /// Something went wrong; it is tried again after a while.
+    /// A request failed and will be retried.
     Retrying { namespace: Option<String>, error: Arc<InformerError>, is_synced: bool },
-    /// It goes on from where it was.
+    /// The watch was resumed.
     Resumed { namespace: Option<String>, version: String },
-    /// Everything was fetched again, because it could not go on from where it was.
+    /// Everything was listed again, because the watch could not be resumed.
     ListedAgain { namespace: Option<String>, version: String, before: String },
-    /// An object cannot be read.
+    /// An object could not be decoded.
     Unreadable { error: InformerError },
 }
 
 impl StatusChange {
-    /// Whether trying again cannot help, as nothing went well so far and the server does not want to.
+    /// Whether a retry cannot help: the server denies access, and no request has succeeded so far.
     pub(super) fn is_hopeless(&self) -> bool {
         let StatusChange::Retrying { error, is_synced: false, .. } = self else { return false };
         matches!(
@@ -32,13 +32,13 @@ impl StatusChange {
         )
     }
 
-    /// Whether it comes before the events that are still pending.
-    pub(super) fn comes_first(&self) -> bool {
+    /// Whether it is reported before the events that are still pending.
+    pub(super) fn precedes_events(&self) -> bool {
         matches!(self, StatusChange::Resumed { .. } | StatusChange::ListedAgain { .. })
     }
 }
 
-/// The changes between two statuses. A state that came and went in between is not seen.
+/// The changes between two statuses. A state between the two is not reported.
 pub(super) fn between(before: &[WatchStatus], now: &[WatchStatus]) -> Vec<StatusChange> {
     let name = |watched: &WatchStatus| watched.namespace.clone().filter(|_| now.len() > 1);
     let mut change = Vec::new();
@@ -60,7 +60,7 @@ pub(super) fn between(before: &[WatchStatus], now: &[WatchStatus]) -> Vec<Status
     change
 }
 
-/// What it went on from is known only as long as it does.
+/// The version that a watch was resumed from, as long as the watch is open.
 fn resumed_from(now: &WatchStatus) -> Option<String> {
     match &now.status {
         Status::Synced { version } => Some(version.clone()),
@@ -78,7 +78,7 @@ fn new_failure(before: &WatchStatus, now: &WatchStatus) -> Option<Arc<InformerEr
     (!is_known).then_some(now)
 }
 
-/// In a few words how the watch fares, and whether all is well. What is worst speaks for all.
+/// The state of the watch in a few words, and whether all is well. The worst state of all watches decides.
 pub(super) fn state(watched: &[WatchStatus], now: Instant) -> (String, bool) {
     let failing = watched.iter().find_map(|watched| match &watched.status {
         Status::Retrying { error, at, attempt, .. } => Some((error, *at, *attempt)),

@@ -12,33 +12,33 @@ use tokio::{
     time::interval,
 };
 
-/// How much is written at once, about.
+/// The approximate number of bytes written at once.
 const CHUNK_BYTES: usize = 64 << 10;
 
-/// How often it is checked whether the output is closed, while there is nothing to write.
+/// The interval at which a closed output is detected while there is nothing to write.
 const LOOK: Duration = Duration::from_secs(1);
 
 /// Ends without an error when the output is closed.
 pub(super) async fn run(mut session: Session, text: impl Fn(&Update) -> String) -> Result<(), Failure> {
     let mut output = tokio::io::stdout();
-    let deserted = deserted();
-    tokio::pin!(deserted);
+    let output_closed = output_closed();
+    tokio::pin!(output_closed);
     loop {
         let (chunk, end) = tokio::select! {
             happened = chunk(&mut session, &text) => happened,
-            () = &mut deserted => return Ok(()),
+            () = &mut output_closed => return Ok(()),
         };
         match write(&mut output, &chunk).await {
             Ok(()) => end?,
             Err(error) if error.kind() == io::ErrorKind::BrokenPipe => return Ok(()),
             Err(error) => {
-                return Err(Failure::in_vain(format!("standard output cannot be written: {error}")));
+                return Err(Failure::runtime_error(format!("standard output cannot be written: {error}")));
             }
         }
     }
 }
 
-/// Waits until something happens, and takes whatever else has happened by then.
+/// Waits for the next update, and returns the text of all that are available by then.
 async fn chunk(session: &mut Session, text: impl Fn(&Update) -> String) -> (String, Result<(), Failure>) {
     let mut chunk = String::new();
     let mut next = Some(session.next().await);
@@ -57,15 +57,15 @@ async fn write(output: &mut Stdout, text: &str) -> io::Result<()> {
     output.flush().await
 }
 
-/// Waits until the output is closed, which can be known of pipes before something is written.
-async fn deserted() {
+/// Waits until the output is closed, which for pipes can be detected before anything is written.
+async fn output_closed() {
     let mut look = interval(LOOK);
-    while !is_deserted() {
+    while !is_output_closed() {
         look.tick().await;
     }
 }
 
-fn is_deserted() -> bool {
+fn is_output_closed() -> bool {
     let output = io::stdout();
     let mut polled = [PollFd::new(&output, PollFlags::empty())];
     let at_once = Timespec { tv_sec: 0, tv_nsec: 0 };

@@ -1,4 +1,4 @@
-//! How an object fares, in a word, whatever it is.
+//! The status of an object in one word, for any kind.
 
 use super::session::StoredObject;
 use jiff::Timestamp;
@@ -8,7 +8,7 @@ use serde_json::Value;
 /// The conditions that summarise the state of an object, the most important first.
 const SUMMARY_CONDITIONS: [&str; 5] = ["Ready", "Available", "Complete", "Established", "Accepted"];
 
-/// In a word how an object fares; empty if it does not say.
+/// The status of an object in a word; empty if it has none.
 pub(super) fn status(object: &StoredObject) -> String {
     if object.field(&["metadata", "deletionTimestamp"]).is_some() {
         return "Terminating".to_owned();
@@ -19,7 +19,7 @@ pub(super) fn status(object: &StoredObject) -> String {
     replicas(object).or_else(|| conditions(object)).unwrap_or_default()
 }
 
-/// When an object was made.
+/// The creation time of an object.
 pub(super) fn created(object: &StoredObject) -> Option<Timestamp> {
     object.field(&["metadata", "creationTimestamp"])?.parse().ok()
 }
@@ -65,7 +65,7 @@ mod tests {
     }
 
     #[test]
-    fn the_status_is_whatever_says_most() {
+    fn the_most_specific_field_is_the_status() {
         check("", "");
         check(r#","status":{"phase":"Running","conditions":[{"type":"Ready","status":"False"}]}"#, "Running");
         check(r#","spec":{"replicas":3},"status":{"readyReplicas":2}"#, "2/3");
@@ -89,7 +89,7 @@ mod tests {
     }
 
     #[test]
-    fn a_status_of_any_shape_does_no_harm() {
+    fn a_status_of_any_shape_is_accepted() {
         for rest in [
             r#","status":"fine""#,
             r#","status":null"#,

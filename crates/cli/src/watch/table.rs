@@ -1,6 +1,7 @@
-//! All objects as a table, as plain data: which there are, and which lines they make on a terminal of a given size.
+//! All objects as a table, as plain data: the objects, and their lines on a terminal of a given size.
 //!
-//! Kept true: no line is wider than the terminal, there are no more than it has, and no text can do anything but be seen.
+//! Kept true: no line is wider than the terminal, there are no more lines than it has, and no text contains control
+//! characters.
 
 use super::{
     session::StoredObject,
@@ -11,22 +12,22 @@ use jiff::Timestamp;
 use keepwatch_informer::{Event, Object, ObjectKey, object::compare_versions};
 use std::{cmp::Ordering, collections::BTreeMap};
 
-/// How long a change stands out, and what is deleted is still shown.
+/// The time for which a change is highlighted and a deleted object is still shown.
 const RECENT_SECONDS: i64 = 5;
 const GAP: usize = 3;
-/// Names are cut before this only if nothing else helps.
+/// Names are cut to fewer characters only if nothing else helps.
 const NAME_MIN: usize = 12;
-/// Lines that are not objects: what is watched, and the heads of the columns.
+/// The number of lines that are not objects: the title, and the headings of the columns.
 const HEAD_LINES: usize = 2;
 
-/// How large a terminal is.
+/// The size of a terminal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Size {
     pub(super) columns: usize,
     pub(super) lines: usize,
 }
 
-/// What a line is, which decides how it looks.
+/// The type of a line, which determines its style.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Style {
     Title,
@@ -46,12 +47,12 @@ pub(super) struct Line {
     pub(super) text: String,
 }
 
-/// What stands above the table.
+/// The lines above the table.
 pub(super) struct Head {
     /// As `pods in default`.
     pub(super) title: String,
     pub(super) version: String,
-    /// How the watch fares.
+    /// The state of the watch.
     pub(super) state: String,
     pub(super) is_well: bool,
 }
@@ -66,7 +67,7 @@ struct Row {
     status: String,
     created: Option<Timestamp>,
     version: String,
-    /// What happened to it last, and when; nothing if that was before the start.
+    /// The last change and its time; absent if it was before the start.
     last: Option<(Change, Timestamp)>,
 }
 
@@ -111,7 +112,7 @@ impl Row {
         }
     }
 
-    /// What changed last comes first.
+    /// Orders the last changed first.
     fn by_recency(&self, other: &Row) -> Ordering {
         let at = |row: &Row| row.last.map(|(_, at)| at);
         let versions = || compare_versions(&other.version, &self.version).unwrap_or(Ordering::Equal);
@@ -135,7 +136,7 @@ impl Rows {
         Rows { rows: BTreeMap::new(), has_namespaces }
     }
 
-    /// How many objects there are.
+    /// The number of objects.
     pub(super) fn count(&self) -> usize {
         self.rows.values().filter(|row| !row.is_deleted()).count()
     }
@@ -157,12 +158,12 @@ impl Rows {
         self.rows.insert(object.key(), row);
     }
 
-    /// Forgets what was deleted a while ago.
+    /// Removes objects that were deleted a while ago.
     pub(super) fn forget(&mut self, now: Timestamp) {
         self.rows.retain(|_, row| !row.is_deleted() || row.is_recent(now));
     }
 
-    /// The lines on a terminal of this size. If there is no room for all objects, those that changed last are shown.
+    /// The lines on a terminal of this size. If not all objects fit, those that changed last are included.
     pub(super) fn lines(&self, head: &Head, size: Size, now: Timestamp) -> Vec<Line> {
         let room = size.lines.saturating_sub(HEAD_LINES);
         let mut shown: Vec<_> = self.rows.iter().collect();
@@ -194,7 +195,7 @@ impl Rows {
         line(if head.is_well { Style::Title } else { Style::Trouble }, &text)
     }
 
-    /// How wide each column is, so that all fit if names are cut.
+    /// The width of each column, so that all fit if names are cut.
     fn widths(&self, cells: &[(Style, [String; 5])], room: usize) -> [usize; 5] {
         let mut widths = HEADINGS.map(str::len);
         for (_, row) in cells {
@@ -264,7 +265,7 @@ mod tests {
     }
 
     #[test]
-    fn objects_stand_in_order_and_what_changed_stands_out() {
+    fn objects_are_sorted_and_recent_changes_are_highlighted() {
         let mut rows = rows(&[initial("web-1", 2), initial("web-0", 1), initial("old", 3)], NOW - 60);
         rows.take(&Event::Added { obj: object("new", 4, "Pending"), initial: false }, at(NOW - 2));
         rows.take(
@@ -325,7 +326,7 @@ mod tests {
     }
 
     #[test]
-    fn a_long_name_is_cut_so_that_the_rest_is_seen() {
+    fn a_long_name_is_cut_so_that_the_other_columns_fit() {
         let rows = rows(&[initial(&"n".repeat(300), 1)], NOW);
         assert_eq!(shown(&rows, 60, 24)[2], format!("Plain default     {}…   Running   90s", "n".repeat(21)));
     }

@@ -1,4 +1,4 @@
-//! Texts as they are shown.
+//! Texts of a server, made safe for a terminal.
 //!
 //! Kept true by [`plain`]: a text of a server stays on its line, and cannot move the cursor, change colours or turn
 //! the direction of writing.
@@ -21,7 +21,7 @@ pub(super) fn time() -> String {
     Timestamp::from_second(now.as_second()).unwrap_or(now).to_string()
 }
 
-/// How long ago something was, as kubectl says it: the longer, the less exact.
+/// The time since another, in kubectl's format: the longer, the less exact.
 pub(super) fn age(since: Timestamp, now: Timestamp) -> String {
     let seconds = now.as_second().saturating_sub(since.as_second()).max(0);
     let (minutes, hours, days) = (seconds / 60, seconds / 3600, seconds / 86_400);
@@ -62,7 +62,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn nothing_that_moves_the_cursor_is_left() {
+    fn control_characters_are_removed() {
         for (text, expected) in [
             ("web-0", "web-0"),
             ("größe 大", "größe 大"),
@@ -76,7 +76,7 @@ mod tests {
     }
 
     #[test]
-    fn what_does_not_fit_is_cut_where_it_ends() {
+    fn cells_that_do_not_fit_are_cut_at_the_end() {
         for (text, width, expected) in [
             ("web", 3, "web"),
             ("web-0", 3, "we…"),
