@@ -1,4 +1,4 @@
-//! How long to wait after failures.
+//! The waits after failures.
 
 use crate::deadline::CENTURY;
 use std::time::Duration;
@@ -11,7 +11,7 @@ pub(crate) fn random() -> Random {
     Box::new(rand::random::<f64>)
 }
 
-/// How waits grow with consecutive failures.
+/// The growth of waits with consecutive failures.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct BackoffPolicy {
     /// The first wait.
@@ -22,7 +22,7 @@ pub struct BackoffPolicy {
     pub factor: f64,
     /// The maximum jitter, as a share of the wait.
     pub jitter: f64,
-    /// How often waits grow, after which they stay the same. If absent, they grow up to the cap.
+    /// The number of times that waits grow, after which they stay the same. If absent, they grow up to the cap.
     pub steps: Option<u32>,
     /// After this time without a failure, waits start again at the base.
     pub reset: Duration,

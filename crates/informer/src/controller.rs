@@ -17,7 +17,7 @@ use kube_core::Resource;
 use std::{fmt, panic::AssertUnwindSafe, time::Duration};
 use tokio_util::sync::CancellationToken;
 
-/// What to do with a key after its reconciliation.
+/// The next step for a key after its reconciliation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Action {
     /// Wait for the next event.
@@ -67,7 +67,8 @@ impl Drop for Handlers {
 
 /// The priority of initial and resync events, below that of changes.
 const LOW_PRIORITY: i32 = -100;
-/// How long an item has to wait to gain one degree of priority, so that no item waits more than some seconds longer.
+/// The time that an item has to wait to gain one degree of priority, so that no item waits more than some seconds
+/// longer.
 const AGING_STEP: Duration = Duration::from_millis(100);
 
 impl<T: Item> fmt::Debug for Controller<T> {
@@ -90,7 +91,7 @@ impl<T: Item> Controller<T> {
         Controller { queue, workers: 1, synced: Vec::new(), handlers: Handlers::default() }
     }
 
-    /// How many keys are reconciled concurrently. All workers run in one task: blocking work belongs in
+    /// The number of keys that are reconciled concurrently. All workers run in one task: blocking work belongs in
     /// `tokio::task::spawn_blocking`.
     pub fn workers(mut self, count: usize) -> Self {
         self.workers = count.max(1);

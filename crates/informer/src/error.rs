@@ -4,7 +4,7 @@ use crate::object::ObjectKey;
 use kube_core::Status;
 use std::{error::Error, fmt, sync::Arc, time::Duration};
 
-/// Why a request failed or a watch ended.
+/// The error of a failed request or of a watch that ended.
 #[derive(Clone)]
 pub struct ApiError {
     /// The class of the failure.
@@ -206,7 +206,7 @@ impl Error for ApiError {
     }
 }
 
-/// What an informer was doing when an error occurred.
+/// The step of an informer in which an error occurred.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Phase {
@@ -242,13 +242,13 @@ impl Phase {
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct InformerError {
-    /// What the informer was doing.
+    /// The step in which it occurred.
     pub phase: Phase,
     /// The error.
     pub error: ApiError,
     /// The object, if the error is about one.
     pub key: Option<ObjectKey>,
-    /// How many consecutive failures there were, including this one.
+    /// The number of consecutive failures, including this one.
     pub attempt: u32,
     /// The wait before the next attempt.
     pub next_delay: Option<Duration>,

@@ -98,7 +98,7 @@ fn describe<O: Object>(event: &Event<O>, replicas: fn(&O) -> i64) -> String {
     format!("{word} {} {}", event.key().name, replicas(event.object()))
 }
 
-/// What an informer delivers while objects change, and then while the server is restarted.
+/// Checks the events of an informer while objects change, and then while the server is restarted.
 async fn check<O: Object>(make: fn(Client) -> Informer<O>, replicas: fn(&O) -> i64) {
     let data = tempfile::tempdir().unwrap();
     let server = Server::builder().data_dir(data.path()).start().await.unwrap();

@@ -37,7 +37,7 @@ pub struct Builder<O> {
     on_error: Option<OnError>,
 }
 
-/// Which objects are requested.
+/// The objects to request.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub(crate) struct Selection {
     pub(crate) namespaces: Vec<String>,
@@ -213,7 +213,7 @@ impl<O> Builder<O> {
         self
     }
 
-    /// How many objects a page of a list has.
+    /// The number of objects in a page of a list.
     pub fn page_size(mut self, page_size: u32) -> Self {
         self.reflector.page_size = Some(page_size);
         self

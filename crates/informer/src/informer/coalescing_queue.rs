@@ -12,10 +12,11 @@ use crate::{
 };
 use std::collections::{BTreeMap, HashMap, VecDeque};
 
-/// How many events wait for a listener unmerged. Later events are merged with the waiting event of the same object.
+/// The number of events that wait for a listener unmerged. Later events are merged with the waiting event of the same
+/// object.
 pub const UNMERGED_EVENTS_MAX: usize = 1024;
 
-/// What happens when more than [`UNMERGED_EVENTS_MAX`] events wait for a listener.
+/// The behaviour when more than [`UNMERGED_EVENTS_MAX`] events wait for a listener.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Overflow {
     /// The events of one object are merged into one, so memory is bounded by the number of objects.
@@ -30,7 +31,7 @@ pub(crate) struct CoalescingQueue<O> {
     unmerged: VecDeque<Event<O>>,
     /// Events that arrived while the queue was full. They are delivered after the unmerged ones.
     coalesced: Coalesced<O>,
-    /// How many initial events are not delivered yet.
+    /// The number of initial events that are not delivered yet.
     initial_left: usize,
 }
 

@@ -19,7 +19,7 @@ pub enum Event<O> {
         old: Arc<O>,
         /// The new state.
         new: Arc<O>,
-        /// Where the update comes from.
+        /// The source of the update.
         cause: Cause,
     },
     /// An object was deleted.
@@ -31,7 +31,7 @@ pub enum Event<O> {
     },
 }
 
-/// Where an update comes from.
+/// The source of an update.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Cause {
     /// A resync: nothing changed.

@@ -34,7 +34,7 @@ impl<O: Object> Events<O> {
         wait_until_synced(self.listener.synced())
     }
 
-    /// How many events wait.
+    /// The number of waiting events.
     pub fn pending(&self) -> usize {
         self.listener.pending()
     }

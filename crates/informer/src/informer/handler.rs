@@ -92,7 +92,7 @@ impl HandlerOptions {
         self
     }
 
-    /// What happens when the listener is too slow.
+    /// The behaviour when the listener is too slow.
     pub fn overflow(mut self, overflow: Overflow) -> Self {
         self.overflow = overflow;
         self
@@ -122,7 +122,7 @@ impl<O: Object> Registration<O> {
         *self.listener.synced().borrow() == SyncState::Synced
     }
 
-    /// How many events wait for the handler.
+    /// The number of events that wait for the handler.
     pub fn pending(&self) -> usize {
         self.listener.pending()
     }

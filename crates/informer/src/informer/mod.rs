@@ -78,7 +78,7 @@ type OnError = Arc<dyn Fn(&InformerError) + Send + Sync>;
 pub(crate) struct Shared<O: Object> {
     store: Store<O>,
     processor: Processor<O>,
-    /// What is watched separately: each configured namespace, or the whole cluster.
+    /// The parts that are watched separately: each configured namespace, or the whole cluster.
     scopes: Vec<Scope<O>>,
     /// The API version, such as `v1`; empty if unknown.
     api_version: String,
@@ -240,7 +240,7 @@ impl<O: Object> Informer<O> {
         Arc::ptr_eq(&self.shared, &other.shared)
     }
 
-    /// How many events wait for each listener.
+    /// The number of events that wait for each listener.
     pub fn pending(&self) -> Vec<usize> {
         self.shared.processor.pending().into_iter().map(|(_, count)| count).collect()
     }

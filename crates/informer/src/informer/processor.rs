@@ -21,7 +21,7 @@ use tokio::{sync::watch, time::Instant};
 /// The id of a listener.
 pub(crate) type ListenerId = u64;
 
-/// Which events are delivered besides changes.
+/// The events that are delivered besides changes.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct NotifyOptions {
     /// Whether an object that a relist did not change is delivered as an update, as in client-go.
@@ -45,9 +45,9 @@ struct State<O> {
     run_state: RunState,
     /// The default resync period of listeners; zero disables resyncs.
     resync: Duration,
-    /// How often listeners are checked: the shortest period that was requested before the start.
+    /// The interval at which listeners are checked: the shortest period that was requested before the start.
     check: Duration,
-    /// When the next check may happen.
+    /// The earliest time of the next check.
     next_check: Option<Instant>,
 }
 
@@ -176,7 +176,7 @@ impl<O: Object> Processor<O> {
         self.state.lock().resync
     }
 
-    /// How often to call [`Processor::due_for_resync`]; never if zero.
+    /// The interval at which to call [`Processor::due_for_resync`]; never if zero.
     pub(crate) fn check_period(&self) -> Duration {
         self.state.lock().check
     }
@@ -200,7 +200,7 @@ impl<O: Object> Processor<O> {
         due
     }
 
-    /// How many events wait for each listener.
+    /// The number of events that wait for each listener.
     pub(crate) fn pending(&self) -> Vec<(ListenerId, usize)> {
         let state = self.state.lock();
         state.listeners.iter().map(|(id, entry)| (*id, entry.listener.pending())).collect()

@@ -24,7 +24,7 @@ pub enum Status {
         error: Arc<InformerError>,
         /// The time of the next attempt.
         at: Instant,
-        /// How many consecutive failures there were.
+        /// The number of consecutive failures.
         attempt: u32,
         /// The time of the first of those failures.
         since: Instant,
@@ -54,13 +54,13 @@ pub struct WatchStatus {
     pub namespace: Option<String>,
     /// The status.
     pub status: Status,
-    /// How many complete lists there were, whether by request or streamed.
+    /// The number of complete lists, whether requested or streamed.
     pub states: u64,
     /// The version of the last list; empty before the first.
     pub state_version: String,
     /// The newest version received before the last list; empty if it was the first.
     pub before_state: String,
-    /// How often the watch was resumed without a list.
+    /// The number of times that the watch was resumed without a list.
     pub resumes: u64,
     /// Whether the watch that follows a list is not open yet.
     is_list_new: bool,

@@ -24,9 +24,9 @@ use std::{
 };
 use tokio::time::{Instant, sleep, sleep_until};
 
-/// How often a warning is logged while the initial list is incomplete and no event arrives.
+/// The interval of warnings while the initial list is incomplete and no event arrives.
 const SLOW_LIST: Duration = Duration::from_secs(10);
-/// How long a watch may stay open after its requested timeout.
+/// The time for which a watch may stay open after its requested timeout.
 const GRACE: Duration = Duration::from_secs(5);
 
 pub(super) struct WatchLoop<O: Object> {
@@ -39,7 +39,8 @@ pub(super) struct WatchLoop<O: Object> {
     /// The objects of a streamed list that is not complete yet.
     pub(super) collected: BTreeMap<ObjectKey, Arc<O>>,
     pub(super) is_synced: bool,
-    /// When to check which listeners are due for a resync. It counts from the last list and continues across watches.
+    /// The time of the next check for listeners that are due for a resync. It counts from the last list and continues
+    /// across watches.
     pub(super) resync: Option<Instant>,
     /// A streamed list that has to be compared with a normal list, for `verify_states`.
     pub(super) unverified: Option<(String, Versions)>,

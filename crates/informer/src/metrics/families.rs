@@ -7,7 +7,7 @@ use prometheus::{
 };
 use std::collections::HashMap;
 
-/// How many digits of a version a floating-point number holds exactly.
+/// The number of digits of a version that a floating-point number holds exactly.
 const VERSION_DIGITS: usize = 15;
 
 pub(super) type Label = (&'static str, String);
@@ -19,7 +19,7 @@ pub(super) struct Family<M> {
     read: Read<M>,
 }
 
-/// How to read the value of a metric.
+/// The function that reads the value of a metric.
 enum Read<M> {
     Counter(fn(&M) -> u64),
     /// Not exported while there is no value.

@@ -96,7 +96,7 @@ impl<K> Lean<K> {
         Some(&self.json[value])
     }
 
-    /// Where the field at this path begins, and the range of its value.
+    /// The start of the field at this path, and the range of its value.
     fn find(&self, path: &[&str]) -> Option<(usize, Range<usize>)> {
         let mut scanner = Scanner::new(self.json.as_bytes());
         let mut start = None;

@@ -14,7 +14,7 @@ pub enum Delta<O> {
     Deleted(DeletedObject<O>),
 }
 
-/// What is known about a deleted object.
+/// The known state of a deleted object.
 #[derive(Debug)]
 pub enum DeletedObject<O> {
     /// The deletion was watched, so the final state is known.

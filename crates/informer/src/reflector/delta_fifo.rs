@@ -46,7 +46,7 @@ pub enum Entry<O> {
 pub struct DeltaFifo<O> {
     entries: VecDeque<Entry<O>>,
     is_populated: bool,
-    /// How many entries up to the end of the first list are not applied yet.
+    /// The number of entries up to the end of the first list that are not applied yet.
     initial_left: usize,
 }
 
@@ -118,7 +118,7 @@ impl<O> DeltaFifo<O> {
         self.is_populated && self.initial_left == 0
     }
 
-    /// How many entries are queued.
+    /// The number of queued entries.
     pub fn len(&self) -> usize {
         self.entries.len()
     }

@@ -24,7 +24,7 @@ use tokio::time::Instant;
 /// The options of a reflector.
 #[derive(Clone, Debug)]
 pub struct ReflectorOptions {
-    /// How many objects a page of a list has; the reflector decides if absent.
+    /// The number of objects in a page of a list; the reflector decides if absent.
     pub page_size: Option<u32>,
     /// Whether the first list is streamed as watch events (`sendInitialEvents`).
     pub watch_list: bool,
@@ -34,7 +34,7 @@ pub struct ReflectorOptions {
     pub idle_timeout: Option<Duration>,
     /// For how long internal errors inside a watch are retried at once, without backoff.
     pub internal_retry: Duration,
-    /// How waits grow after failures.
+    /// The growth of waits after failures.
     pub backoff: BackoffPolicy,
 }
 
@@ -77,7 +77,7 @@ pub struct Reflector {
     is_watch_list_refused: bool,
     /// The first and the last internal error of a series.
     internal_errors: Option<(Instant, Instant)>,
-    /// How many consecutive failures there were.
+    /// The number of consecutive failures.
     attempt: u32,
 }
 
@@ -141,7 +141,7 @@ pub enum Input {
     Failed(ApiError),
 }
 
-/// What the caller has to do.
+/// An instruction for the caller.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Command {
     /// Fetch a list.
@@ -171,11 +171,11 @@ pub struct Step {
 /// A failed request or watch.
 #[derive(Clone, Debug)]
 pub struct Failure {
-    /// What the reflector was doing.
+    /// The step that failed.
     pub phase: Phase,
     /// The error.
     pub error: ApiError,
-    /// How many consecutive failures there were.
+    /// The number of consecutive failures.
     pub attempt: u32,
 }
 
@@ -193,7 +193,7 @@ pub enum EventKind {
     },
 }
 
-/// How to use an event.
+/// The use of an event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Disposition {
     /// It belongs to a streamed list that is not complete yet.

@@ -12,7 +12,7 @@ use kube_client::client::Body;
 use kube_core::Status;
 use std::{error::Error, io, time::Duration};
 
-/// How often a request is retried before the reflector learns of the failure.
+/// The number of retries before a failure is returned to the reflector.
 const RETRIES_MAX: u32 = 10;
 
 /// The wait before a retry after a broken connection.
@@ -21,14 +21,14 @@ pub(super) const RECONNECT_DELAY: Duration = Duration::from_secs(1);
 /// A longer `Retry-After` is not waited for here but reported to the reflector.
 const RETRY_DELAY_MAX: Duration = Duration::from_secs(5);
 
-/// How long to wait for a response, and for each part of a list. Servers answer slow requests within a minute. A
+/// The maximum wait for a response, and for each part of a list. Servers answer slow requests within a minute. A
 /// connection whose peer has disappeared stays silent.
 pub(super) const RESPONSE_TIMEOUT: Duration = Duration::from_secs(75);
 
-/// How much of an error response is read.
+/// The maximum number of bytes that are read of an error response.
 const ERROR_BODY_MAX_BYTES: usize = 1 << 20;
 
-/// How much of an error response that is not a `Status` becomes the message.
+/// The maximum length of a message from an error response that is not a `Status`.
 const ERROR_TEXT_MAX_CHARS: usize = 512;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -106,7 +106,7 @@ where
     attempt().await.map_err(|failure| failure.error)
 }
 
-/// How a connection failed.
+/// The failure of a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum ConnectionFailure {
     /// The connection was refused.

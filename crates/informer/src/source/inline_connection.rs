@@ -25,8 +25,8 @@ thread_local! {
     static CAPTURED: RefCell<Option<Vec<ConnectionTask>>> = const { RefCell::new(None) };
 }
 
-/// How often the connections are polled before other tasks get their turn. A task that has used its cooperative
-/// budget can only continue after that.
+/// The number of times that the connections are polled before other tasks get their turn. A task that has used its
+/// cooperative budget can only continue after that.
 const POLL_ROUNDS_MAX: usize = 32;
 
 /// The executor of the client: it runs a connection inline if a watch is being polled, otherwise in a task of its

@@ -9,7 +9,7 @@ use serde::de::IgnoredAny;
 /// The longest line of a watch. Servers refuse objects of more than a few MiB; a longer line fails the watch.
 const LINE_MAX_BYTES: usize = 64 << 20;
 
-/// How much of the line buffer is kept while it is empty.
+/// The maximum size of the line buffer that is kept while it is empty.
 const IDLE_MAX_BYTES: usize = 1 << 20;
 
 /// Splits the received chunks into lines.
@@ -18,9 +18,9 @@ const IDLE_MAX_BYTES: usize = 1 << 20;
 #[derive(Default)]
 pub(crate) struct Lines {
     buffer: Vec<u8>,
-    /// How much of the buffer was already returned.
+    /// The number of bytes of the buffer that were already returned.
     taken: usize,
-    /// Up to where the buffer contains no end of a line.
+    /// The position up to which the buffer contains no end of a line.
     searched: usize,
 }
 

@@ -1,4 +1,4 @@
-//! Where objects come from: the list and watch requests of an informer. An API server
+//! The source of objects: the list and watch requests of an informer. An API server
 //! ([`ApiSource`](crate::source::ApiSource)) answers them, or a script in a test.
 
 mod api;
@@ -105,7 +105,7 @@ pub enum Change {
     Deleted,
 }
 
-/// What is known of an object that could not be decoded.
+/// The known properties of an object that could not be decoded.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Unreadable {
     /// The type of the event; absent for an object of a list.

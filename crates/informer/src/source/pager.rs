@@ -30,7 +30,7 @@ pub struct Pager<S> {
     page_size: u32,
 }
 
-/// How many pages are fetched ahead.
+/// The number of pages that are fetched ahead.
 const PREFETCH_PAGES_MAX: usize = 10;
 
 impl<S> Pager<S> {

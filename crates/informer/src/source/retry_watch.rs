@@ -17,7 +17,7 @@ use tokio::time::{Instant, sleep_until, timeout_at};
 const RESTART_MIN: Duration = Duration::from_secs(1);
 /// The requested duration of a watch.
 const TIMEOUT: Duration = Duration::from_secs(300);
-/// How much longer a watch may be idle.
+/// The time beyond its timeout for which a watch may be idle.
 const GRACE: Duration = Duration::from_secs(5);
 
 /// Every event since a version, without bookmarks. It ends after an error that means lost events, denied access or an
@@ -27,7 +27,7 @@ pub struct RetryWatcher<O> {
     version: String,
     stream: Option<WatchStream<O>>,
     next_open: Instant,
-    /// When an idle watch counts as broken.
+    /// The time at which an idle watch counts as broken.
     idle_deadline: Instant,
     is_over: bool,
 }

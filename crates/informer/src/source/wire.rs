@@ -212,7 +212,7 @@ struct PartialMetadata {
     resource_version: Option<String>,
 }
 
-/// What can be said of an object that cannot be decoded.
+/// The known properties of an object that cannot be decoded.
 fn undecodable(object: &[u8], error: &serde_json::Error) -> Unreadable {
     let metadata =
         serde_json::from_slice(object).map_or_else(|_| Default::default(), |it: Partial| it.metadata);

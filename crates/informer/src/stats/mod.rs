@@ -1,4 +1,4 @@
-//! What an informer counts about itself.
+//! The statistics of an informer.
 
 pub(crate) mod histogram;
 
@@ -20,34 +20,34 @@ const PROCESSING_BOUNDS: [f64; 12] = [0.001, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25
 #[derive(Clone, Debug, Default, PartialEq)]
 #[non_exhaustive]
 pub struct Counts {
-    /// How many lists were fetched.
+    /// The number of lists that were fetched.
     pub lists: u64,
-    /// How many seconds those lists took in total.
+    /// The total duration of those lists.
     pub list_seconds: f64,
-    /// How many objects the last list had, whether it was a list request or a streamed list.
+    /// The number of objects in the last list, whether requested or streamed.
     pub last_list_objects: u64,
-    /// How many complete lists there were, whether by request or streamed.
+    /// The number of complete lists, whether requested or streamed.
     pub states: u64,
-    /// How many relists there were, by reason: the class of the failure before, or `ended` if there was none.
+    /// The number of relists, by reason: the class of the failure before, or `ended` if there was none.
     pub relists: BTreeMap<&'static str, u64>,
-    /// How many watches were requested.
+    /// The number of watches that were requested.
     pub watches: u64,
-    /// How many watches have ended after events were read from them.
+    /// The number of watches that ended after events were read from them.
     pub watches_ended: u64,
-    /// How many seconds the ended watches lasted in total.
+    /// The total duration of the ended watches.
     pub watch_seconds: f64,
-    /// How many watch events were received, including bookmarks.
+    /// The number of watch events received, including bookmarks.
     pub events: u64,
-    /// How long ago the last event was received.
+    /// The time since the last event was received.
     pub since_last_event: Option<Duration>,
-    /// How many entries were read and are not applied yet.
+    /// The number of entries that were read and are not applied yet.
     pub queued: u64,
-    /// How long it took from reading an event until it was in the store and in the queue of every listener. A batch
-    /// counts once, from its first event; a list from when it was complete.
+    /// The time from reading an event until it was in the store and in the queue of every listener. A batch counts
+    /// once, from its first event; a list from when it was complete.
     pub processing: Histogram,
-    /// How many resyncs there were.
+    /// The number of resyncs.
     pub resyncs: u64,
-    /// How many errors there were, by phase and class.
+    /// The number of errors, by phase and class.
     pub errors: BTreeMap<(&'static str, &'static str), u64>,
     /// The current or last wait after a failure.
     pub backoff: Duration,

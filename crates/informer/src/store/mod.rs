@@ -50,7 +50,7 @@ pub(crate) enum Write<O> {
     Remove(ObjectKey),
 }
 
-/// What a list replaced.
+/// The objects that a list replaced.
 pub(crate) struct Replaced<O> {
     /// Objects that are not in the list.
     pub(crate) gone: Vec<Arc<O>>,
@@ -121,7 +121,7 @@ impl<O> Store<O> {
         self.shared.cache.read().objects().for_each(&mut visit);
     }
 
-    /// How many objects there are.
+    /// The number of objects.
     pub fn len(&self) -> usize {
         self.shared.cache.read().namespaces.values().map(HashMap::len).sum()
     }

@@ -1,9 +1,9 @@
-//! How long an item waits before a retry.
+//! The waits of items before a retry.
 
 use std::{collections::HashMap, fmt, hash::Hash, time::Duration};
 use tokio::time::Instant;
 
-/// Decides how long items wait.
+/// Decides the waits of items.
 pub trait RateLimiter<T>: Send {
     /// The wait of this item. Every call counts as a failure.
     fn when(&mut self, item: &T) -> Duration;
@@ -11,7 +11,7 @@ pub trait RateLimiter<T>: Send {
     /// Forgets the failures of an item.
     fn forget(&mut self, item: &T);
 
-    /// How many failures an item has.
+    /// The number of failures of an item.
     fn num_requeues(&self, item: &T) -> u32;
 }
 

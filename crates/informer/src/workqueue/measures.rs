@@ -1,4 +1,4 @@
-//! What a named queue measures.
+//! The measurements of a named queue.
 //!
 //! As in client-go, an item that is added again before it is handed out counts once, and its queue duration starts
 //! when it is added, even if it is being processed at that time.
@@ -17,15 +17,15 @@ const BOUNDS: [f64; 10] = [1e-8, 1e-7, 1e-6, 1e-5, 1e-4, 1e-3, 1e-2, 1e-1, 1.0, 
 pub struct QueueCounts {
     /// The name of the queue.
     pub name: String,
-    /// How many items were added and not handed out yet, including those that are being processed meanwhile.
+    /// The number of items that were added and not handed out yet, including those that are being processed meanwhile.
     pub depth: usize,
-    /// How often an item was added that was not in the queue.
+    /// The number of times that an item was added that was not in the queue.
     pub adds: u64,
-    /// How often an item was added with a delay.
+    /// The number of times that an item was added with a delay.
     pub retries: u64,
-    /// How long items waited in the queue.
+    /// The time that items waited in the queue.
     pub queue_duration: Histogram,
-    /// How long items were processed.
+    /// The time that items were processed.
     pub work_duration: Histogram,
     /// The total time of the items that are being processed, in seconds.
     pub unfinished_work_seconds: f64,

@@ -81,7 +81,7 @@ struct State<T> {
     measures: Option<Measurements>,
 }
 
-/// How an item was added.
+/// The time and the priority with which an item was added.
 struct DirtyItem {
     priority: i32,
     since: Instant,
@@ -223,12 +223,12 @@ impl<T: Item> WorkQueue<T> {
         self.shared.state.lock().limiter.forget(item);
     }
 
-    /// How many failures the rate limiter counts for an item.
+    /// The number of failures that the rate limiter counts for an item.
     pub fn num_requeues(&self, item: &T) -> u32 {
         self.shared.state.lock().limiter.num_requeues(item)
     }
 
-    /// How many items are ready to be handed out.
+    /// The number of items that are ready to be handed out.
     pub fn len(&self) -> usize {
         let mut state = self.shared.state.lock();
         state.add_due(Instant::now());

@@ -18,7 +18,7 @@ pub trait Order<T>: Send {
     /// Removes and returns the next item.
     fn pop(&mut self) -> Option<T>;
 
-    /// How many items there are.
+    /// The number of items.
     fn len(&self) -> usize;
 
     /// Whether there are none.

@@ -1,4 +1,4 @@
-//! Which events handlers receive, and what an informer reports about itself.
+//! The events that handlers receive, and the status that an informer reports.
 
 use crate::{
     error::Class,

@@ -1,4 +1,4 @@
-//! Which requests an informer sends, and how it handles the responses.
+//! The requests that an informer sends, and its handling of the responses.
 
 use crate::{
     backoff::BackoffPolicy,
