@@ -1,4 +1,4 @@
-//! How a server is configured before it starts.
+//! The configuration of a server before it starts.
 
 use crate::{
     error::StartError,
@@ -26,7 +26,7 @@ use std::{
     time::Duration,
 };
 
-/// Where objects are kept, if it is not the data directory.
+/// The storage of objects, if it is not the data directory.
 #[derive(Clone, Debug)]
 pub(crate) enum StorageChoice {
     Memory,
@@ -110,13 +110,13 @@ impl Builder {
         self
     }
 
-    /// Begins all keys in storage with this. It is `/registry` unless changed.
+    /// The prefix of all keys in storage; `/registry` unless changed.
     pub fn key_prefix(mut self, prefix: impl Into<String>) -> Builder {
         self.key_prefix = prefix.into();
         self
     }
 
-    /// How much history the embedded or memory store keeps, so that watches can resume.
+    /// The history that the embedded or memory store keeps, from which watches can be resumed.
     pub fn history(mut self, retention: Retention) -> Builder {
         self.embedded.retention = retention;
         self
@@ -128,7 +128,7 @@ impl Builder {
         self
     }
 
-    /// How many bytes of each resource's history are kept in memory. Older events are read from the store.
+    /// The number of bytes of each resource's history that are kept in memory. Older events are read from the store.
     pub fn watch_cache_history_bytes(mut self, bytes: usize) -> Builder {
         self.watch_cache_history_bytes = bytes;
         self
@@ -143,7 +143,7 @@ impl Builder {
         self
     }
 
-    /// Says that others reach the server at this address, if it is not the one that it listens on.
+    /// The address at which others reach the server, if it is not the one that it listens on.
     pub fn advertise_address(mut self, address: IpAddr) -> Builder {
         self.advertise_address = Some(address);
         self
@@ -167,7 +167,7 @@ impl Builder {
         self
     }
 
-    /// How much time and room a connection may take.
+    /// The limits on the time and the memory that a connection may take.
     pub fn limits(mut self, limits: Limits) -> Builder {
         self.limits = limits;
         self
@@ -182,7 +182,7 @@ impl Builder {
         self
     }
 
-    /// Decides by this authorizer who may do what. Without one every authenticated user may do everything.
+    /// Authorizes requests with this authorizer. Without one every authenticated user may do everything.
     pub fn authorizer(mut self, authorizer: impl Authorizer + 'static) -> Builder {
         self.authorizer = Arc::new(authorizer);
         self
@@ -197,10 +197,10 @@ impl Builder {
     /// Describes types and fields in the OpenAPI documents, which `kubectl explain` shows. Without it the documents have
     /// everything but descriptions.
     ///
-    /// The function is given types, by names such as `io.k8s.api.core.v1.Pod`, and returns the JSON schemas of them and of all
-    /// types that they consist of, by name, as `k8s-openapi` has them with its feature `schemars`. The documents take
-    /// descriptions from them, and nothing else. It is called once for each document that a client asks for, and again when
-    /// the kinds that are served have changed.
+    /// The function receives types, by names such as `io.k8s.api.core.v1.Pod`, and returns the JSON schemas of them and
+    /// of all types that they consist of, by name, as `k8s-openapi` has them with its feature `schemars`. The documents
+    /// take descriptions from them, and nothing else. It is called once for each document that a client requests, and
+    /// again when the served kinds have changed.
     pub fn descriptions(
         mut self,
         schemas: impl Fn(&[&str]) -> Map<String, Value> + Send + Sync + 'static,
@@ -209,25 +209,25 @@ impl Builder {
         self
     }
 
-    /// How long a request may take, unless it is a watch.
+    /// The maximum duration of a request, unless it is a watch.
     pub fn request_timeout(mut self, timeout: Duration) -> Builder {
         self.api.request_timeout = timeout;
         self
     }
 
-    /// How long a watch lasts at least, unless its client says otherwise; at most twice as long.
+    /// The minimum duration of a watch, unless its client requests another; the maximum is twice as long.
     pub fn min_request_timeout(mut self, timeout: Duration) -> Builder {
         self.api.min_watch = timeout;
         self
     }
 
-    /// How many reads are served at a time; 0 is no limit.
+    /// The maximum number of concurrent reads; 0 is no limit.
     pub fn max_requests_inflight(mut self, count: usize) -> Builder {
         self.api.reads_in_flight_max = count;
         self
     }
 
-    /// How many writes are served at a time; 0 is no limit.
+    /// The maximum number of concurrent writes; 0 is no limit.
     pub fn max_mutating_requests_inflight(mut self, count: usize) -> Builder {
         self.api.writes_in_flight_max = count;
         self
@@ -236,13 +236,13 @@ impl Builder {
 
 /// The cluster.
 impl Builder {
-    /// How long events are kept.
+    /// The time for which events are kept.
     pub fn event_ttl(mut self, ttl: Duration) -> Builder {
         self.registry.event_ttl = ttl;
         self
     }
 
-    /// The addresses that services get: the first of the network, and how many of its bits are fixed.
+    /// The addresses that services get: the first of the network, and the length of its prefix.
     pub fn service_cluster_ip_range(mut self, network: Ipv4Addr, prefix_bits: u8) -> Builder {
         self.registry.service_range = (network, prefix_bits);
         self

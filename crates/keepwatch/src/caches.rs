@@ -9,7 +9,7 @@ use keepwatch_storage::{
 };
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 
-/// Opens the storage of resources, and knows the watch caches that it made.
+/// Opens the storage of resources, and keeps a list of the watch caches that it made.
 pub(crate) struct Caches {
     backend: Arc<dyn Backend>,
     key_prefix: String,

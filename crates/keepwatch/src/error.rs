@@ -1,4 +1,4 @@
-//! Why a server does not start.
+//! The errors with which a server does not start.
 
 use crate::{pki::PkiError, tokens::KeyError};
 use keepwatch_storage_embedded::OpenError;
@@ -6,7 +6,7 @@ use keepwatch_storage_embedded::OpenError;
 use keepwatch_storage_etcd::ConnectError;
 use std::{error::Error, fmt, io, net::SocketAddr};
 
-/// Why a server did not start. The text says what to do about it.
+/// The error with which a server did not start. The text says what to do about it.
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum StartError {

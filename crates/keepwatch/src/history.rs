@@ -1,4 +1,4 @@
-//! How far back a watch can start, as metrics and in words.
+//! The history from which watches can be resumed, as metrics and as text.
 
 use keepwatch_storage::{Backend, HistoryExtent};
 use prometheus::{
@@ -8,7 +8,7 @@ use prometheus::{
 };
 use std::sync::Arc;
 
-/// The history of a store. Looked up when it is read; what the store does not know is left out.
+/// Metrics of a store's history, which are read when they are collected. Those without a value are left out.
 pub(crate) struct HistoryMetrics {
     backend: Arc<dyn Backend>,
     oldest: IntGauge,

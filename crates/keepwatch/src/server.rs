@@ -1,7 +1,7 @@
-//! A server: its parts put together, started, and stopped again.
+//! The server: assembled, started and stopped.
 //!
-//! Kept true: a server that [`Builder::start`] returns is ready, so it can be used at once; one that stops
-//! takes nothing new, finishes what was begun, ends its watches, and only then lets go of its store.
+//! Kept true: a server that [`Builder::start`] returns is ready, so it can be used at once; one that stops accepts no
+//! new requests, finishes those that have begun, ends its watches, and only then closes its store.
 
 use crate::{
     builder::{Builder, StorageChoice},
@@ -40,15 +40,15 @@ use tokio::{
     task::{AbortHandle, JoinSet},
 };
 
-/// How many bytes of encoded events are kept for other watchers of the same resource.
+/// The number of bytes of encoded events that are kept for other watchers of the same resource.
 const ENCODINGS_BYTES_MAX: usize = 8 << 20;
-/// How many requests may be answered at once where no limit is wanted.
+/// The maximum number of concurrent requests where no limit is wanted.
 const UNLIMITED: usize = 1 << 20;
-/// How long a server that stops waits for its clients.
+/// The maximum time that a server that stops waits for its clients.
 const DRAIN_MAX: Duration = Duration::from_secs(60);
-/// How long a server that stops may take to remove its endpoint, so that clients go to other servers.
+/// The maximum time that a server that stops takes to remove its endpoint, so that clients go to other servers.
 const LEAVE_MAX: Duration = Duration::from_secs(2);
-/// How long storage may take to say that it is there.
+/// The maximum time that a health check waits for storage.
 const HEALTH_WAIT_MAX: Duration = Duration::from_secs(2);
 
 /// A server that runs. Dropping it stops it at once; [`Server::stop`] lets its clients finish.
@@ -60,15 +60,15 @@ pub struct Server {
     store: Opened,
     shutdown: Shutdown,
     caches: Arc<Caches>,
-    /// They end when this is dropped.
+    /// The tasks end when this is dropped.
     tasks: JoinSet<()>,
     own_objects: OwnObjects,
 }
 
-/// What keeps the server's own objects.
+/// The registry of the server's own objects, and the task that reconciles them.
 struct OwnObjects {
     registry: Arc<Registry>,
-    /// Where clients reach the server.
+    /// The address at which clients reach the server.
     address: (IpAddr, u16),
     task: AbortHandle,
 }
@@ -79,7 +79,7 @@ impl OwnObjects {
         OwnObjects { registry, address, task }
     }
 
-    /// Sends no more clients here.
+    /// Removes the server from the endpoints, so that no more clients come here.
     async fn leave(&self) {
         self.task.abort();
         match tokio::time::timeout(LEAVE_MAX, self.registry.leave(self.address)).await {
@@ -98,12 +98,12 @@ impl Server {
         Builder::default()
     }
 
-    /// Where it listens.
+    /// The address that it listens on.
     pub fn address(&self) -> SocketAddr {
         self.address
     }
 
-    /// Where it serves plain HTTP, if it does.
+    /// The address on which it serves plain HTTP, if it does.
     pub fn http_address(&self) -> Option<SocketAddr> {
         self.http_address
     }
@@ -113,22 +113,22 @@ impl Server {
         format!("https://{}", self.address)
     }
 
-    /// A kubeconfig with which one may do everything, as text.
+    /// A kubeconfig of the administrator, as text.
     pub fn kubeconfig(&self) -> &str {
         &self.kubeconfig
     }
 
-    /// Where that kubeconfig lies, if the server has a data directory.
+    /// The path of that kubeconfig, if the server has a data directory.
     pub fn kubeconfig_path(&self) -> Option<&std::path::Path> {
         self.kubeconfig_path.as_deref()
     }
 
-    /// In words, where objects are kept and how many there were at the start.
+    /// A sentence about the storage and the number of objects at the start.
     pub fn store(&self) -> (&str, Option<usize>) {
         (&self.store.name, self.store.objects)
     }
 
-    /// A client that may do everything.
+    /// A client of the administrator.
     #[cfg(feature = "client")]
     pub async fn client(&self) -> Result<kube::Client, Box<dyn std::error::Error + Send + Sync>> {
         let config = kube::config::Kubeconfig::from_yaml(&self.kubeconfig)?;
@@ -137,7 +137,7 @@ impl Server {
         Ok(kube::Client::try_from(config)?)
     }
 
-    /// Takes no new requests, finishes those under way, ends watches, and lets go of the store.
+    /// Accepts no new requests, finishes those in flight, ends watches, and closes the store.
     pub async fn stop(mut self) {
         self.own_objects.leave().await;
         self.shutdown.stop(DRAIN_MAX).await;
@@ -301,15 +301,15 @@ async fn open(builder: &Builder) -> Result<(Arc<dyn Backend>, Opened), StartErro
     }
 }
 
-/// How many connections may wait to be taken, as far as the system lets them. If all clients come back at once and there is
-/// no room, those that find none try again a second later.
+/// The maximum length of the queue of connections that wait to be accepted, as far as the system allows. If all clients
+/// reconnect at once and it is full, those that do not fit try again a second later.
 const WAITING_MAX: u32 = 4096;
 
 fn listen(address: SocketAddr) -> Result<(TcpListener, SocketAddr), StartError> {
     let fault = |error| StartError::Listen(address, error);
     let socket = if address.is_ipv4() { TcpSocket::new_v4() } else { TcpSocket::new_v6() };
     let socket = socket.map_err(fault)?;
-    // A server that is started again need not wait until connections to the one before are forgotten.
+    // A server that is restarted need not wait until the connections of the one before have timed out.
     socket.set_reuseaddr(true).map_err(fault)?;
     socket.bind(address).map_err(fault)?;
     let listener = socket.listen(WAITING_MAX).map_err(fault)?;
@@ -317,7 +317,7 @@ fn listen(address: SocketAddr) -> Result<(TcpListener, SocketAddr), StartError> 
     Ok((listener, bound))
 }
 
-/// The address of the service that stands for the server.
+/// The address of the server's own service.
 fn first_address(network: Ipv4Addr) -> Ipv4Addr {
     Ipv4Addr::from(u32::from(network).saturating_add(1))
 }
@@ -395,7 +395,7 @@ mod tests {
 
     /// The library's default is 128.
     #[tokio::test]
-    async fn many_can_come_at_once_before_any_is_taken() {
+    async fn many_connections_wait_to_be_accepted() {
         let (_listener, address) = listen((Ipv4Addr::LOCALHOST, 0).into()).unwrap();
         let limit = std::fs::read_to_string("/proc/sys/net/core/somaxconn").unwrap_or_default();
         let at_once = limit.trim().parse().unwrap_or(128).min(300);

@@ -1,4 +1,4 @@
-//! Tokens of service accounts: signed by the server, and accepted by it as long as the account is there.
+//! Tokens of service accounts: signed by the server, and accepted by it as long as the account exists.
 
 use async_trait::async_trait;
 use aws_lc_rs::{
@@ -23,7 +23,7 @@ use std::{
     time::{SystemTime, UNIX_EPOCH},
 };
 
-/// The issuer of the tokens, and their audience by default.
+/// The issuer of the tokens, and their default audience.
 const ISSUER: &str = "https://kubernetes.default.svc.cluster.local";
 
 /// The key with which tokens are signed.
@@ -70,7 +70,7 @@ impl SigningKey {
     }
 }
 
-/// Makes and knows the tokens of service accounts.
+/// Issues and verifies the tokens of service accounts.
 #[derive(Clone)]
 pub(crate) struct ServiceAccountTokens {
     key: Arc<SigningKey>,

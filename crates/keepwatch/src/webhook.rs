@@ -1,10 +1,11 @@
 //! Calls the webhooks that convert custom resources between versions.
 //!
-//! Kept true: a webhook's certificate is checked against the CA of its definition, or the system's if there is none; each
-//! webhook has connections of its own, which are used again; a call ends after [`CALL_MAX`], whatever the webhook does.
+//! Kept true: a webhook's certificate is verified against the CA of its definition, or the system's if there is none;
+//! each webhook has connections of its own, which are reused; a call ends after [`CALL_MAX`], whatever the webhook
+//! does.
 //!
-//! A webhook in the cluster is named by its service. Nobody routes a service's address where there is no cluster around the
-//! server, so the endpoints of the service are called.
+//! A webhook in the cluster is named by its service. Without a cluster around the server, the address of a service is
+//! not routed, so the endpoints of the service are called.
 
 use async_trait::async_trait;
 use bytes::Bytes;
@@ -44,11 +45,11 @@ use std::{
     time::Duration,
 };
 
-/// How long a webhook may take.
+/// The maximum duration of a webhook call.
 const CALL_MAX: Duration = Duration::from_secs(30);
 /// The largest answer of a webhook.
 const ANSWER_BYTES_MAX: usize = 64 << 20;
-/// How many webhooks have connections that are kept.
+/// The maximum number of webhooks whose connections are kept.
 const CLIENTS_MAX: usize = 64;
 /// The port of a service if none is given.
 const PORT: u16 = 443;
@@ -72,7 +73,7 @@ impl Webhooks {
             return Ok(client.clone());
         }
         let client = self.new_client(webhook)?;
-        // Hardly any server has so many. What is in use keeps its connections.
+        // Hardly any server has so many. Webhooks in use keep their connections.
         if clients.len() >= CLIENTS_MAX {
             clients.clear();
         }
@@ -96,7 +97,7 @@ impl Webhooks {
     }
 }
 
-/// What may be said to a webhook: to one whose certificate its CA has signed.
+/// The TLS configuration of the client of a webhook, whose certificate its CA must have signed.
 fn client_config(webhook: &Webhook) -> Result<ClientConfig, ConversionError> {
     let mut roots = RootCertStore::empty();
     if webhook.ca_bundle.is_empty() {
@@ -134,7 +135,7 @@ fn host(service: &WebhookService) -> String {
     format!("{}.{}.svc", service.name, service.namespace)
 }
 
-/// Where a webhook is called, and the same as clients are told it. The port of a service is found with its address.
+/// The URL of a webhook, and the URL in error messages. The port of a service is found with its address.
 fn addresses(webhook: &Webhook) -> (String, String) {
     let seconds = CALL_MAX.as_secs();
     match (&webhook.url, &webhook.service) {
@@ -182,14 +183,14 @@ impl Converter for Webhooks {
     }
 }
 
-/// What first went wrong, in the words of Go where that is easy.
+/// The innermost cause of an error, in the words of Go where that is easy.
 fn root_cause(error: &(dyn Error + 'static)) -> String {
     let mut cause = error;
     while let Some(source) = cause.source() {
         cause = source;
     }
     if let Some(error) = cause.downcast_ref::<std::io::Error>() {
-        // An error of TLS comes inside of one of the connection.
+        // An error of TLS is inside one of the connection.
         if let Some(inner) = error.get_ref() {
             return root_cause(inner);
         }
@@ -199,7 +200,7 @@ fn root_cause(error: &(dyn Error + 'static)) -> String {
     }
     if let Some(rustls::Error::InvalidCertificate(error)) = cause.downcast_ref::<rustls::Error>() {
         return match error {
-            // A CA that only has the same name signs otherwise.
+            // The error of a signature by another CA with the same name.
             rustls::CertificateError::UnknownIssuer | rustls::CertificateError::BadSignature => {
                 "tls: failed to verify certificate: x509: certificate signed by unknown authority".to_owned()
             }
@@ -209,7 +210,7 @@ fn root_cause(error: &(dyn Error + 'static)) -> String {
     cause.to_string()
 }
 
-/// What a status means, in the words of Kubernetes' clients.
+/// The meaning of a status, in the words of Kubernetes' clients.
 fn refusal(status: StatusCode, body: &[u8]) -> String {
     match status {
         StatusCode::NOT_FOUND => "the server could not find the requested resource".to_owned(),
@@ -256,7 +257,7 @@ impl Resolver {
         let port = port.ok_or_else(|| format!("no service port {wanted} found for service {name:?}"))?;
         let mut found = self.endpoints(&registry, service, port["name"].as_str().unwrap_or_default()).await;
         if found.is_empty() {
-            // Somebody may route it.
+            // The address of the service may be routed after all.
             let address = spec["clusterIP"].as_str().and_then(|text| text.parse::<IpAddr>().ok());
             let address = address.ok_or_else(|| format!("no endpoints available for service {name:?}"))?;
             found.push(SocketAddr::new(address, wanted));

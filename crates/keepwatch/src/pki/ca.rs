@@ -12,9 +12,9 @@ use x509_parser::certificate::X509Certificate;
 pub(super) const DAY: Duration = Duration::from_secs(24 * 60 * 60);
 pub(super) const CA_VALID: Duration = DAY.saturating_mul(10 * 365);
 pub(super) const CERTIFICATE_VALID: Duration = DAY.saturating_mul(365);
-/// A certificate with less than this left is issued anew at the next start.
+/// The remaining validity below which a certificate is issued again at the next start.
 const RENEWED_BEFORE_END: Duration = DAY.saturating_mul(30);
-/// How far a client's clock may be behind ours.
+/// The time by which a client's clock may be behind ours.
 const CLOCK_SKEW: Duration = Duration::from_secs(60 * 60);
 
 /// The purpose of a certificate that the CA issues.
@@ -64,7 +64,7 @@ impl<'a> Leaf<'a> {
     }
 }
 
-/// The CA, ready to issue.
+/// The CA, with its key.
 pub(super) struct Ca {
     pub(super) certificate: String,
     pub(super) issuer: Issuer<'static, KeyPair>,
@@ -112,7 +112,7 @@ pub(super) fn certificate_params(
     now: SystemTime,
     valid: Duration,
 ) -> Result<CertificateParams, PkiError> {
-    // By default certificates for one key have the same number, which must not be.
+    // By default certificates for one key have the same serial number, which is not allowed.
     let mut serial = [0; 16];
     let random = aws_lc_rs::default_provider().secure_random.fill(&mut serial);
     random.map_err(|_| PkiError::making("a certificate", "the system has no random numbers"))?;

@@ -1,7 +1,7 @@
 //! The certificates that a server issues for itself, and its TLS configuration.
 //!
 //! In the data directory, `pki` holds a CA, a certificate for the server and one for its administrator; each
-//! `name.crt` stands beside its `name.key`. `admin.kubeconfig` has everything that a client needs.
+//! `name.crt` is beside its `name.key`. `admin.kubeconfig` has everything that a client needs.
 //!
 //! Kept true: a file is there whole or not at all, and private ones are readable by their owner only. A key is
 //! written before its certificate, and a certificate that does not fit its key, its CA, its names or the time is
@@ -69,7 +69,7 @@ pub(crate) struct Pki {
 }
 
 impl Pki {
-    /// Issues everything anew and keeps nothing, for servers that live as long as a test.
+    /// Issues everything and stores nothing, for servers that live as long as a test.
     pub(crate) fn in_memory(names: &ServerNames) -> Result<Pki, PkiError> {
         let now = SystemTime::now();
         let ca = Ca::issue(new_key()?, now)?;
@@ -142,7 +142,7 @@ impl Pki {
         trusted: &str,
     ) -> Result<PathBuf, PkiError> {
         let (path, text) = (data_dir.join("admin.kubeconfig"), self.kubeconfig(address, trusted));
-        // It is not written again in vain: the disk may be full.
+        // It is not written again if it is the same: the disk may be full.
         if read(&path)?.as_ref() != Some(&text) {
             write(&path, &text, PRIVATE)?;
         }

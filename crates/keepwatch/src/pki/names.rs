@@ -1,4 +1,4 @@
-//! The names and addresses by which clients know a server.
+//! The names and addresses of a server in its certificate.
 
 use super::PkiError;
 use rcgen::SanType;
@@ -20,8 +20,7 @@ pub(crate) struct ServerNames {
 }
 
 impl ServerNames {
-    /// The names of a server that listens on `bind`, advertises `advertised`, and stands behind the service address
-    /// `service`.
+    /// The names of a server that listens on `bind`, advertises `advertised`, and has the service address `service`.
     pub(crate) fn new(bind: IpAddr, advertised: IpAddr, service: IpAddr) -> ServerNames {
         let mut addresses = vec![Ipv4Addr::LOCALHOST.into(), Ipv6Addr::LOCALHOST.into()];
         for address in [bind, advertised, service] {
@@ -62,8 +61,8 @@ pub(crate) fn advertised_address(bind: IpAddr) -> IpAddr {
     })
 }
 
-/// The address to which the service `kubernetes` leads if `advertised` is a loopback address, which no endpoint may have.
-/// kube-apiserver then uses the outward address of the machine, too.
+/// The address of the endpoint of the service `kubernetes` if `advertised` is a loopback address, which no endpoint may
+/// have. kube-apiserver then uses the outward address of the machine, too.
 pub(crate) fn endpoint_address(advertised: IpAddr) -> IpAddr {
     let outward = || outward_address(Ipv4Addr::UNSPECIFIED.into());
     if advertised.is_loopback() { outward().unwrap_or(advertised) } else { advertised }

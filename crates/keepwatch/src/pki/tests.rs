@@ -43,7 +43,7 @@ fn client(trusted: &Pki, identity: Option<&Identity>) -> Arc<rustls::ClientConfi
     Arc::new(config)
 }
 
-/// What the server knows of a connection.
+/// The server's view of a connection.
 #[derive(Debug, PartialEq)]
 struct TlsSession {
     certificates: usize,
@@ -52,7 +52,7 @@ struct TlsSession {
     kind: Option<HandshakeKind>,
 }
 
-async fn meet(
+async fn handshake(
     server: &Tls,
     client: &Arc<rustls::ClientConfig>,
     name: &'static str,
@@ -87,7 +87,7 @@ async fn meet(
 }
 
 #[tokio::test]
-async fn clients_are_known_by_a_certificate_of_the_ca() {
+async fn clients_are_authenticated_by_a_certificate_of_the_ca() {
     let pki = Pki::in_memory(&names()).unwrap();
     let stranger = Pki::in_memory(&names()).unwrap();
     let server = server_config(&pki.server, &[pki.client_ca()]).unwrap();
@@ -98,26 +98,26 @@ async fn clients_are_known_by_a_certificate_of_the_ca() {
         kind: Some(HandshakeKind::Full),
     };
     for name in ["localhost", "127.0.0.1", "::1", "10.0.0.1", "kubernetes.default.svc.cluster.local"] {
-        assert_eq!(meet(&server, &client(&pki, None), name).await.unwrap(), met(0, false), "{name}");
+        assert_eq!(handshake(&server, &client(&pki, None), name).await.unwrap(), met(0, false), "{name}");
     }
     for (identity, verified) in [(&pki.admin, true), (&stranger.admin, false), (&pki.server, false)] {
-        let came = meet(&server, &client(&pki, Some(identity)), "localhost").await;
+        let came = handshake(&server, &client(&pki, Some(identity)), "localhost").await;
         assert_eq!(came.unwrap(), met(1, verified), "{identity:?}");
     }
     for (trusted, name) in [(&stranger, "localhost"), (&pki, "example.com")] {
-        assert!(meet(&server, &client(trusted, None), name).await.is_err(), "{name}");
+        assert!(handshake(&server, &client(trusted, None), name).await.is_err(), "{name}");
     }
 }
 
 #[tokio::test]
-async fn several_cas_may_vouch_for_clients_or_none() {
+async fn client_certificates_of_several_cas_or_none_are_accepted() {
     let (one, two) = (Pki::in_memory(&names()).unwrap(), Pki::in_memory(&names()).unwrap());
     let both = server_config(&one.server, &[one.client_ca(), two.client_ca()]).unwrap();
     for admin in [&one.admin, &two.admin] {
-        assert_eq!(meet(&both, &client(&one, Some(admin)), "localhost").await.unwrap().certificates, 1);
+        assert_eq!(handshake(&both, &client(&one, Some(admin)), "localhost").await.unwrap().certificates, 1);
     }
     let none = server_config(&one.server, &[]).unwrap();
-    assert_eq!(meet(&none, &client(&one, Some(&one.admin)), "localhost").await.unwrap().certificates, 0);
+    assert_eq!(handshake(&none, &client(&one, Some(&one.admin)), "localhost").await.unwrap().certificates, 0);
 }
 
 #[tokio::test]
@@ -126,7 +126,7 @@ async fn a_session_is_resumed_with_the_certificate_it_began_with() {
     let server = server_config(&pki.server, &[pki.client_ca()]).unwrap();
     let client = client(&pki, Some(&pki.admin));
     for kind in [HandshakeKind::Full, HandshakeKind::Resumed] {
-        let met = meet(&server, &client, "localhost").await.unwrap();
+        let met = handshake(&server, &client, "localhost").await.unwrap();
         assert_eq!((met.certificates, met.kind), (1, Some(kind)));
     }
 }
@@ -138,7 +138,10 @@ async fn files_in_the_directory_are_used_again() {
     let pki = open(&data_dir);
     assert_eq!(open(&data_dir), pki);
     let server = server_config(&pki.server, &[pki.client_ca()]).unwrap();
-    assert_eq!(meet(&server, &client(&pki, Some(&pki.admin)), "localhost").await.unwrap().certificates, 1);
+    assert_eq!(
+        handshake(&server, &client(&pki, Some(&pki.admin)), "localhost").await.unwrap().certificates,
+        1
+    );
 }
 
 #[test]
@@ -174,7 +177,7 @@ fn a_certificate_is_renewed_in_its_last_month_and_for_new_names() {
     for (day, names, renewed) in [
         (330, &names(), (false, false)),
         (0, &other, (true, false)),
-        // What was issued for the other address covers these names too.
+        // The certificate that was issued for the other address covers these names too.
         (0, &names(), (false, false)),
         (336, &names(), (true, true)),
         (336 + 330, &names(), (false, false)),
@@ -187,7 +190,7 @@ fn a_certificate_is_renewed_in_its_last_month_and_for_new_names() {
 }
 
 #[test]
-fn an_interrupted_start_is_carried_on() {
+fn an_interrupted_start_is_completed_by_the_next() {
     for lost in ["ca.crt", "server.crt", "server.key", "admin.key", "admin.crt"] {
         let directory = tempfile::tempdir().unwrap();
         let before = open(directory.path());
@@ -314,7 +317,7 @@ fn a_kubeconfig_holds_all_that_a_client_needs() {
 }
 
 #[test]
-fn a_server_on_all_addresses_is_known_by_the_one_that_it_advertises() {
+fn the_certificate_of_a_server_on_all_addresses_has_the_advertised_one() {
     let known = |bind: &str| {
         let bind = bind.parse().unwrap();
         let advertised = advertised_address(bind);
@@ -330,7 +333,7 @@ fn a_server_on_all_addresses_is_known_by_the_one_that_it_advertises() {
 }
 
 #[test]
-fn the_administrator_is_a_master() {
+fn the_administrator_is_in_the_group_system_masters() {
     let pki = Pki::in_memory(&names()).unwrap();
     let admin = &certificates_of(&pki.admin.certificates).unwrap()[0];
     let (_, admin) = x509_parser::parse_x509_certificate(admin).unwrap();
@@ -338,7 +341,7 @@ fn the_administrator_is_a_master() {
 }
 
 #[test]
-fn certificates_in_memory_are_made_in_no_time() {
+fn certificates_in_memory_are_made_quickly() {
     let quickest = (0..5).map(|_| {
         let start = Instant::now();
         Pki::in_memory(&names()).unwrap();
