@@ -1,1 +1,1 @@
-//! Nothing but a place for benchmarks that use several crates: see `benches/`.
+//! An empty library for benchmarks that use several crates: see `benches/`.

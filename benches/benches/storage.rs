@@ -1,12 +1,12 @@
-//! The stores: what durable writes, watches, opening and holding objects cost.
+//! The stores: the cost of durable writes, watches, opening, and memory.
 //!
-//! It is a program of its own because `keepwatch bench` measures whole servers: what HTTP, TLS and validation cost would hide
-//! how a store behaves with 1, 16 and 256 writers, new and opened again.
+//! It is a program of its own because `keepwatch bench` measures whole servers: the cost of HTTP, TLS and validation
+//! would hide the behaviour of a store with 1, 16 and 256 writers, new and opened again.
 //!
 //! Run: `eval "$(scripts/fetch-tools)" && cargo bench -p keepwatch-benches --bench storage`, with `-- creates` for a
 //! part; the parts are `creates`, `watch`, `open` and `memory`. etcd is a real one on the same disk, with fsync.
 //! Input: values of 2,500 bytes (open: 2,048), keys `/registry/pods/namespace-N/object-N`, fresh directories.
-//! CPU is this process's, and with etcd also etcd's. Data lies in `benches` and, for etcd, in the folder for temporary
+//! CPU is this process's, and with etcd also etcd's. Data is in `benches` and, for etcd, in the folder for temporary
 //! files: both should be on a real disk.
 
 use bytes::Bytes;
@@ -66,7 +66,7 @@ fn main() {
     }
 }
 
-/// A store under test, and what must live as long.
+/// A store under test, and its resources.
 struct Subject {
     name: &'static str,
     backend: Arc<dyn Backend>,
@@ -135,7 +135,7 @@ fn value(bytes: usize) -> Bytes {
     Bytes::from(vec![b'x'; bytes])
 }
 
-/// `count` creates by `writers` at once. Returns how long each took.
+/// `count` creates by `writers` concurrent clients. Returns the latency of each.
 async fn create(store: &Arc<dyn Backend>, writers: usize, count: usize, bytes: usize) -> Vec<Duration> {
     let tasks = (0..writers).map(|writer| {
         let store = store.clone();
@@ -153,7 +153,7 @@ async fn create(store: &Arc<dyn Backend>, writers: usize, count: usize, bytes: u
     future::join_all(tasks).await.into_iter().flat_map(|took| took.expect("a writer ends well")).collect()
 }
 
-/// What the disk itself can do: append a value, sync, again. Nothing that syncs each write can be faster.
+/// Measures the disk itself: appends a value and syncs, repeatedly. Nothing that syncs each write can be faster.
 fn report_disk() {
     const SYNCS: usize = 3000;
     let directory = data_directory();
@@ -207,7 +207,7 @@ async fn watches() {
     }
 }
 
-/// The cost of the writes themselves is in it, shared out among the deliveries.
+/// The cost includes that of the writes, divided among the deliveries.
 async fn report_watch(subject: Subject, watchers: usize, writes: usize) {
     let start = subject.backend.current_revision().await.expect("the store answers");
     let scope = Scope::Children(Key::from_backend("/registry/pods/"));
@@ -256,7 +256,7 @@ async fn memory_child(kind: &str) {
     let options = EmbeddedOptions::default();
     let directory = data_directory();
     if kind == "embedded" {
-        // Written by another process, so that only what an opened store holds is counted.
+        // Written by another process, so that only the memory of an opened store is counted.
         let program = std::env::current_exe().expect("a program has a path");
         let status = Command::new(program).args(["hold"]).arg(directory.path()).status();
         assert!(status.is_ok_and(|status| status.success()));

@@ -1,4 +1,5 @@
-//! An object's way in: from the body of a POST through every rule to storage, from there to the cache, and the answer.
+//! The creation of an object: from the body of a POST through every rule to storage, from there to the cache, and the
+//! answer.
 
 use crate::{
     Ready, objects,
@@ -25,7 +26,7 @@ pub(crate) fn pods(runtime: &Runtime, times: usize) -> Ready<'_> {
     created(runtime, resource("pods"), (0..times).map(named).collect())
 }
 
-/// Creates objects from names and bodies, one when the cache has the one before.
+/// Creates objects from names and bodies, each after the cache has received the one before.
 pub(crate) fn created<'r>(
     runtime: &'r Runtime,
     resource: &'static Arc<Kind>,

@@ -1,4 +1,4 @@
-//! Objects of a kind that somebody defined, with a hundred fields and five rules; and how a definition becomes a kind.
+//! Objects of a custom kind with a hundred fields and five rules; and the compilation of a definition to a kind.
 
 use crate::{
     Ready,
@@ -25,9 +25,9 @@ use tokio::runtime::Runtime;
 
 /// The name of the run, of which the group is made.
 const RUN: &str = "cost";
-/// How large an object is, about.
+/// The approximate size of an object.
 const OBJECT_BYTES: usize = 3500;
-/// How many objects there are to patch.
+/// The number of objects to patch.
 const PATCHED: usize = 20;
 
 pub(crate) fn creates(runtime: &Runtime, times: usize) -> Ready<'_> {

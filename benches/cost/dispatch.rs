@@ -1,4 +1,4 @@
-//! The way of one update through the watch cache: from storage's watch to every watcher that wants it.
+//! An update in the watch cache: from storage's watch to every watcher that it matches.
 //!
 //! The storage is a script, so that only the instructions of the cache and its watchers are counted. Each watcher is a
 //! task, and an update follows when all watchers have received the one before.
@@ -25,7 +25,7 @@ use tokio::runtime::Runtime;
 
 const PODS: usize = 1000;
 const WATCHERS: usize = 1000;
-/// One event is under way at a time.
+/// The number of events in flight.
 const EVENTS_UNDER_WAY: usize = 1;
 
 pub(crate) fn to_one(runtime: &Runtime, times: usize) -> Ready<'_> {
@@ -46,7 +46,7 @@ pub(crate) fn to_one_of_many(runtime: &Runtime, times: usize) -> Ready<'_> {
     dispatch_to(runtime, times, (0..WATCHERS).map(of_node), 1)
 }
 
-/// Updates that are dispatched to watchers with these predicates; `due` of them want each update.
+/// Updates that are dispatched to watchers with these predicates; each update matches `due` of them.
 fn dispatch_to(
     runtime: &Runtime,
     times: usize,

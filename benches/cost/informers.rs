@@ -1,4 +1,4 @@
-//! An informer's update: from a line of a watch's answer to the store and to one who listens.
+//! An informer's update: from a line of a watch's answer to the store and to a listener.
 //!
 //! The server is a script in place of the client's connection. It sends a line when the event before was delivered.
 
@@ -24,7 +24,7 @@ use tokio::runtime::Runtime;
 use tokio_util::sync::CancellationToken;
 
 const PODS: usize = 1000;
-/// One line is under way at a time.
+/// The number of lines in flight.
 const LINES_UNDER_WAY: usize = 1;
 
 pub(crate) fn typed(runtime: &Runtime, times: usize) -> Ready<'_> {
@@ -35,8 +35,8 @@ pub(crate) fn lean(runtime: &Runtime, times: usize) -> Ready<'_> {
     updated(runtime, times, |client| builder(client).lean())
 }
 
-/// Pods as a program declares them that looks at little of them. What reads whole ones takes two minutes to compile, and
-/// is not ours.
+/// Pods as declared by a program that reads few of their fields. The decoder of whole pods takes two minutes to
+/// compile, and is not ours.
 type Pod = core::Object<Spec, Status>;
 
 #[derive(Clone, Debug, Deserialize)]
@@ -137,7 +137,7 @@ fn pod(number: usize, version: usize) -> String {
     sent
 }
 
-/// That the state which was asked for is complete.
+/// The bookmark at the end of the requested initial state.
 fn state_ends(version: usize) -> Bytes {
     let metadata =
         format!(r#"{{"resourceVersion":"{version}","annotations":{{"k8s.io/initial-events-end":"true"}}}}"#);

@@ -1,4 +1,4 @@
-//! A list on its way to a client: from what a request asks for to the last piece of the answer.
+//! A list on its way to a client: from the options of a request to the last chunk of the answer.
 
 use crate::{
     Ready, objects,
@@ -37,7 +37,7 @@ async fn filled() -> Registry {
     registry
 }
 
-/// How many bytes the list of all pods has.
+/// The size of the list of all pods.
 async fn list(registry: &Registry) -> usize {
     let options = ListOptions::from_query([]).and_then(ListOptions::check).expect("nothing is asked for");
     let list = registry.list(collection(resource("pods")), options).await.expect("the cache is ready");

@@ -1,10 +1,10 @@
 //! The hot paths, for `scripts/cost` to count the instructions of.
 //!
-//! `cost` lists them, each with how often it is taken; `cost <path>` takes one of them, so that a tool that counts what
-//! [`measured`] does, and all that it calls, counts this path and nothing else.
+//! `cost` lists them, each with its number of repetitions; `cost <path>` runs one of them, so that a tool that counts
+//! the instructions of [`measured`], with all that it calls, counts this path and nothing else.
 //!
 //! Kept true: the same program does the same each time. There is one thread, input is made from numbers, and nothing
-//! waits for a clock. What is left to chance is how hash tables are seeded and where memory lies.
+//! waits for a clock. Only the seeds of hash tables and the addresses of memory are random.
 
 mod server;
 mod objects;
@@ -22,18 +22,18 @@ mod informers;
 use std::hint::black_box;
 use tokio::runtime::{Builder, Runtime};
 
-/// A path that can be taken.
+/// A path that can be measured.
 struct Path {
     name: &'static str,
-    /// How often it is taken before it is measured: until caches and histories are full.
+    /// The number of repetitions before the measurement: until caches and histories are full.
     warm_up: usize,
-    /// How often it is taken while it is measured.
+    /// The number of repetitions that are measured.
     times: usize,
-    /// Makes what is needed to take it so many times.
+    /// Makes what so many repetitions need.
     prepare: fn(&Runtime, usize) -> Ready<'_>,
 }
 
-/// Takes a path this number of times.
+/// Repeats a path this number of times.
 type Ready<'r> = Box<dyn FnMut(usize) + 'r>;
 
 const PATHS: [Path; 16] = [
@@ -67,14 +67,14 @@ fn main() {
     let mut ready = (path.prepare)(&runtime, path.warm_up + path.times);
     ready(path.warm_up);
     measured(&mut *ready, path.times);
-    // Nobody wants to wait until all of it is given back.
+    // Skips the destructors, which would take long.
     std::process::exit(0);
 }
 
-/// What is counted. The script knows it by its name.
+/// The measured function. `scripts/cost` finds it by its name.
 #[inline(never)]
 fn measured(ready: &mut dyn FnMut(usize), times: usize) {
     ready(black_box(times));
-    // Something to come back for, so that the call above is one.
+    // A statement after the call above, so that it is not a tail call.
     black_box(());
 }

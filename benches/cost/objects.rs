@@ -2,9 +2,9 @@
 
 use std::fmt::Write;
 
-/// How long a pod is once it is stored.
+/// The size of a stored pod.
 pub(crate) const POD_BYTES: usize = 4400;
-/// How long a config map is once it is stored.
+/// The size of a stored config map.
 pub(crate) const CONFIG_BYTES: usize = 1000;
 
 /// A pod as a controller would create it. The server adds its own fields, some 930 bytes.
@@ -41,7 +41,7 @@ pub(crate) fn pod(number: usize) -> String {
     json
 }
 
-/// That what is stored is about as long as it is meant to be.
+/// Asserts that a stored object has about the intended size.
 pub(crate) fn must_be_about(bytes: usize, stored: &[u8]) {
     let found = stored.len();
     assert!(found.abs_diff(bytes) < bytes / 20, "{found} bytes: {}", String::from_utf8_lossy(stored));

@@ -1,4 +1,4 @@
-//! The parts of a server that a request passes, as `keepwatch serve --storage memory` puts them together.
+//! The parts of a server that a request passes, assembled as by `keepwatch serve --storage memory`.
 
 use crate::objects;
 use bytes::Bytes;
@@ -26,7 +26,7 @@ use std::{
     sync::{Arc, Mutex},
 };
 
-/// Where everything is.
+/// The namespace of all objects.
 pub(crate) const NAMESPACE: &str = "default";
 /// The same in every run.
 pub(crate) const SEED: u64 = 3;
@@ -75,12 +75,12 @@ pub(crate) fn resource(plural: &str) -> &'static Arc<Kind> {
     kinds::find("", "v1", plural).expect("it is built in")
 }
 
-/// What requests for a resource as a whole are about.
+/// The target of requests for a whole resource.
 pub(crate) fn collection(resource: &'static Arc<Kind>) -> Target<'static> {
     Target { kind: resource, namespace: NAMESPACE, name: "" }
 }
 
-/// Shows objects of a resource.
+/// The renderer for objects of a resource.
 pub(crate) fn renderer(resource: &'static Arc<Kind>, form: Form) -> Renderer {
     Renderer { kind: Arc::clone(resource), form, pretty: false, include_object: IncludeObject::default() }
 }
@@ -99,7 +99,7 @@ pub(crate) async fn create(
     written.map(|written| written.object).map_err(|failed| failed.error)
 }
 
-/// What is stored of pods with the numbers up to `count`.
+/// The stored pods with the numbers up to `count`.
 pub(crate) async fn stored_pods(registry: &Registry, count: usize) -> Vec<Bytes> {
     let first = create(registry, resource("pods"), objects::pod(0).as_bytes()).await;
     let first = first.expect("nobody else has created it").value;

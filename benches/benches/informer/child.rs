@@ -3,7 +3,7 @@
 //! Kept true: a client ends when it is dropped.
 
 use crate::{
-    clients::{self, Audience, Kind},
+    clients::{self, Kind, Listeners},
     process::{Server, kilobytes},
 };
 use std::{
@@ -28,7 +28,7 @@ pub(crate) struct Synced {
 
 impl Measured {
     /// Starts a client of a server with so many pods. It does nothing yet.
-    pub(crate) fn start(server: &Server, kind: Kind, audience: Audience, pods: usize) -> Measured {
+    pub(crate) fn start(server: &Server, kind: Kind, audience: Listeners, pods: usize) -> Measured {
         let mut command = Command::new(std::env::current_exe().expect("a program has a path"));
         command.args([clients::MODE, &format!("{kind:?}"), &format!("{audience:?}")]);
         command.arg(server.directory.path()).arg(pods.to_string());
@@ -41,26 +41,26 @@ impl Measured {
         measured
     }
 
-    /// Lets it fetch everything.
+    /// Lets it sync.
     pub(crate) fn sync(&mut self) -> Synced {
         let [cpu, wall] = self.ask("sync");
         Synced { cpu_seconds: cpu / 1e6, wall_seconds: wall / 1e6 }
     }
 
-    /// From here on it is measured what events cost.
+    /// Begins the measurement of events.
     pub(crate) fn mark(&mut self) {
         self.order("mark");
         assert_eq!(self.answer(), "marked");
     }
 
-    /// Waits until all listeners have received a version. CPU time since the mark in microseconds, and how many events they
-    /// received.
+    /// Waits until all listeners have received a version. Returns the CPU time since the mark in microseconds, and the
+    /// number of events that they received.
     pub(crate) fn until(&mut self, version: u64) -> (f64, usize) {
         let [cpu, events] = self.ask(&format!("until {version}"));
         (cpu, events as usize)
     }
 
-    /// How long it takes to find a pod by its name, and those on a node, in nanoseconds.
+    /// The time to find a pod by its name, and those on a node, in nanoseconds.
     pub(crate) fn lookups(&mut self) -> [f64; 2] {
         self.ask("lookups")
     }

@@ -44,15 +44,15 @@ use tokio_util::sync::CancellationToken;
 /// follow.
 pub(crate) const MODE: &str = "client";
 
-/// How many may listen at once where it is measured what that costs.
+/// The number of concurrent listeners where their cost is measured.
 pub(crate) const LISTENERS: usize = 100;
-/// How many events kube-runtime keeps for those who share a stream; one that is slower holds up the others.
+/// The number of events that kube-runtime buffers for subscribers of a shared stream; a slower one holds up the others.
 const SHARED_BUFFER_EVENTS: usize = 1000;
-/// How often something is looked up.
+/// The number of lookups.
 const LOOKUPS: usize = 200_000;
 const SCANS: usize = 200;
 
-/// A way to hold pods.
+/// A way to store pods.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Kind {
     Typed,
@@ -61,13 +61,13 @@ pub(crate) enum Kind {
     Lean,
     LeanTrimmed,
     Metadata,
-    /// kube-runtime as it is unless one asks for something else: lists, then watches.
+    /// kube-runtime with its defaults: lists, then watches.
     Runtime,
-    /// kube-runtime, with the first state sent as events.
+    /// kube-runtime with a streamed initial list.
     RuntimeStreaming,
     RuntimeTrimmed,
     RuntimeMetadata,
-    /// Reads what the server sends and keeps nothing: no client can take less.
+    /// Reads the bytes that the server sends and keeps nothing: the minimum for any client.
     Bytes,
 }
 
@@ -100,8 +100,8 @@ impl Kind {
         }
     }
 
-    /// What kube-runtime has to offer for the same purpose.
-    pub(crate) fn rival(self) -> Kind {
+    /// The counterpart in kube-runtime.
+    pub(crate) fn counterpart(self) -> Kind {
         match self {
             Kind::Trimmed | Kind::LeanTrimmed | Kind::RuntimeTrimmed => Kind::RuntimeTrimmed,
             Kind::Metadata | Kind::RuntimeMetadata => Kind::RuntimeMetadata,
@@ -112,7 +112,7 @@ impl Kind {
 
 /// The listeners of an informer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Audience {
+pub(crate) enum Listeners {
     Nobody,
     One,
     /// [`LISTENERS`] callbacks. With kube-runtime these are streams too.
@@ -121,15 +121,15 @@ pub(crate) enum Audience {
     Streams,
 }
 
-impl Audience {
-    pub(crate) const ALL: [Audience; 4] =
-        [Audience::Nobody, Audience::One, Audience::Handlers, Audience::Streams];
+impl Listeners {
+    pub(crate) const ALL: [Listeners; 4] =
+        [Listeners::Nobody, Listeners::One, Listeners::Handlers, Listeners::Streams];
 
     fn len(self) -> usize {
         match self {
-            Audience::Nobody => 0,
-            Audience::One => 1,
-            Audience::Handlers | Audience::Streams => LISTENERS,
+            Listeners::Nobody => 0,
+            Listeners::One => 1,
+            Listeners::Handlers | Listeners::Streams => LISTENERS,
         }
     }
 }
@@ -142,7 +142,7 @@ struct Acceptor {
 }
 
 impl Acceptor {
-    fn heard(&self, version: &str) {
+    fn record_event(&self, version: &str) {
         self.version.store(version.parse().expect("this server counts"), Relaxed);
         self.events.fetch_add(1, Relaxed);
     }
@@ -155,7 +155,7 @@ struct Held {
     lookups: Box<dyn Fn() -> Lookups>,
 }
 
-/// How long lookups take, in nanoseconds.
+/// The durations of lookups, in nanoseconds.
 #[derive(Clone, Copy)]
 struct Lookups {
     by_key: f64,
@@ -174,7 +174,7 @@ fn cpu() -> Duration {
 /// Executes commands until the input ends.
 pub(crate) async fn run(kind: &str, audience: &str, directory: &str, pods: &str) {
     let kind = named(Kind::ALL, kind);
-    let audience = named(Audience::ALL, audience);
+    let audience = named(Listeners::ALL, audience);
     let pods: usize = pods.parse().expect("a number");
     let client = client(&Path::new(directory).join("admin.kubeconfig")).await;
     let mut orders = BufReader::new(tokio::io::stdin()).lines();
@@ -207,7 +207,7 @@ pub(crate) async fn run(kind: &str, audience: &str, directory: &str, pods: &str)
             }
         }
     }
-    // Nobody wants to wait until all of it is given back.
+    // Skips the destructors, which would take long.
     std::process::exit(0);
 }
 
@@ -229,7 +229,7 @@ async fn client(kubeconfig: &Path) -> Client {
     keepwatch_informer::client(config.expect("it says enough")).expect("there is TLS")
 }
 
-async fn hold(kind: Kind, audience: Audience, client: Client) -> Held {
+async fn hold(kind: Kind, audience: Listeners, client: Client) -> Held {
     let pods = || Api::<Pod>::all(client.clone());
     let config = watcher::Config::default();
     match kind {
@@ -300,7 +300,7 @@ impl Fetch for Version {
     }
 }
 
-/// Reads the state and then the events of a watch, and holds none of it.
+/// Reads the state and then the events of a watch, and stores none of it.
 async fn bytes(client: Client) -> Held {
     let source = ApiSource::<Version>::new(client, ());
     let from = WatchFrom { version: String::new(), initial: true, timeout: Duration::from_secs(600) };
@@ -316,25 +316,25 @@ async fn bytes(client: Client) -> Held {
     let listening = vec![Arc::clone(&own)];
     tokio::spawn(events.for_each(move |event| {
         if let WatchEvent::Modified(version) = event.expect("it can be read") {
-            own.heard(version.revision());
+            own.record_event(version.revision());
         }
         ready(())
     }));
     Held { listening, len: Box::new(move || state), lookups: Box::new(|| unreachable!("it holds nothing")) }
 }
 
-async fn typed(builder: Builder<Pod>, audience: Audience) -> Held {
+async fn typed(builder: Builder<Pod>, audience: Listeners) -> Held {
     keepwatch(builder, audience, |pod| pod.spec.as_ref()?.node_name.clone()).await
 }
 
-async fn lean(builder: Builder<Lean<Pod>>, audience: Audience) -> Held {
+async fn lean(builder: Builder<Lean<Pod>>, audience: Listeners) -> Held {
     keepwatch(builder, audience, |pod| Some(pod.field(&["spec", "nodeName"])?.into_owned())).await
 }
 
-/// Holds pods by an informer of ours, with an index of which objects are on a node.
+/// Stores pods by an informer of ours, with an index of the objects on a node.
 async fn keepwatch<O: Object>(
     builder: Builder<O>,
-    audience: Audience,
+    audience: Listeners,
     node_of: impl Fn(&O) -> Option<String> + Copy + Send + Sync + 'static,
 ) -> Held {
     let informer = builder.on_error(|error| panic!("{error}")).build();
@@ -342,8 +342,8 @@ async fn keepwatch<O: Object>(
     for _ in 0..audience.len() {
         let own = Arc::new(Acceptor::default());
         listening.push(Arc::clone(&own));
-        let hear = move |event: Event<O>| own.heard(event.object().revision());
-        if audience == Audience::Streams {
+        let hear = move |event: Event<O>| own.record_event(event.object().revision());
+        if audience == Listeners::Streams {
             tokio::spawn(informer.subscribe().for_each(move |event| {
                 hear(event);
                 ready(())
@@ -377,10 +377,10 @@ fn on_node(pod: &Pod, node: &str) -> bool {
     pod.spec.as_ref().is_some_and(|spec| spec.node_name.as_deref() == Some(node))
 }
 
-/// Holds pods by a reflector of kube-runtime. To find those on a node it has to look at all.
+/// Stores pods by a reflector of kube-runtime. To find those on a node it has to read all.
 async fn runtime<K>(
     events: impl Stream<Item = watcher::Result<watcher::Event<K>>> + Send + 'static,
-    audience: Audience,
+    audience: Listeners,
     is_on_node: impl Fn(&K, &str) -> bool + Copy + 'static,
 ) -> Held
 where
@@ -391,7 +391,7 @@ where
     let mut listen = || {
         let own = Arc::new(Acceptor::default());
         listening.push(Arc::clone(&own));
-        move |pod: &K| own.heard(&pod.resource_version().expect("it has one"))
+        move |pod: &K| own.record_event(&pod.resource_version().expect("it has one"))
     };
     let store = if audience.len() > 1 {
         let (store, writer) = reflector::store_shared::<K>(SHARED_BUFFER_EVENTS);
@@ -409,7 +409,7 @@ where
     } else {
         let (store, writer) = reflector::store::<K>();
         let events = events.default_backoff().reflect(writer).applied_objects();
-        if audience == Audience::One {
+        if audience == Listeners::One {
             let hear = listen();
             tokio::spawn(events.try_for_each(move |pod| {
                 hear(&pod);
@@ -438,7 +438,7 @@ where
     Held { listening, len, lookups }
 }
 
-/// How long one of so many lookups takes, each of which must find something, in nanoseconds.
+/// The duration of each of so many lookups, which must all find something, in nanoseconds.
 fn each(count: usize, find: impl Fn(usize) -> bool) -> f64 {
     let began = Instant::now();
     for number in 0..count {

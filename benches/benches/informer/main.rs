@@ -1,4 +1,4 @@
-//! Informers: what it costs a client to hold the objects of a server and to follow them, beside kube-runtime.
+//! Informers: the cost for a client of holding the objects of a server and following them, beside kube-runtime.
 //!
 //! It is a program of its own because `keepwatch bench` measures servers, and `./test cost` counts instructions of our code
 //! only: neither measures the memory of a client, nor another library that does the same work.
@@ -23,7 +23,7 @@ mod process;
 
 use child::Measured;
 use client::{Admin, Client, version_in};
-use clients::{Audience, Kind, LISTENERS};
+use clients::{Kind, LISTENERS, Listeners};
 use futures::future::join_all;
 use http::Method;
 use objects::POD_BYTES;
@@ -34,18 +34,18 @@ use tokio::time::{interval, sleep};
 const PODS: usize = 10_000;
 const BIG_PODS: usize = 100_000;
 const PODS_PATH: &str = "/api/v1/namespaces/default/pods";
-/// How many clients write at once where it has to be quick.
+/// The number of concurrent writers where speed matters.
 const WRITERS: usize = 16;
-/// How often a cost is measured.
+/// The number of runs of each measurement.
 const RUNS: usize = 3;
-/// After what time a client has put in order what it was left with.
+/// The time after which a client's memory has settled.
 const SETTLING: Duration = Duration::from_secs(1);
-/// How many events come at a steady pace, and how long after one another.
+/// The number of events at a steady pace, and the time between them.
 const STEADY_EVENTS: usize = 4000;
 const STEADY_PAUSE: Duration = Duration::from_millis(1);
-/// How many come as fast as the server takes them.
+/// The number of events that are written as fast as the server takes them.
 const BURST_EVENTS: usize = 20_000;
-/// Where many listen, there is time for fewer.
+/// The same for many listeners, for which there is time for fewer.
 const LISTENED_EVENTS: usize = 1000;
 const LISTENED_PAUSE: Duration = Duration::from_millis(3);
 
@@ -132,7 +132,7 @@ async fn feed(writer: &mut Client, from: usize, events: usize, pause: Duration) 
     version
 }
 
-/// Changes so many pods as fast as it goes, and returns the last version.
+/// Changes so many pods as fast as possible, and returns the last version.
 async fn burst(writers: &mut [Client], from: usize, events: usize) -> u64 {
     let each = writers.iter_mut().enumerate().map(|(own, writer)| async move {
         let mut version = 0;
@@ -144,7 +144,7 @@ async fn burst(writers: &mut [Client], from: usize, events: usize) -> u64 {
     join_all(each).await.into_iter().max().expect("there are writers")
 }
 
-/// A number for each run of each client, and for each of what is measured.
+/// A number for each run of each client, and for each measurement.
 struct Results<const N: usize> {
     kinds: Vec<Kind>,
     measured: Vec<[Vec<f64>; N]>,
@@ -168,19 +168,19 @@ impl<const N: usize> Results<N> {
         all[all.len() / 2]
     }
 
-    /// Prints a table: one line for each client, one column for each of what is measured, with its unit.
+    /// Prints a table: one line for each client, one column for each measurement, with its unit.
     fn print(&self, title: &str, columns: [(&str, &str); N], goal: impl Fn(Kind) -> &'static str) {
         let names: String = columns.iter().map(|(name, _)| format!(" {name} |")).collect();
         println!("\n| {title} |{names} goal |");
         println!("|---|{}---|", "---:|".repeat(N));
         for kind in &self.kinds {
-            let rival = kind.rival();
+            let counterpart = kind.counterpart();
             let cell = |what: usize, unit: &str| {
                 let median = self.median(*kind, what);
-                if *kind == rival || !self.kinds.contains(&rival) {
+                if *kind == counterpart || !self.kinds.contains(&counterpart) {
                     return format!(" {} |", number(median, unit));
                 }
-                let multiple = median / self.median(rival, what);
+                let multiple = median / self.median(counterpart, what);
                 format!(" {} ({multiple:.2} x) |", number(median, unit))
             };
             let cells: String =
@@ -204,7 +204,7 @@ async fn sync(server: &Server, pods: usize, runs: usize) {
     let mut results = Results::of(&Kind::ALL);
     for _ in 0..runs {
         for kind in Kind::ALL {
-            let mut client = Measured::start(server, kind, Audience::Nobody, pods);
+            let mut client = Measured::start(server, kind, Listeners::Nobody, pods);
             let synced = client.sync();
             sleep(SETTLING).await;
             let megabytes = |bytes: u64| bytes as f64 / 1e6;
@@ -235,7 +235,7 @@ async fn update(server: &Server, writers: &mut [Client]) {
     let mut turn = 1;
     for _ in 0..RUNS {
         for kind in kinds {
-            let mut client = Measured::start(server, kind, Audience::One, PODS);
+            let mut client = Measured::start(server, kind, Listeners::One, PODS);
             client.sync();
             // As in a client that has run for a while, every pod was changed since then.
             client.until(burst(writers, turn, PODS).await);
@@ -268,7 +268,7 @@ async fn update(server: &Server, writers: &mut [Client]) {
 async fn listeners(server: &Server, writers: &mut [Client]) {
     let kinds = [Kind::Typed, Kind::Lean, Kind::Runtime];
     let mut turn = 1;
-    for (audience, what) in [(Audience::Handlers, "handlers"), (Audience::Streams, "streams")] {
+    for (audience, what) in [(Listeners::Handlers, "handlers"), (Listeners::Streams, "streams")] {
         let mut results = Results::of(&kinds);
         for _ in 0..RUNS {
             for kind in kinds {
@@ -293,7 +293,7 @@ fn lookups(server: &Server) {
     let mut results = Results::of(&kinds);
     for _ in 0..RUNS {
         for kind in kinds {
-            let mut client = Measured::start(server, kind, Audience::Nobody, PODS);
+            let mut client = Measured::start(server, kind, Listeners::Nobody, PODS);
             client.sync();
             results.add(kind, client.lookups());
         }

@@ -21,7 +21,7 @@ pub(crate) struct Server {
 }
 
 impl Server {
-    /// Starts a server and waits until it has printed where it listens.
+    /// Starts a server and waits until it has printed its address.
     pub(crate) fn start() -> Server {
         let directory = tempfile::tempdir().expect("a directory can be made");
         let log = fs::File::create(directory.path().join("log")).expect("the directory is ours");
