@@ -130,9 +130,9 @@ mod tests {
         source::{ListPage, ListWatch, Page, WatchFrom, WatchStream},
     };
 
-    struct Nowhere;
+    struct NoSource;
 
-    impl ListWatch<ConfigMap> for Nowhere {
+    impl ListWatch<ConfigMap> for NoSource {
         async fn list(&self, _: ListPage) -> Result<Page<ConfigMap>, keepwatch_informer::error::ApiError> {
             std::future::pending().await
         }
@@ -162,9 +162,10 @@ mod tests {
         Event::Deleted { obj: map(version), final_state_unknown }
     }
 
-    /// How many of these events violate a rule, for a listener that receives every state and for one that may miss some.
+    /// The number of these events that violate a rule, for a listener that receives every state and for one that may
+    /// miss some.
     fn faults(events: &[Event<ConfigMap>]) -> (u64, u64) {
-        let store = Informer::from_source("configmaps", Nowhere).build().store();
+        let store = Informer::from_source("configmaps", NoSource).build().store();
         let count = |may_skip| {
             let report = Arc::new(Report::default());
             let checker = EventChecker::new("", may_skip, &report);

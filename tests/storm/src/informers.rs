@@ -34,18 +34,19 @@ const BACKOFF: BackoffPolicy = BackoffPolicy {
     steps: None,
     reset: Duration::from_secs(10),
 };
-/// How long slow listeners take for an event.
-const SLOWNESS: Duration = Duration::from_millis(100);
-/// How long a late subscriber stays, at the most.
-const VISIT_MAX_MS: u64 = 600;
-/// How long informers and listeners may take to reach the state of the server, once it can be reached.
+/// The time that slow listeners take for an event.
+const SLOW_LISTENER_DELAY: Duration = Duration::from_millis(100);
+/// The maximum time for which a late subscriber stays.
+const LATE_SUBSCRIPTION_MAX_MS: u64 = 600;
+/// The time that informers and listeners may take to reach the state of the server, once it can be reached.
 const SETTLE_MAX: Duration = Duration::from_secs(45);
-/// How often their states are compared.
+/// The interval at which their states are compared.
 const LOOK: Duration = Duration::from_millis(100);
-/// How long a client waits for a write of its own while servers may be away. If the write does not come, that is no fault.
+/// The time that a client waits for a write of its own while servers may be down. A write that does not arrive then is
+/// no fault.
 const OWN_WRITE_MAX: Duration = Duration::from_secs(10);
 
-/// Which objects an informer has.
+/// The objects that an informer selects.
 #[derive(Clone, Debug, Default)]
 pub struct Scope {
     /// Of these namespaces; of all if there are none.
@@ -125,7 +126,7 @@ impl InformerSet {
         let stream = new_checker("stream", false);
         let slow = new_checker("slow stream", true);
         for (checker, pause, options) in
-            [(&stream, Duration::ZERO, everything()), (&slow, SLOWNESS, HandlerOptions::default())]
+            [(&stream, Duration::ZERO, everything()), (&slow, SLOW_LISTENER_DELAY, HandlerOptions::default())]
         {
             let (checker, store, stormy) =
                 (Arc::clone(checker), informer.store(), self.is_stormy.subscribe());
@@ -170,7 +171,7 @@ impl InformerSet {
         }
     }
 
-    /// The counters of each informer, and how many watches it has at a time.
+    /// The counters of each informer, and the number of its concurrent watches.
     pub fn counts(&self) -> Vec<(String, usize, Counts)> {
         let of = |member: &dyn Member| {
             (member.name().to_owned(), member.scope().namespaces.len().max(1), member.counts())
@@ -179,10 +180,10 @@ impl InformerSet {
     }
 
     /// A client wrote an object that no other client writes: the informers of all namespaces have it in the store once
-    /// they say that they have reached its version.
+    /// they report that they have reached its version.
     pub async fn find_own_write(&self, key: &ObjectKey, version: &str) {
-        let hear_all = self.members.iter().filter(|member| member.scope().namespaces.is_empty());
-        for found in join_all(hear_all.map(|member| member.find_own_write(key, version))).await {
+        let unrestricted = self.members.iter().filter(|member| member.scope().namespaces.is_empty());
+        for found in join_all(unrestricted.map(|member| member.find_own_write(key, version))).await {
             match found {
                 Ok(true) => self.report.own_write(),
                 Ok(false) => {}
@@ -191,8 +192,8 @@ impl InformerSet {
         }
     }
 
-    /// After the storm, something was written that all informers see, at this version or later: waits until they have reached
-    /// it, and then until the state of every informer and listener equals a fresh list.
+    /// After the storm, an object was written that all informers receive, at this version or later: waits until they
+    /// have reached it, and then until the state of every informer and listener equals a fresh list.
     pub async fn settle(&self, client: &Client, version: &str) -> Result<(), Fault> {
         self.is_stormy.send_replace(false);
         let deadline = Instant::now() + SETTLE_MAX;
@@ -392,7 +393,7 @@ impl<O: Object> LateSubscriber<O> {
     async fn subscribe_repeatedly(mut self, last: watch::Sender<Option<Arc<EventChecker>>>) {
         while !self.informer.is_stopped() {
             let checker = EventChecker::new(&self.name, true, &self.report);
-            let stays = Duration::from_millis(rand::rng().random_range(0..VISIT_MAX_MS));
+            let stays = Duration::from_millis(rand::rng().random_range(0..LATE_SUBSCRIPTION_MAX_MS));
             if *self.stormy.borrow_and_update() {
                 self.report.late_subscriber();
                 let _ = tokio::time::timeout(stays, self.visit(&checker)).await;

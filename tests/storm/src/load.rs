@@ -20,11 +20,11 @@ use std::{
 };
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
-/// How many namespaces are written to.
+/// The number of namespaces that are written to.
 pub const NAMESPACES: usize = 4;
-/// The label that the informers with selectors want to be `web`.
+/// The label whose value `web` the informers with selectors select.
 pub const LABEL: &str = "tier";
-/// The label that indexes are of.
+/// The label that objects are indexed by.
 pub(crate) const COLOUR: &str = "colour";
 pub(crate) const COLOURS: [&str; 3] = ["red", "green", "blue"];
 const TIERS: [&str; 2] = ["web", "db"];
@@ -73,7 +73,7 @@ impl Load {
         load
     }
 
-    /// How many writes were done, and how many failed or may have.
+    /// The number of writes that succeeded, and of those that failed or may have.
     pub fn counts(&self) -> (u64, u64) {
         (self.counts.done.load(Relaxed), self.counts.failed.load(Relaxed))
     }
@@ -98,7 +98,7 @@ pub(crate) async fn make_namespaces(client: &Client, prefix: &str) -> Result<Vec
     Ok(names)
 }
 
-/// Does one random write after another.
+/// Writes at random, one write after another.
 #[derive(Debug)]
 pub struct Writer {
     maps: Vec<Api<ConfigMap>>,

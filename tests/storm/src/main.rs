@@ -13,7 +13,7 @@ struct Flags {
     /// The server to use; without it, servers are started, and killed, cut off, slowed down and compacted.
     #[arg(long, value_name = "PATH")]
     kubeconfig: Option<PathBuf>,
-    /// Which context of the kubeconfig.
+    /// The context of the kubeconfig.
     #[arg(long, value_name = "NAME", requires = "kubeconfig")]
     context: Option<String>,
     /// The duration in seconds.

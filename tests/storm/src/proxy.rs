@@ -28,7 +28,7 @@ use tokio_util::sync::CancellationToken;
 const BUFFER_BYTES: usize = 16 << 10;
 /// The maximum size of a piece while bytes are delayed.
 const PIECE_BYTES_MAX: usize = 4 << 10;
-/// How long to wait before binding again to an address that is not free yet.
+/// The pause before binding again to an address that is not free yet.
 const REBIND_PAUSE: Duration = Duration::from_millis(20);
 
 /// A proxy. Dropping it ends all connections.
@@ -71,12 +71,12 @@ impl Proxy {
         Ok(Proxy { address, shared, task })
     }
 
-    /// Where it listens.
+    /// The address that it listens on.
     pub fn address(&self) -> SocketAddr {
         self.address
     }
 
-    /// How many connections were opened, and how many cut.
+    /// The number of connections that were opened, and of those that were cut.
     pub fn counts(&self) -> (u64, u64) {
         (self.shared.opened.load(Relaxed), self.shared.cut.load(Relaxed))
     }
@@ -109,7 +109,7 @@ impl Proxy {
     }
 
     /// Ends all disruptions.
-    pub fn heal(&self) {
+    pub fn restore(&self) {
         self.delay(Duration::ZERO);
         self.flow(true);
         self.listen(true);
@@ -143,7 +143,7 @@ async fn listen(shared: Arc<Shared>, first: TcpListener, address: SocketAddr) {
         tokio::select! {
             accepted = own.accept() => {
                 if let Ok((client, _)) = accepted {
-                    tokio::spawn(carry(Arc::clone(&shared), client));
+                    tokio::spawn(proxy_connection(Arc::clone(&shared), client));
                 }
             }
             _ = wanted.changed() => {}
@@ -151,7 +151,7 @@ async fn listen(shared: Arc<Shared>, first: TcpListener, address: SocketAddr) {
     }
 }
 
-async fn carry(shared: Arc<Shared>, mut client: TcpStream) {
+async fn proxy_connection(shared: Arc<Shared>, mut client: TcpStream) {
     let Ok(mut server) = TcpStream::connect(shared.target).await else { return };
     let number = shared.opened.fetch_add(1, Relaxed);
     let token = CancellationToken::new();

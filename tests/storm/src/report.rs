@@ -5,7 +5,7 @@
 use parking_lot::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
-/// How many faults are kept in words. One is enough to fail; more than these say nothing new.
+/// The number of faults that are kept as text. One is enough to fail; more than these add nothing.
 const FAULTS_KEPT_MAX: usize = 20;
 
 /// Faults, and counts of what was checked.
@@ -34,7 +34,7 @@ impl Report {
         self.faults.lock().clone()
     }
 
-    /// How many faults there were.
+    /// The number of faults.
     pub fn fault_count(&self) -> u64 {
         self.fault_count.load(Relaxed)
     }
@@ -43,7 +43,7 @@ impl Report {
         self.delivered.fetch_add(1, Relaxed);
     }
 
-    /// How many events were delivered to listeners.
+    /// The number of events that were delivered to listeners.
     pub fn delivered(&self) -> u64 {
         self.delivered.load(Relaxed)
     }
@@ -52,7 +52,7 @@ impl Report {
         self.skipped.fetch_add(1, Relaxed);
     }
 
-    /// How many of them stood for several, because their listener was slow, as far as versions show it.
+    /// The number of them that replaced several, because their listener was slow, as far as versions show it.
     pub fn skipped(&self) -> u64 {
         self.skipped.load(Relaxed)
     }
@@ -61,7 +61,7 @@ impl Report {
         self.late_subscribers.fetch_add(1, Relaxed);
     }
 
-    /// How many subscribers were added late and left early.
+    /// The number of subscribers that were added late and left early.
     pub fn late_subscribers(&self) -> u64 {
         self.late_subscribers.load(Relaxed)
     }
@@ -70,7 +70,7 @@ impl Report {
         self.own_writes.fetch_add(1, Relaxed);
     }
 
-    /// How often a client waited for a write of its own and found it in a store.
+    /// The number of times that a client waited for a write of its own and found it in a store.
     pub fn own_writes(&self) -> u64 {
         self.own_writes.load(Relaxed)
     }

@@ -22,10 +22,10 @@ use tokio::{
     process::{Child, ChildStdout},
 };
 
-/// How long a server may take to start.
+/// The time that a server may take to start.
 const START_MAX: Duration = Duration::from_secs(30);
 
-/// How long a server with a short history keeps it.
+/// The time for which a server with a short history keeps it.
 const SHORT_HISTORY: Duration = Duration::from_millis(200);
 
 /// The options of a server.
@@ -76,7 +76,7 @@ impl TestServer {
         Ok(server)
     }
 
-    /// Where it listens when it runs.
+    /// The address that it listens on when it runs.
     pub fn address(&self) -> SocketAddr {
         self.address
     }

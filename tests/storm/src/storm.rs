@@ -13,7 +13,7 @@ use rand::{Rng, SeedableRng, rngs::StdRng};
 use std::{fmt, sync::Arc, time::Duration};
 use tokio::time::{Instant, sleep, sleep_until};
 
-/// What is done to a server that the storm has started.
+/// A disruption of a server that the storm has started.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Disruption {
     /// Connections break, and new ones are refused for a while.
@@ -33,7 +33,7 @@ pub enum Disruption {
 }
 
 impl Disruption {
-    /// All there are.
+    /// All disruptions.
     pub const ALL: [Disruption; 7] = [
         Disruption::Cut,
         Disruption::Slow,
@@ -53,8 +53,8 @@ impl Disruption {
         }
     }
 
-    /// Whether every informer has to fetch the whole state again.
-    fn makes_all_relist(self) -> bool {
+    /// Whether every informer has to relist.
+    fn compacts_history(self) -> bool {
         matches!(self, Disruption::Compacted | Disruption::CompactedAndKilled)
     }
 }
@@ -62,7 +62,7 @@ impl Disruption {
 /// The parameters of a storm.
 #[derive(Clone, Copy, Debug)]
 pub struct Options {
-    /// How long it lasts. The time until all states are equal comes on top.
+    /// The duration. The time until all states are equal comes on top.
     pub lasts: Duration,
     /// The seed of its random numbers.
     pub seed: u64,
@@ -70,27 +70,27 @@ pub struct Options {
     pub prints: bool,
 }
 
-/// How often a line is printed.
+/// The interval at which a line is printed.
 const PRINT: Duration = Duration::from_secs(5);
-/// How long informers may take to sync.
+/// The time that informers may take to sync.
 const SYNC_MAX: Duration = Duration::from_secs(30);
-/// How often a client writes and looks for its object in the stores.
+/// The interval at which a client writes and looks for its object in the stores.
 const OWN_WRITE: Duration = Duration::from_millis(250);
 
 /// The results of a storm.
 #[derive(Debug)]
 pub struct Outcome {
-    /// How many writes were done.
+    /// The number of writes that succeeded.
     pub writes: u64,
-    /// How many failed, or may have.
+    /// The number of writes that failed, or may have.
     pub failed_writes: u64,
-    /// How often the server or the proxy was disrupted.
+    /// The number of disruptions of the server or the proxy.
     pub disruptions: u64,
-    /// How many connections were cut.
+    /// The number of connections that were cut.
     pub cuts: u64,
     /// The results of the event checkers.
     pub report: Arc<Report>,
-    /// The counters of each informer, and how many watches it has at a time.
+    /// The counters of each informer, and the number of its concurrent watches.
     pub informers: Vec<(String, usize, Counts)>,
 }
 
@@ -100,7 +100,7 @@ impl Outcome {
         self.report.fault_count() == 0
     }
 
-    /// For each informer, how often it relisted.
+    /// The number of relists of each informer.
     pub fn relists(&self) -> impl Iterator<Item = (&str, u64)> {
         self.informers
             .iter()
@@ -151,7 +151,7 @@ pub async fn run_storm(disruption: Disruption, options: Options) -> Result<Outco
     let mut bed = TestBed { server, proxy, rng, disruptions: 0 };
     let namespaces = make_namespaces(&direct, "storm").await?;
     let outcome = run(&direct, &proxied, &namespaces, options, Some((disruption, &mut bed))).await?;
-    if disruption.makes_all_relist() && bed.disruptions > 0 {
+    if disruption.compacts_history() && bed.disruptions > 0 {
         for (name, relists) in outcome.relists().filter(|(_, relists)| *relists == 0) {
             outcome.report.fault(format!(
                 "{name}: {relists} relists, although the events that it missed were compacted"
@@ -263,7 +263,7 @@ struct TestBed {
 }
 
 impl TestBed {
-    /// Disrupts until that time, and repairs everything in the end.
+    /// Disrupts until that time, and ends all disruptions then.
     async fn disrupt(&mut self, disruption: Disruption, end: Instant) -> Result<(), Fault> {
         while Instant::now() < end {
             self.disruptions += 1;
@@ -292,7 +292,7 @@ impl TestBed {
                 },
             }
         }
-        self.proxy.heal();
+        self.proxy.restore();
         self.server.resume().await
     }
 
@@ -333,7 +333,7 @@ impl TestBed {
         self.server.resume().await
     }
 
-    /// Writes do not use the proxy, so informers miss much.
+    /// Writes do not use the proxy, so informers miss many events.
     fn block_clients(&self) {
         self.proxy.listen(false);
         self.proxy.cut(1.0);
