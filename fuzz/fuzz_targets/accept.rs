@@ -1,4 +1,4 @@
-//! Any Accept header gets a form that it asked for, or an error; a clause that everything meets makes it no error.
+//! Any Accept header gets a form that it accepts, or an error; there is no error if a clause accepts every form.
 
 #![no_main]
 
@@ -30,8 +30,8 @@ const PARTS: [&str; 20] = [
     "\"v1\"",
 ];
 
-/// A header that asks for just this form.
-fn asking_for(form: Form) -> String {
+/// A header that accepts just this form.
+fn accept_header(form: Form) -> String {
     let (kind, version) = match form.representation {
         Representation::Itself => return form.content_type().to_owned(),
         Representation::Table(version) => ("Table", version),
@@ -49,7 +49,7 @@ fn check(accept: &str) {
         match negotiate(Some(accept), answering, is_collection) {
             Ok(form) => {
                 assert!(accept.is_empty() || accept.contains(form.content_type()) || accept.contains("*/*"));
-                assert_eq!(negotiate(Some(&asking_for(form)), answering, is_collection), Ok(form));
+                assert_eq!(negotiate(Some(&accept_header(form)), answering, is_collection), Ok(form));
             }
             Err(status) => assert_eq!(status.code, 406),
         }

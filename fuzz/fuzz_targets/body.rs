@@ -1,5 +1,5 @@
-//! Any bytes are an object of the kind that a path expects, or an error. The fuzzer writes the bytes themselves here; what
-//! must hold of an object is in `checks`.
+//! Any bytes are an object of the kind that a path expects, or an error. The fuzzer writes the bytes themselves here;
+//! the properties of an object are in `checks`.
 
 #![no_main]
 

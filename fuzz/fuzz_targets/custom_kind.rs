@@ -1,5 +1,5 @@
-//! Any definition is valid or explained; with a valid one, any object is decoded and checked, and what was decoded once stays as
-//! it is.
+//! Any definition is valid or has errors; with a valid one, any object is decoded and validated, and a decoded object
+//! does not change when it is decoded again.
 
 #![no_main]
 

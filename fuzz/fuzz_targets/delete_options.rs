@@ -1,4 +1,4 @@
-//! Any body is options of a delete or an error; options are read again from their JSON.
+//! Any body is options of a delete or an error; options can be read again from their JSON.
 
 #![no_main]
 

@@ -1,5 +1,5 @@
-//! Objects of every kind, made by the table of types: sent as JSON, as YAML and as Protobuf. What must hold of one that
-//! was accepted is in `checks`.
+//! Objects of every kind, made by the table of types: sent as JSON, as YAML and as Protobuf. The properties of an
+//! accepted one are in `checks`.
 
 #![no_main]
 
@@ -23,7 +23,7 @@ fuzz_target!(|bytes: &[u8]| {
     let Ok(made) = document(&mut source, resource.ty) else { return };
     let text = made.to_string();
     let json = read(resource, &text, Media::Json);
-    // JSON is YAML, nearly: an escaped surrogate, a line end and a huge number are something else there.
+    // JSON is almost YAML: an escaped surrogate, a line end and a huge number have another meaning there.
     if text.is_ascii() && !text.contains("\\u") && !text.contains('\u{7f}') && !has_large_numbers(&made) {
         let yaml = read(resource, &format!("# not JSON\n{text}"), Media::Yaml);
         assert_eq!(json.as_ref().map(|d| &d.document), yaml.as_ref().map(|d| &d.document), "{text}");

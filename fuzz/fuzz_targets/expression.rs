@@ -1,5 +1,5 @@
-//! Any text is an expression or an error, and an expression ends within what it may cost. The estimate of one that has a value
-//! is no lower than what its evaluation cost.
+//! Any text is an expression or an error, and an expression ends within its cost limit. The estimated cost of one that
+//! has a value is not lower than the cost of its evaluation.
 
 #![no_main]
 
@@ -11,7 +11,7 @@ use libfuzzer_sys::{arbitrary::Unstructured, fuzz_target};
 use serde_json::json;
 use std::sync::{Arc, LazyLock};
 
-/// What an evaluation may cost here: as in rules, but so that the fuzzer has many of them.
+/// The cost limit of an evaluation: as in rules, but lower, so that the fuzzer makes many of them.
 const COST_MAX: u64 = 50_000;
 
 static PLACE: LazyLock<Place> = LazyLock::new(|| {

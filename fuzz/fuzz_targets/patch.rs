@@ -1,5 +1,5 @@
-//! Any patch fits an object of any kind or is refused; a patch that says nothing changes nothing; what a merge says once it
-//! says as well twice; and whatever comes out can be read again.
+//! Any patch applies to an object of any kind or is rejected; an empty patch changes nothing; a merge patch that is
+//! applied twice has the effect of one; and every result can be read again.
 
 #![no_main]
 
@@ -16,7 +16,7 @@ use libfuzzer_sys::{
 };
 use serde_json::{Map, Value, json};
 
-/// What an update makes of a patched document, if it is one of the kind.
+/// Decodes a patched document as an update does, and checks it if it is one of the kind.
 fn check(resource: &'static Kind, patched: Value) {
     let mut problems = Problems::default();
     let text = patched.to_string();
@@ -66,7 +66,7 @@ fn operations(resource: &'static Kind, live: &Value, bytes: &mut Unstructured<'_
     Ok(())
 }
 
-/// Every place of a document, as JSON patches name it.
+/// Every path of a document, as JSON patches write it.
 fn places_in(value: &Value, here: String, places: &mut Vec<String>) {
     match value {
         Value::Array(items) => {
@@ -84,7 +84,7 @@ fn places_in(value: &Value, here: String, places: &mut Vec<String>) {
     places.push(here);
 }
 
-/// Puts directives of strategic merge patches here and there.
+/// Inserts directives of strategic merge patches.
 fn with_directives(bytes: &mut Unstructured<'_>, value: Value, depth: u32) -> Result<Value> {
     Ok(match value {
         Value::Array(items) => {

@@ -1,4 +1,4 @@
-//! Any text is a quantity or an error; a quantity reads back as the same amount from what it prints, spelled the same.
+//! Any text is a quantity or an error; a quantity reads back as the same amount from its text, in the same form.
 
 #![no_main]
 
@@ -10,7 +10,7 @@ fuzz_target!(|texts: (&str, &str)| {
     let printed = one.to_string();
     let again: Quantity = printed.parse().expect("what is printed is a quantity");
     assert_eq!(again.to_string(), printed, "{}", texts.0);
-    // Sizes in powers of 1024 are spelled in whole numbers, rounded up.
+    // Amounts in powers of 1024 are written as whole numbers, rounded up.
     let rounded = texts.0.ends_with('i') && again.units() == one.units();
     assert!(again == one || rounded, "{} is spelled {printed}", texts.0);
     assert_eq!(one.is_zero(), printed == "0");

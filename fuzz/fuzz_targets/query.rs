@@ -1,4 +1,5 @@
-//! Any query is options or an error; options say themselves again, and no client waits longer than the server allows.
+//! Any query is options or an error; options are the same when encoded and decoded again, and no client waits longer
+//! than the server allows.
 
 #![no_main]
 
@@ -86,7 +87,7 @@ fn text_of(options: &ListOptions) -> String {
     out.finish()
 }
 
-// The same bytes as a query, and as the values of parameters that mean something.
+// The same bytes as a query, and as the values of known parameters.
 fuzz_target!(|input: (&str, Vec<(u8, &str)>)| {
     let (text, values) = input;
     check(text);

@@ -1,5 +1,5 @@
-//! Every path is read alike everywhere: its parts give the same path again, however it is escaped, and
-//! no part of it leads out of the keys of its resource.
+//! Every path is parsed the same everywhere: its parts give the same path again, however it is escaped, and no part of
+//! it leads out of the keys of its resource.
 
 #![no_main]
 
@@ -33,7 +33,7 @@ fn read(method: &str, path: &str, watch: Option<&str>) -> RequestInfo {
     RequestInfo::new(&method, path, |name| watch.filter(|_| name == "watch"))
 }
 
-/// The path that an info stands for.
+/// The path of an info.
 fn path_of(info: &RequestInfo) -> String {
     let mut path = match info.group.as_str() {
         "" => format!("/api/{}", info.version),

@@ -1,5 +1,5 @@
-//! For every stored value, a table row and its fields can be computed or it is called undecodable; if they can be, the value can
-//! also be shown with its version.
+//! For every stored value, a table row and its fields can be computed, or it is reported as undecodable; if they can be
+//! computed, the value can also be encoded with its version.
 
 #![no_main]
 
@@ -17,7 +17,7 @@ fn check(resource: &'static Kind, value: &[u8]) {
     }
     let inspector = ResourceInspector::new(resource);
     let Ok(attributes) = inspector.inspect(&Key::from_backend("/registry/x/y"), value) else { return };
-    // A number or an escape that no reader takes may lie where nobody looks.
+    // A number or an escape that no parser accepts may be in a field that is not read.
     let Ok(parsed) = serde_json::from_slice::<Value>(value) else { return };
     let mut out = Vec::new();
     let version = ResourceVersion::new(7).expect("not zero");

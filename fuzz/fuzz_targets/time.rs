@@ -1,4 +1,4 @@
-//! Any text is a time or an error; a time reads back from both of its spellings, and has an age.
+//! Any text is a time or an error; a time reads back from both of its forms, and has an age.
 
 #![no_main]
 

@@ -1,4 +1,4 @@
-//! What must hold of every object that was accepted, whichever way it came.
+//! The properties of every accepted object, whichever way it was decoded.
 
 use crate::without_empty;
 use keepwatch_registry::{
@@ -15,7 +15,7 @@ use keepwatch_registry::{
 use keepwatch_storage::{Inspector, Key};
 use serde_json::Value;
 
-/// All that must hold of an object that was decoded.
+/// Checks all properties of a decoded object.
 pub fn object(resource: &'static Kind, document: &Value) {
     let expected = Expected::of(resource);
     let mut json = Vec::new();
@@ -39,7 +39,7 @@ pub fn object(resource: &'static Kind, document: &Value) {
     validation::warnings(resource, document, None);
 }
 
-/// An object is the same in Protobuf and in JSON, except for empty values.
+/// Checks that an object is the same in Protobuf and in JSON, except for empty values.
 fn by_protobuf(resource: &'static Kind, document: &Value) {
     let expected = Expected::of(resource);
     let send = |document: &Value| {
@@ -56,7 +56,7 @@ fn by_protobuf(resource: &'static Kind, document: &Value) {
     assert_eq!(without_empty(first), without_empty(document.clone()), "nothing but what is empty is lost");
 }
 
-/// An object comes back from its stored form, and selectors find there what it says.
+/// Checks that an object can be read from its stored form, and that selectors find the same fields there.
 fn stored(resource: &'static Kind, document: &Value) {
     let kept = convert::to_stored(resource, document.clone());
     let ty = resource.stored().ty;
@@ -81,7 +81,7 @@ fn stored(resource: &'static Kind, document: &Value) {
     );
 }
 
-/// A row has a cell for each column.
+/// Checks that a row has a cell for each column.
 pub fn row(resource: &'static Kind, document: &Value) {
     let now = Timestamp::from_second(1_800_000_000).expect("a time");
     let row = table::cells(resource, document, now);

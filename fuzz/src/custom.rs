@@ -1,15 +1,15 @@
-//! Expressions, schemas and definitions made of a fuzzer's bytes, and objects that such schemas might be about.
+//! Expressions, schemas and definitions made of a fuzzer's bytes, and objects for such schemas.
 
 use crate::{any, text};
 use libfuzzer_sys::arbitrary::{Result, Unstructured};
 use serde_json::{Map, Value, json};
 
-/// How deep a schema or an object of it goes.
+/// The maximum depth of a schema or an object of it.
 const DEPTH_MAX: u32 = 5;
-/// How many pieces an expression has at most.
+/// The maximum number of pieces of an expression.
 const PIECES_MAX: usize = 24;
 
-/// What expressions are made of.
+/// The pieces of expressions.
 const PIECES: [&str; 96] = [
     "self", "oldSelf", "x", "y", ".a", ".b", ".c", ".items", "[0]", "['a']", "[?0]", ".?a", "(", ")", "[", "]", "{", "}", ",", ":", "?",
     "==", "!=", "<", ">=", "+", "-", "*", "/", "%", "!", "&&", "||", " in ", "true", "false", "null", "0", "1", "-9223372036854775808",
@@ -21,7 +21,7 @@ const PIECES: [&str; 96] = [
     "optional.of(", ".orValue(", ".hasValue()", "sets.contains(",
 ];
 
-/// Whole expressions, which pieces are seldom.
+/// Whole expressions, which random pieces seldom form.
 const EXPRESSIONS: [&str; 14] = [
     "self == oldSelf",
     "self.a > 0 && self.b != ''",
@@ -91,7 +91,7 @@ pub fn definition(schema: &Value) -> Value {
 /// A schema of a whole object.
 pub fn root_schema(bytes: &mut Unstructured<'_>) -> Result<Value> {
     let mut root = schema(bytes, 0)?;
-    // Most are refused otherwise.
+    // Most are rejected otherwise.
     if bytes.ratio(9, 10)? {
         root["type"] = "object".into();
         root["properties"]["spec"] = schema(bytes, 1)?;
@@ -99,7 +99,7 @@ pub fn root_schema(bytes: &mut Unstructured<'_>) -> Result<Value> {
     Ok(root)
 }
 
-/// A schema, mostly of the form that is asked of structural ones.
+/// A schema, mostly a structural one.
 fn schema(bytes: &mut Unstructured<'_>, depth: u32) -> Result<Value> {
     let mut own = Map::new();
     let ty = *bytes.choose(&TYPES)?;
@@ -133,7 +133,7 @@ fn schema(bytes: &mut Unstructured<'_>, depth: u32) -> Result<Value> {
     Ok(own.into())
 }
 
-/// Something that a schema may say, not always where it means anything.
+/// A keyword of a schema, not always where it has a meaning.
 fn keyword(bytes: &mut Unstructured<'_>, depth: u32) -> Result<(&'static str, Value)> {
     let small = bytes.int_in_range(-1..=5)?;
     Ok(match bytes.int_in_range(0..=27)? {
@@ -185,7 +185,7 @@ fn rule(bytes: &mut Unstructured<'_>) -> Result<Value> {
     Ok(rule)
 }
 
-/// An object that a schema might be about.
+/// An object for a schema.
 pub fn object(bytes: &mut Unstructured<'_>, schema: &Value) -> Result<Value> {
     let mut object = value(bytes, schema, 0)?;
     if !object.is_object() {

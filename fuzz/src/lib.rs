@@ -1,7 +1,7 @@
-//! What the targets share: documents made of a fuzzer's bytes that look like what clients send.
+//! The parts that targets share: documents made of a fuzzer's bytes that look like those of clients.
 //!
-//! Bytes alone would hardly ever be a Pod, so the table of types leads: most values have the type of their field, some
-//! have another, and texts are mostly those at which the server does something.
+//! Bytes alone would hardly ever be a Pod, so the table of types guides them: most values have the type of their field,
+//! some have another, and texts are mostly those that the server treats specially.
 
 pub mod checks;
 pub mod custom;
@@ -14,9 +14,9 @@ use keepwatch_registry::{
 use libfuzzer_sys::arbitrary::{Result, Unstructured};
 use serde_json::{Map, Value, json};
 
-/// The depth of a document; deeper ones are a matter of reading, which has raw bytes of its own.
+/// The depth of a document; deeper ones are for the targets of the readers, which have raw bytes.
 const DEPTH_MAX: u32 = 9;
-/// How many items or fields there are in one place.
+/// The maximum number of items or fields in one place.
 const WIDTH_MAX: usize = 5;
 
 const TEXTS: [&str; 40] = [
@@ -166,7 +166,7 @@ pub fn any(bytes: &mut Unstructured<'_>, depth: u32) -> Result<Value> {
     })
 }
 
-/// A text: one that means something, or any.
+/// A text: one with a meaning, or any.
 pub fn text(bytes: &mut Unstructured<'_>) -> Result<String> {
     match bytes.ratio(1, 6)? {
         true => bytes.arbitrary(),
