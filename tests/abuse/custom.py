@@ -1,4 +1,4 @@
-"""Definitions and custom objects that mean harm, as the bodies of requests.
+"""Hostile definitions and custom objects, as the bodies of requests.
 
 Written as text, because some are deeper than Python's JSON goes.
 """
@@ -33,7 +33,7 @@ def names(count: int) -> dict:
     return {"type": "array", "maxItems": count, "items": {"type": "string", "maxLength": 10}}
 
 
-# What is refused, or costs much to find harmless.
+# Schemas that are rejected, or expensive to check.
 HARMFUL_SCHEMAS = {
     "deep": nested(1000),
     "deeper": nested(4900),

@@ -1,14 +1,14 @@
 #!/usr/bin/env python3
-"""Clients that mean harm: what they do to others, and whether the server gets over it.
+"""Hostile clients: their effect on others, and whether the server recovers.
 
   tests/abuse/run.py                                      everything, for a few seconds each
   tests/abuse/run.py patches lists --seconds 30           some of it, for longer
   tests/abuse/run.py --p99-ms 100 --seconds 20            with a limit for what others may wait (for a release build)
   tests/abuse/run.py namespaces --rounds 500              many namespaces deleted while they are filled
 
-Mallory attacks; Alice reads and writes small objects all the while, each request on a fresh or a kept connection, and an
-administrator asks how the server is. Alice must never be refused or wait long, and when the attack is over nothing may be
-left of it. Needs KEEPWATCH_BIN (or a debug build) and, for namespaces, ETCD_BIN. Ends with "N passed, N failed".
+Mallory attacks; Alice reads and writes small objects all the while, each request on a new or a kept connection, and an
+administrator checks the health of the server. Alice must never be refused or wait long, and when the attack is over
+nothing may be left of it. Needs KEEPWATCH_BIN (or a debug build) and, for namespaces, ETCD_BIN. Ends with "N passed, N failed".
 """
 
 import argparse
@@ -35,11 +35,11 @@ JSON_PATCH = "application/json-patch+json"
 PODS = "/api/v1/namespaces/default/pods"
 TABLE = "application/json;as=Table;v=v1;g=meta.k8s.io"
 PROTOBUF = "application/vnd.kubernetes.protobuf"
-# How long Alice may wait at all: a build without optimisation on a busy machine takes its time.
+# The time that Alice may wait at all: a build without optimisation on a busy machine takes its time.
 WAIT_SECONDS_MAX = 15
-# How long Alice and the server may take to be as before.
+# The time in which Alice and the server must recover.
 RECOVERY_SECONDS_MAX = 30
-# How much memory a server may take under any attack.
+# The memory that a server may take under any attack.
 RESIDENT_MB_MAX = 600
 
 
@@ -123,7 +123,7 @@ class Alice:
         results.send((self.waits, self.costly, self.faults))
 
     def costly_request(self, number: int) -> None:
-        """What takes the server longer, and may have to wait for the like: a list in another form, a larger object."""
+        """Sends a request that takes the server longer, and may wait for others: a list in another form, a larger object."""
         how = [("GET", PODS, None, {"accept": TABLE}), ("GET", PODS, None, {"accept": "application/yaml"}),
                ("GET", PODS, None, {"accept": PROTOBUF}), ("GET", PODS, None, {"Accept-Encoding": "gzip"}),
                ("POST", f"{MAPS}?dryRun=All", {"metadata": {"name": "l"}, "data": {"text": "x" * 70_000}}, {})]
@@ -149,7 +149,7 @@ class Alice:
         return sorted(self.waits)[min(int(len(self.waits) * share), len(self.waits) - 1)]
 
 
-# How Mallory's requests were answered.
+# The status codes of the answers to Mallory's requests.
 answers = Counter()
 
 
@@ -427,7 +427,7 @@ def http2_bodies(target: Target, count: int, size: int) -> None:
 
 
 def http2_window(window: int, received: bytes) -> tuple:
-    """How much more may be sent on the connection after these frames, and the beginning of the next one."""
+    """The remaining window of the connection after these frames, and the beginning of the next one."""
     while len(received) >= 9 and len(received) >= (end := 9 + int.from_bytes(received[:3], "big")):
         if received[3] == 8 and not any(received[5:9]):
             window += int.from_bytes(received[9:13], "big")

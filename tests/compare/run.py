@@ -17,7 +17,7 @@ import unittest
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 COMPARE = os.path.join(ROOT, "benches", "compare")
-# How long anything may take that has to happen.
+# The time in which anything that must happen has to.
 SOON = 60
 
 # A shell that runs the tests in the background sets SIGINT to be ignored, nohup does the same with SIGHUP, and the programs

@@ -29,7 +29,7 @@ TRACEBACK_LINES_MAX = 8
 
 
 class Failed(Exception):
-    """What a case found wrong."""
+    """The error of a case that failed."""
 
 
 class Suite:

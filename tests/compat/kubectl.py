@@ -1,4 +1,4 @@
-"""kubectl against the server: what people type, and what they see.
+"""kubectl against the server: the commands of users, and their output.
 
 kubectl speaks HTTP/2; the same cases run again over HTTP/1.1.
 """
@@ -41,14 +41,14 @@ class Kubectl:
         return done
 
     def __call__(self, line: str, text: str = "", env: dict = {}) -> str:
-        """What it prints. `text` is its input."""
+        """Its standard output. `text` is its input."""
         done = self.run(line, text, env)
         if done.returncode != 0:
             raise Failed(f"kubectl {line}\nended with code {done.returncode}: {done.stdout}{done.stderr}")
         return done.stdout
 
     def fails(self, line: str, text: str = "", code: int = 1) -> str:
-        """What it says when it does not succeed."""
+        """Its error when it does not succeed."""
         done = self.run(line, text)
         if done.returncode != code:
             raise Failed(f"kubectl {line}\nended with code {done.returncode}, not {code}: {done.stdout}{done.stderr}")
@@ -106,7 +106,7 @@ class Running:
         return line
 
     def ends(self, code: int = 0) -> str:
-        """What it still prints before it ends."""
+        """The rest of its output until it ends."""
         try:
             got = self.process.wait(WAIT_SECONDS)
         except subprocess.TimeoutExpired:
@@ -161,7 +161,7 @@ def rows(text: str) -> list:
     return [line.split() for line in text.splitlines()]
 
 
-# What it is like to connect.
+# Connections and protocols.
 
 @case
 def it_speaks_the_version_of_HTTP_that_this_run_is_about(kubectl):
@@ -369,7 +369,7 @@ def get_watch_prints_objects_and_only_those_selected(kubectl):
 
 
 def watches(kubectl) -> int:
-    """How many watches on config maps the server serves."""
+    """The number of watches on config maps that the server serves."""
     lines = [line for line in kubectl("get --raw /metrics").splitlines()
              if line.startswith("apiserver_longrunning_requests") and 'resource="configmaps"' in line]
     return sum(int(float(line.split()[-1])) for line in lines)
@@ -865,7 +865,7 @@ def a_definition_and_its_objects_come_in_one_file(kubectl):
     kubectl("delete -f -", definition(group, word))
 
 
-# What people do wrong.
+# Mistakes of users.
 
 @case
 def what_does_not_exist_is_named(kubectl):

@@ -1,7 +1,7 @@
 """kubectl and custom resources: definitions and their objects, from `create` to `delete`.
 
 Each case has a group of its own, and short names and categories with its namespace in them, because definitions are
-cluster-wide. Each has a home of its own, because kubectl caches in it which kinds there are.
+cluster-wide. Each has a home of its own, because kubectl caches discovery in it.
 """
 
 import json
@@ -13,7 +13,7 @@ from cases import Suite, equal, has, lacks, matches, until
 
 suite = Suite("kubectl custom")
 
-# The definition; `NS` in it stands for the case's namespace.
+# The definition; `NS` in it is replaced by the case's namespace.
 with open(os.environ["KEEPWATCH_DATABASE_YAML"]) as file:
     DEFINITION = "\n" + file.read()
 

@@ -1,6 +1,6 @@
-"""The cases of custom_schemas.py that were chosen by hand: what each is about, a schema, and what is done with it.
+"""The cases of custom_schemas.py that were chosen by hand: a title, a schema, and the requests of each.
 
-`custom_schemas.py --record FILE` asks the reference and writes its answers; the unit tests of the module of schemas read them.
+`custom_schemas.py --record FILE` writes the answers of the reference, which the unit tests of the module of schemas read.
 A schema is that of the field `spec.f`, unless it has `root`.
 """
 

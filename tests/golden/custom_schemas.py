@@ -10,16 +10,16 @@
                                                                         of custom_schema_cases.py, which unit tests read
 
 The reference can also be named by MATRIX_REFERENCE and MATRIX_REFERENCE_TOKEN; without one nothing is compared, and the
-run is skipped. Schemas and objects are made by chance from the seed: the same seed makes the same. Four things are compared:
+run is skipped. Schemas and objects are random; the same seed makes the same ones. Four things are compared:
 
-  define   what is wrong with a schema, most often one that is nearly right
-  write    what becomes of an object of a kind whose schema is right, and what is wrong with it
-  update   the same after the schema became stricter, where what did not change is forgiven
+  define   the errors in a schema, most often one that is nearly valid
+  write    the stored form of an object of a kind with a valid schema, and the errors in it
+  update   the same after the schema became stricter, where unchanged values are not validated again
   publish  the schema in OpenAPI v3 and v2
 
 Reference servers take fields in no order, so faults are compared as sets. Only the standard library is used.
 
-Reading order: Chance (schemas and values), Http and Module (who is asked), the four comparisons, record, main.
+Reading order: Chance (schemas and values), Http and Module (which answer), the four comparisons, record, main.
 """
 
 import argparse
@@ -43,7 +43,7 @@ from replay import Client
 
 GROUP = "t.io"
 CRDS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
-# How many fields one definition has.
+# The number of fields in one definition.
 FIELDS_PER_DEFINITION = 25
 VALUES_PER_FIELD = 6
 SERVED_SECONDS = 15
@@ -444,7 +444,7 @@ def root(fields):
 
 
 # ---------------------------------------------------------------------------------------------
-# Who is asked.
+# The servers and the module that answer.
 
 def causes(body):
     return sorted({(c.get("field", ""), c.get("reason", ""), c.get("message", "")) for c in ((body.get("details") or {}).get("causes") or [])})
@@ -470,7 +470,7 @@ class Http:
         return self.client.request(method, path, {"Content-Type": content_type}, data)
 
     def define(self, plural, schema, status=False):
-        """What is wrong with a schema."""
+        """The errors in a schema."""
         body = self.send("POST", CRDS + "?dryRun=All", definition(plural, schema, status)).body
         return {"causes": causes(body)} if isinstance(body, dict) and body.get("code", 422) == 422 else {"error": body.get("message")}
 
@@ -711,7 +711,7 @@ class Comparison:
 
 
 def differing(a, b, path=""):
-    """Where two documents differ."""
+    """The paths at which two documents differ."""
     if isinstance(a, dict) and isinstance(b, dict):
         for key in sorted({*a, *b}):
             yield from differing(a.get(key, NOTHING), b.get(key, NOTHING), f"{path}.{key}")

@@ -9,8 +9,8 @@
 The reference can also be named by MATRIX_REFERENCE and MATRIX_REFERENCE_TOKEN; without one nothing is compared, and the
 run is skipped. README.md says more. Only the standard library is used.
 
-Reading order: Schemas, what is done to a value (mutations), Kind and the requests of a kind (cases), what of an answer is
-compared (view, differences), main.
+Reading order: Schemas, mutations of a value, Kind and the requests of a kind (cases), the compared part of an answer
+(view, differences), main.
 """
 
 import argparse
@@ -41,9 +41,9 @@ TEMPLATE_SHARE = 0.04
 METADATA_SHARE = 0.06
 # The depth up to which a sample has required fields.
 DEPTH = 14
-# How long controllers that are part of the reference may take.
+# The time that controllers of the reference may take.
 CONTROLLERS_SECONDS = 1.0
-# What Keepwatch says of its own limits.
+# Keepwatch's warnings of its own limits.
 OWN_WARNING = re.compile(r'(, )?299 - "[^"]*not (passed on to other API servers|enforced|called) yet[^"]*"')
 VERSION_IN_RECORD = re.compile(r"in record \((\d+|\{rv\})\)")
 # An object in an error message, as the reference holds it in memory: its fields have other names or are shown though unset.
@@ -197,7 +197,7 @@ def mutations(schemas, schema, value, path=(), within=(), chosen=lambda path: Tr
 
 
 def merge_patch(old, new):
-    """What turns old into new, objects merged and lists replaced."""
+    """The patch that turns old into new, with objects merged and lists replaced."""
     patch = {key: None for key in old if key not in new}
     for key, value in new.items():
         if key not in old or old[key] != value or isinstance(old[key], bool) != isinstance(value, bool):
@@ -397,7 +397,7 @@ def view(server, case, answer, chosen):
     expressions = [(value, "{%s}" % name) for name, value in {**server.run, **chosen}.items() if value and name != "user" and "octet" not in name]
     source = server.render(case.text, chosen)
     if case.verb == "create" and isinstance(body, dict) and isinstance(body.get("metadata"), dict):
-        # What it starts from may have been made in the same second.
+        # The object that it starts from may have been created in the same second.
         body = {**body, "metadata": {k: v for k, v in body["metadata"].items() if k != "creationTimestamp"}}
     if isinstance(body, dict) and chosen.get("user") and (body.get("spec") or {}).get("uid") == chosen["user"]:
         body = {**body, "spec": {**body["spec"], "uid": "{user}"}}
@@ -418,7 +418,7 @@ def differences(expected, got, path=""):
         for at, (before, after) in enumerate(zip(expected, got)):
             yield from differences(before, after, f"{path}[{at}]")
     elif isinstance(expected, str) and isinstance(got, str):
-        # What only a Go program would say is not asked for.
+        # The parts that only a Go program would write are not compared.
         expected = GO_TYPE.sub("<any>", expected)
         if any(IN_MEMORY.search(shown) for shown in SHOWN.findall(expected)):
             expected, got = (SHOWN.sub("Invalid value: <any>", text) for text in (expected, got))

@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
-"""Replays what a real API server answered (README.md) against Keepwatch, once for each way to keep objects.
+"""Replays recorded answers of a real API server (README.md) against Keepwatch, once for each storage.
 
-  tests/golden/run.py                     every way
+  tests/golden/run.py                     every storage
   tests/golden/run.py embedded etcd       some of them
   tests/golden/run.py memory --only list  the rest goes to replay.py
 
-Prints a line "N passed, N failed" for each way. Ends with code 0 only if nothing failed.
+Prints a line "N passed, N failed" for each storage. Ends with code 0 only if nothing failed.
 """
 
 import contextlib
@@ -21,9 +21,9 @@ sys.path.insert(0, os.path.dirname(HERE))
 import servers
 from compat.cases import Api, Failed
 
-# What there is no answer to yet.
+# Scenarios that are not implemented yet.
 NOT_BUILT = ["apply", "rbac"]
-# What only a server that no longer has its first version can be asked.
+# Scenarios for a server that no longer has its first version only.
 HISTORY_GONE = ["*.expired", "*.too-old", "*.too-old-*"]
 # A cache waits for a version to come, pays no heed to a limit where any version will do, and says where a watch ended.
 # A server without one, which the recorded one was not, does none of this.

@@ -32,12 +32,12 @@ MAPS = "/api/v1/namespaces/default/configmaps"
 OBJECTS = 20
 # Every fifth object is large.
 OBJECT_BYTES = [2000, 2000, 2000, 2000, 20000]
-# How a change is numbered, in every form in which objects are sent.
+# The number of a change, in every encoding of objects.
 NUMBER = re.compile(rb"s(\d{9})e")
-# How long a watcher may take to receive the rest when nothing is written any more, and a request to be answered.
+# The time in which a watcher must receive the rest after the last write, and in which a request must be answered.
 PATIENCE_SECONDS = 120
 REQUEST_SECONDS = 30
-# How long every store keeps a change with its default flags; twice as long for a connected watcher.
+# The time for which every store keeps a change with its default flags; twice as long for a connected watcher.
 PROMISED_SECONDS = 300
 # More than this is not kept in any case: when the limit is reached, a sixteenth of it is let go of, and sizes are estimates.
 KEPT_BYTES_MAX = {"memory": (256 << 20) * 7 / 8, "embedded": (1 << 30) * 7 / 8, "etcd": float("inf")}
@@ -117,11 +117,11 @@ class Changes:
         return self.versions[number] if number >= 0 else self.first_version
 
     def behind_bytes(self, number: int) -> float:
-        """How much the changes after this one take."""
+        """The size of the changes after this one."""
         return (len(self.versions) - number - 1) * sum(OBJECT_BYTES) / len(OBJECT_BYTES)
 
     def behind_seconds(self, number: int) -> float:
-        """How old the first change after this one is."""
+        """The age of the first change after this one."""
         return time.monotonic() - self.times[number + 1] if number + 1 < len(self.times) else 0.0
 
 
@@ -337,11 +337,11 @@ class Selective(Away):
     def is_done(self) -> bool:
         if not self.changes.is_over:
             return False
-        # What follows is not for it.
+        # The later changes are not for it.
         return next(self.due(), None) is None
 
     def due(self):
-        """What it has yet to receive: the number of a change and the type of its event."""
+        """The changes that it has yet to receive: the number and the type of the event."""
         band_of = dict(self.band_of)
         for number in range(self.at + 1, len(self.changes.versions)):
             name, new = self.changes.names[number], self.changes.bands[number]

@@ -15,7 +15,7 @@ import tempfile
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 TARGET = os.path.join(ROOT, os.environ.get("CARGO_TARGET_DIR") or "target", "stranger")
-# What finds programs and downloaded crates, and how to reach the network; nothing that changes a build.
+# The variables that locate programs, downloaded crates and the network proxy; none that changes a build.
 KEPT = ["PATH", "HOME", "CARGO_HOME", "RUSTUP_HOME", "RUSTUP_TOOLCHAIN", "TMPDIR", "SSL_CERT_FILE",
         "http_proxy", "https_proxy", "no_proxy"]
 
