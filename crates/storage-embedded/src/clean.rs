@@ -13,7 +13,13 @@ use crate::{
     segment::{SEGMENT_BYTES, Segment, checked_frames, crash_point, salt, sync_folder},
 };
 use keepwatch_apimachinery::ResourceVersion;
-use std::{fs, io, ops::Range, os::unix::fs::FileExt, path::Path, sync::Arc};
+use std::{
+    fs, io,
+    ops::Range,
+    os::unix::fs::FileExt,
+    path::{Path, PathBuf},
+    sync::Arc,
+};
 
 /// How many unneeded bytes there may be, beside a part of the needed ones.
 pub(crate) const DEAD_BYTES_MAX: u64 = 8 << 20;
@@ -198,21 +204,8 @@ impl Cleaning {
         may_have.into_iter().any(|older| older.cleaned < deleted)
     }
 
-    /// Puts the new segment in the place of those that it replaces.
+    /// Puts the new segment in the place of those that it replaces. If that fails, its file is left.
     pub(crate) fn finish(
-        self,
-        needs: &impl Needs,
-        swap: impl FnOnce(&[Arc<Segment>], Segment),
-    ) -> io::Result<()> {
-        let unfinished = self.output.path.clone();
-        let finished = self.try_finish(needs, swap);
-        if finished.is_err() {
-            let _ = fs::remove_file(unfinished);
-        }
-        finished
-    }
-
-    fn try_finish(
         mut self,
         needs: &impl Needs,
         swap: impl FnOnce(&[Arc<Segment>], Segment),
@@ -241,9 +234,9 @@ impl Cleaning {
         Ok(())
     }
 
-    /// Gives up, and the room that was taken for it.
-    pub(crate) fn abandon(self) {
-        let _ = fs::remove_file(&self.output.path);
+    /// The file that is written. It is not needed if the work is given up.
+    pub(crate) fn unfinished(&self) -> PathBuf {
+        self.output.path.clone()
     }
 }
 

@@ -9,9 +9,11 @@
 //! committed where it is made, as long as the disk is quick. Without a disk all are.
 
 use crate::{
-    entry::{Entry, EntryKind},
-    log::Log,
+    entry::{Entry, EntryKind, log_bytes},
+    log::{Log, RESERVE_WRITE_BYTES_MAX},
     mvcc::Mvcc,
+    record::BATCH_BYTES,
+    room::{Budget, Spending},
     state::{Shared, fetch},
 };
 use keepwatch_apimachinery::ResourceVersion;
@@ -33,9 +35,11 @@ use tokio::{
 
 /// How many writes may wait for the next batch. Beyond it, writers wait before they hand theirs in.
 const QUEUE_WRITES_MAX: usize = 4096;
-/// How much a batch takes in before it is written, however many writes are still waiting.
+/// How many bytes a batch of several writes has at the most.
 const BATCH_BYTES_MAX: usize = 8 << 20;
 const BATCH_WRITES_MAX: usize = 2048;
+/// The same while room is short. A batch of deletions fits into the reserve then, with all that is written around them.
+const BATCH_BYTES_MAX_SHORT: usize = RESERVE_WRITE_BYTES_MAX / 4;
 /// How much larger an object may become while room is short. It is marked for deletion, or loses its last finalizer, before
 /// it goes.
 const GROWTH_BYTES_MAX: usize = 512;
@@ -52,16 +56,25 @@ pub(crate) struct Proposal {
 }
 
 pub(crate) enum Proposed {
-    Put { value: Value, expires_ms: Option<u64> },
+    Put {
+        value: Value,
+        expires_ms: Option<u64>,
+    },
     Delete,
+    /// A deletion because the key's time is up.
+    Expire,
 }
 
 impl Proposed {
-    /// Whether a key takes noticeably more room afterwards than it does with so many bytes now.
-    fn grows(&self, bytes_now: Option<usize>) -> bool {
+    /// What this is while room is short, if the key has so many bytes since `before` now; nothing if it grows.
+    fn spending(&self, before: Option<ResourceVersion>, bytes_now: Option<usize>) -> Option<Spending> {
         match self {
-            Self::Put { value, .. } => bytes_now.is_none_or(|now| value.bytes.len() > now + GROWTH_BYTES_MAX),
-            Self::Delete => false,
+            Self::Put { value, .. } => {
+                let (before, now, then) = (before?, bytes_now?, value.bytes.len());
+                (then <= now + GROWTH_BYTES_MAX).then_some(Spending::Rewrite { before, shrinks: then < now })
+            }
+            Self::Delete => Some(Spending::Deletion),
+            Self::Expire => Some(Spending::Expiry),
         }
     }
 }
@@ -90,8 +103,9 @@ impl Rejected {
 }
 
 impl Proposal {
-    pub(crate) fn delete(key: Key, expected: ResourceVersion) -> Self {
-        Self { key, expected: Some(expected), unchanged: None, change: Proposed::Delete }
+    /// Deletes a key whose time is up.
+    pub(crate) fn expire(key: Key, expected: ResourceVersion) -> Self {
+        Self { key, expected: Some(expected), unchanged: None, change: Proposed::Expire }
     }
 
     /// The write as it is committed at `revision`.
@@ -99,8 +113,9 @@ impl Proposal {
         self,
         mvcc: &Mvcc,
         revision: ResourceVersion,
-        is_short_of_room: bool,
+        budget: Option<&mut Budget>,
     ) -> Result<Entry, Rejected> {
+        let bytes = log_bytes(&self.key, self.value_bytes());
         let stamp = mvcc.stamp(&self.key);
         if stamp.map(|(_, modified)| modified) != self.expected {
             return Err(Rejected::Conflict(self.key));
@@ -110,15 +125,20 @@ impl Proposal {
         if let Some(other) = self.unchanged.filter(is_changed) {
             return Err(Rejected::OtherChanged(other.key));
         }
-        if is_short_of_room && self.change.grows(mvcc.value_bytes(&self.key)) {
-            return Err(Rejected::NoRoom);
+        if let Some(budget) = budget {
+            let spending = self.change.spending(self.expected, mvcc.value_bytes(&self.key));
+            if !spending.is_some_and(|spending| budget.spend(spending, bytes + BATCH_BYTES as u64)) {
+                return Err(Rejected::NoRoom);
+            }
         }
         let what = match self.change {
             Proposed::Put { value, expires_ms } => {
                 let created = stamp.map_or(revision, |(created, _)| created);
                 EntryKind::Put { value, created, expires_ms }
             }
-            Proposed::Delete => EntryKind::Delete { created: stamp.map_or(revision, |(created, _)| created) },
+            Proposed::Delete | Proposed::Expire => {
+                EntryKind::Delete { created: stamp.map_or(revision, |(created, _)| created) }
+            }
         };
         Ok(Entry { revision, key: self.key, what })
     }
@@ -130,9 +150,13 @@ impl Proposal {
     }
 
     fn bytes(&self) -> usize {
+        self.key.len() + self.value_bytes()
+    }
+
+    fn value_bytes(&self) -> usize {
         match &self.change {
-            Proposed::Put { value, .. } => self.key.len() + value.bytes.len(),
-            Proposed::Delete => self.key.len(),
+            Proposed::Put { value, .. } => value.bytes.len(),
+            Proposed::Delete | Proposed::Expire => 0,
         }
     }
 }
@@ -278,10 +302,10 @@ impl DiskCommitter {
 }
 
 fn commit_one(shared: &Shared, log: &mut Log, proposal: Proposal) -> Result<Swap, StorageError> {
-    let is_short_of_room = log.is_short_of_room();
+    let mut budget = log.budget();
     let decided = {
         let mvcc = &shared.state.read().mvcc;
-        proposal.decide(mvcc, mvcc.current().next(), is_short_of_room)
+        proposal.decide(mvcc, mvcc.current().next(), budget.as_mut())
     };
     match decided {
         Ok(entry) => {
@@ -298,7 +322,7 @@ fn commit_one(shared: &Shared, log: &mut Log, proposal: Proposal) -> Result<Swap
 fn write_in_place(shared: &Shared, proposal: Proposal) -> Result<Swap, StorageError> {
     let mut state = shared.state.write();
     let revision = state.mvcc.current().next();
-    match proposal.decide(&state.mvcc, revision, false) {
+    match proposal.decide(&state.mvcc, revision, None) {
         Ok(entry) => {
             shared.publish_in(&mut state, [entry]);
             Ok(Swap::Done(revision))
@@ -386,7 +410,7 @@ impl Writer {
     }
 
     fn write_next_batch(&mut self, log: &mut Log) {
-        let batch = self.next_batch(log.is_short_of_room());
+        let batch = self.next_batch(log.budget());
         if !batch.entries.is_empty()
             && let Err(error) = log.append(&batch.entries)
         {
@@ -403,18 +427,20 @@ impl Writer {
 
     /// Takes waiting writes up to the next compaction or one that depends on a key written before it, which must be
     /// decided after that is committed.
-    fn next_batch(&mut self, is_short_of_room: bool) -> Batch {
+    fn next_batch(&mut self, mut budget: Option<Budget>) -> Batch {
         let mut batch = Batch::default();
+        let bytes_max = if budget.is_some() { BATCH_BYTES_MAX_SHORT } else { BATCH_BYTES_MAX };
         let state = self.shared.state.read();
         let mut revision = state.mvcc.current();
         while let Some(Request::Write(proposal, _)) = self.waiting.front() {
-            let full = batch.bytes >= BATCH_BYTES_MAX || batch.entries.len() >= BATCH_WRITES_MAX;
-            if full || proposal.depends_on(&batch.keys) {
+            let is_too_large = batch.bytes > 0 && batch.bytes + proposal.bytes() > bytes_max;
+            let is_full = is_too_large || batch.entries.len() >= BATCH_WRITES_MAX;
+            if is_full || proposal.depends_on(&batch.keys) {
                 break;
             }
             let Some(Request::Write(proposal, answer)) = self.waiting.pop_front() else { break };
             batch.bytes += proposal.bytes();
-            match proposal.decide(&state.mvcc, revision.next(), is_short_of_room) {
+            match proposal.decide(&state.mvcc, revision.next(), budget.as_mut()) {
                 Ok(entry) => {
                     revision = entry.revision;
                     batch.keys.insert(entry.key.clone());

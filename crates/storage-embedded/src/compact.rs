@@ -227,7 +227,7 @@ async fn expire(shared: &Shared, committer: &Committer, clock: WallClock) -> Res
             return Ok(());
         }
         let deletions =
-            due.into_iter().map(|(key, revision)| committer.write(shared, Proposal::delete(key, revision)));
+            due.into_iter().map(|(key, revision)| committer.write(shared, Proposal::expire(key, revision)));
         future::try_join_all(deletions).await?;
     }
 }

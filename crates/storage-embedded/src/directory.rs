@@ -7,6 +7,7 @@
 //! Kept true: while a [`Directory`] exists no other process (and no other store of this one) has it open,
 //! and its format is ours.
 
+use crate::room::{NEEDED_MIB, is_full};
 use parking_lot::Mutex;
 use std::{
     collections::BTreeSet,
@@ -118,6 +119,11 @@ impl fmt::Display for OpenError {
                  directory",
                 path.display(),
                 file.display()
+            ),
+            Self::Io { doing, path, source } if is_full(source) => write!(
+                f,
+                "cannot {doing} in data directory {}: its disk is full: free {NEEDED_MIB} MiB, or choose another directory",
+                path.display()
             ),
             Self::Io { doing, path, .. } => write!(f, "cannot {doing} in data directory {}", path.display()),
             Self::Damaged { path, .. } => {
@@ -262,7 +268,11 @@ impl Lock {
         }
         OURS.lock().insert(id);
         let mut lock = Self { file, id };
-        lock.leave_number().map_err(io)?;
+        match lock.leave_number() {
+            // The number is only for an error message.
+            Err(error) if is_full(&error) => {}
+            left => left.map_err(io)?,
+        }
         Ok(lock)
     }
 

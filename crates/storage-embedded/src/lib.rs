@@ -279,9 +279,9 @@ impl Backend for Embedded {
 
     fn trouble(&self) -> Option<String> {
         let path = self.path.as_ref().filter(|_| self.shared.log.is_short_of_room())?;
-        let megabytes = (room::RESERVE_BYTES + room::ENOUGH_BYTES) >> 20;
+        let needed = room::NEEDED_MIB;
         Some(format!(
-            "there is hardly any room on the disk of {}: delete objects, or free {megabytes} MiB; until then creations \
+            "there is hardly any room on the disk of {}: delete objects, or free {needed} MiB; until then creations \
              and updates that grow are refused",
             path.display()
         ))

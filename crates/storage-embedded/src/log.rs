@@ -16,7 +16,7 @@ use crate::{
     entry::{Entry, Unneeded},
     record::{Batch, Header},
     recovery::{Recover, Recovered, recover},
-    room::{Purpose, Room, ShortOfRoom},
+    room::{Budget, Purpose, Room, ShortOfRoom, is_full},
     segment::{SEGMENT_BYTES, Segment, Segments, checked_frames, crash_point, salt, sync_folder},
 };
 use bytes::Bytes;
@@ -40,7 +40,7 @@ const QUICK_WRITE: Duration = Duration::from_millis(1);
 const QUICK_BYTES: u64 = 64 << 10;
 /// How many bytes a batch may have to be written to the reserve. It is for deletions and what leads to them; larger
 /// batches are refused, so that they do not use it up.
-const RESERVE_WRITE_BYTES_MAX: usize = 256 << 10;
+pub(crate) const RESERVE_WRITE_BYTES_MAX: usize = 256 << 10;
 /// How much longer a segment becomes before it is tried again to begin the next.
 const RETRY_BYTES: u64 = 1 << 20;
 
@@ -83,11 +83,11 @@ impl Log {
             let path = directory.path().to_owned();
             move |source| OpenError::Io { doing, path, source }
         };
-        let room = Room::of(directory.path());
         make(&directory).map_err(io("make the log"))?;
         let recovered =
             recover(&directory.log_path(), recover_to).map_err(|fault| fault.of(directory.path()))?;
-        let Recovered { segments, chain, last, compacted } = recovered;
+        let Recovered { segments, chain, last, compacted, unneeded } = recovered;
+        let room = Room::of(directory.path(), &unneeded).map_err(io("open the log"))?;
         let head = segments.0.last().expect("a log has a segment").clone();
         let filled = head.file.metadata().map_err(io("open the log"))?.len();
         let reader =
@@ -121,10 +121,11 @@ impl Log {
         is_prepared && self.last_write_took.is_some_and(|took| took < QUICK_WRITE)
     }
 
-    /// Whether what would grow is refused. Looks how much room is left, now and then.
-    pub(crate) fn is_short_of_room(&mut self) -> bool {
+    /// How much may be written if room is short; without a limit if not. Looks how much room is left, now and then.
+    pub(crate) fn budget(&mut self) -> Option<Budget> {
         self.room.look_if_due();
-        self.reader.is_short_of_room()
+        let prepared = self.filled.saturating_sub(self.head.end());
+        self.reader.is_short_of_room().then(|| self.room.budget(prepared, self.last))
     }
 
     /// Looks how much room is left, because nobody may be writing.
@@ -164,9 +165,7 @@ impl Log {
     pub(crate) fn clean(&mut self, needs: &impl Needs) -> Result<bool, StorageError> {
         let cleaned = self.try_clean(needs);
         if let Err(error) = &cleaned {
-            if let Some(cleaning) = self.cleaning.take() {
-                cleaning.abandon();
-            }
+            self.abandon_cleaning();
             if is_full(error) {
                 self.room.note_full();
                 // What was abandoned is reserved again.
@@ -185,8 +184,14 @@ impl Log {
             && cleaning.step(needs)?
             && let Some(cleaning) = self.cleaning.take()
         {
-            let segments = &self.reader.segments;
-            cleaning.finish(needs, |sources, output| segments.write().replace(sources, output))?;
+            let (segments, unfinished) = (&self.reader.segments, cleaning.unfinished());
+            let finished =
+                cleaning.finish(needs, |sources, output| segments.write().replace(sources, output));
+            if finished.is_err() {
+                // It is gone if the new segment has its name already.
+                let _ = self.room.recycle(&unfinished);
+            }
+            finished?;
             if self.reader.is_short_of_room() {
                 self.room.look();
             }
@@ -194,13 +199,24 @@ impl Log {
         Ok(true)
     }
 
+    fn abandon_cleaning(&mut self) {
+        if let Some(cleaning) = self.cleaning.take() {
+            let _ = self.room.recycle(&cleaning.unfinished());
+        }
+    }
+
     fn next_cleaning(&mut self, needs: &impl Needs) -> io::Result<Option<Cleaning>> {
         let is_short = self.reader.is_short_of_room();
-        if is_short && self.head.dead() > DEAD_BYTES_SHORT && !self.broken {
+        // A head without blocks could not take the next deletion.
+        let prepared = self.filled.saturating_sub(self.head.end());
+        let may_begin_next = || self.room.has_for_next_segment(prepared);
+        if is_short && self.head.dead() > DEAD_BYTES_SHORT && !self.broken && may_begin_next() {
             match self.begin_next() {
                 Err(error) if !is_full(&error) || !self.begin_on_reserve()? => return Err(error),
                 _ => {}
             }
+            // The blocks that the sealed segment does not need are reserved before others take them.
+            self.room.look();
         }
         let segments = self.reader.segments.read();
         let (_, sealed) = segments.0.split_last().expect("a log has a segment");
@@ -271,10 +287,8 @@ impl Log {
 
     /// Removes what a failed write may have left.
     fn cut(&mut self) -> io::Result<()> {
-        let end = self.head.end();
-        self.head.file.set_len(end)?;
-        self.head.file.sync_all()?;
-        self.filled = end;
+        self.head.clear_behind_end(self.filled)?;
+        self.filled = self.head.file.metadata()?.len();
         self.broken = false;
         Ok(())
     }
@@ -392,9 +406,7 @@ fn make(directory: &Directory) -> io::Result<()> {
 
 impl Drop for Log {
     fn drop(&mut self) {
-        if let Some(cleaning) = self.cleaning.take() {
-            cleaning.abandon();
-        }
+        self.abandon_cleaning();
         // With that behind it, the last batch cannot be taken for one that was never acknowledged.
         if !self.broken && self.next.is_none() && self.head.bytes() > 0 {
             self.batch.clear();
@@ -470,11 +482,6 @@ fn decode_large(revision: u64, payload: &[u8], block: &Bytes) -> Option<Entry> {
         return Entry::decode(revision, payload);
     }
     Entry::decode_shared(revision, &block.slice_ref(payload))
-}
-
-fn is_full(error: &io::Error) -> bool {
-    use io::ErrorKind::{FileTooLarge, QuotaExceeded, StorageFull};
-    matches!(error.kind(), StorageFull | QuotaExceeded | FileTooLarge)
 }
 
 fn storage_error(doing: &'static str, error: io::Error) -> StorageError {

@@ -38,6 +38,8 @@ pub(crate) struct Recovered {
     pub(crate) chain: u64,
     pub(crate) last: Option<ResourceVersion>,
     pub(crate) compacted: Option<ResourceVersion>,
+    /// Files of the log that are not part of it: an interrupted rewriting left them.
+    pub(crate) unneeded: Vec<PathBuf>,
 }
 
 /// Why a log cannot be read.
@@ -91,16 +93,14 @@ pub(crate) fn recover(folder: &Path, recover: &mut impl Recover) -> Result<Recov
             cuts.push(segment);
         }
     }
+    let Reading { segments, chain, last, compacted, .. } = reading;
     for segment in cuts {
         tracing::warn!(file = %segment.path.display(), at = segment.end(), "cut off what was never acknowledged");
-        segment.file.set_len(segment.end())?;
-        segment.file.sync_all()?;
+        // The last segment goes on in its blocks, which may be the only ones that are left on the disk.
+        let is_last = segments.0.last().is_some_and(|last| Arc::ptr_eq(last, &segment));
+        segment.clear_behind_end(if is_last { u64::MAX } else { segment.end() })?;
     }
-    for file in found.superfluous {
-        fs::remove_file(file)?;
-    }
-    let Reading { segments, chain, last, compacted, .. } = reading;
-    Ok(Recovered { segments, chain, last, compacted })
+    Ok(Recovered { segments, chain, last, compacted, unneeded: found.superfluous })
 }
 
 /// The files of a log.

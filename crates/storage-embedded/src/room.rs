@@ -1,13 +1,18 @@
 //! Room on the disk, and reserves for when there is none.
 //!
-//! Kept true: as long as there is room, two files take up [`RESERVE_BYTES`] for nothing. When there is none, the log goes on
-//! in the blocks of one, and what is rewritten to give back room is written to the other: they are renamed, never removed,
-//! because room that is given up belongs to whoever takes it first. From then on, and whenever little is left, the store is
-//! short of room: it refuses what would grow, so that the rest is for deletions and for compaction, which make room. What
-//! becomes free goes to the reserves first. Once there is enough again, everything is taken as before.
+//! Kept true:
+//! - As long as there is room, two files take up [`RESERVE_BYTES`]. When there is none, the log goes on in the blocks of one,
+//!   and segments are rewritten into the blocks of the other. The files are renamed, never removed, because another program
+//!   may take room that is given up. For the same reason, a file that was begun in such blocks and is not needed becomes a
+//!   reserve again.
+//! - When a write finds no room, and whenever little is left, the store is short of room: it refuses writes that grow. Room
+//!   that becomes free goes to the reserves first. Once there is enough, every write is taken again.
+//! - The last part of what is left is for writes that make room: see [`Budget`].
 //!
 //! Not here: which writes are refused (`commit`), what is compacted (`compact`).
 
+use crate::segment::{crash_point, erase};
+use keepwatch_apimachinery::ResourceVersion;
 use rustix::{
     fs::{FallocateFlags, fallocate, statvfs},
     io::Errno,
@@ -15,6 +20,7 @@ use rustix::{
 use std::{
     fs::{self, File},
     io::{self, Write},
+    os::unix::fs::MetadataExt,
     path::{Path, PathBuf},
     sync::{
         Arc,
@@ -23,25 +29,29 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// What both reserves take together.
+/// The size of both reserves.
 pub(crate) const RESERVE_BYTES: u64 = LOG_RESERVE_BYTES + CLEANING_RESERVE_BYTES;
 /// Enough for many thousands of deletions.
 const LOG_RESERVE_BYTES: u64 = 4 << 20;
 /// Enough for what is still needed of a segment from which something was deleted.
 const CLEANING_RESERVE_BYTES: u64 = 12 << 20;
-/// With less left, the reserve aside, the store is short of room.
+/// With less left, the reserves aside, the store is short of room.
 const SHORT_BYTES: u64 = 4 << 20;
-/// With this much left, the reserve aside, it no longer is. More, so that it does not change with every write.
+/// With this much left, the reserves aside, it no longer is. More, so that it does not change with every write.
 pub(crate) const ENOUGH_BYTES: u64 = 8 << 20;
-/// What reserves that are made anew leave for small files, such as those that a server writes when it starts.
-const LEFT_BYTES: u64 = 256 << 10;
-/// How often is looked how much is left, while nothing is wrong.
+/// How many MiB an administrator has to free so that the store has enough room and its reserves.
+pub(crate) const NEEDED_MIB: u64 = (RESERVE_BYTES + ENOUGH_BYTES) >> 20;
+/// How much of what is left, the reserve of the log included, is for deletions and for writes that lead to them.
+const FOR_DELETIONS_BYTES: u64 = 3 << 20;
+/// How much of that is for deletions that callers ask for. Keys that expire do not use it.
+const FOR_CALLERS_BYTES: u64 = 1 << 20;
+/// How often the store looks how much is left, while nothing is wrong.
 const LOOK_INTERVAL: Duration = Duration::from_millis(100);
 
 /// How often it is logged that room is short, if it is so again and again.
 const REPORT_INTERVAL: Duration = Duration::from_secs(60);
 
-/// What a reserve is for.
+/// The use of a reserve.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Purpose {
     /// To go on with the log.
@@ -68,20 +78,68 @@ impl Purpose {
     }
 }
 
-/// How much room a store has. Its writer looks after it.
+/// A write, as far as it matters while room is short.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Spending {
+    /// A caller deletes a key.
+    Deletion,
+    /// The store deletes a key whose time is up.
+    Expiry,
+    /// A caller writes a key that was last written at `before`, and takes no more room than it did.
+    Rewrite { before: ResourceVersion, shrinks: bool },
+}
+
+/// How much may be written while room is short.
+///
+/// The last part is for deletions and for writes that lead to them. A store does not know which writes those are, but an
+/// object is marked for deletion once, and loses its finalizers one after the other. So a key may be written once more in
+/// that part, and whenever it shrinks. A lease that is renewed again and again cannot use it up. The very last part is for
+/// deletions that callers ask for: many keys that expire cannot use that up either.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Budget {
+    bytes: u64,
+    /// The store's revision when the last part was reached.
+    scarce_since: Option<ResourceVersion>,
+}
+
+impl Budget {
+    /// Takes a write of so many bytes from the budget. Returns whether it may be written.
+    pub(crate) fn spend(&mut self, spending: Spending, bytes: u64) -> bool {
+        let is_once_more = |before| self.scarce_since.is_none_or(|since| before <= since);
+        let left_min = match spending {
+            Spending::Deletion => 0,
+            Spending::Expiry => FOR_CALLERS_BYTES,
+            Spending::Rewrite { before, shrinks } if shrinks || is_once_more(before) => FOR_CALLERS_BYTES,
+            Spending::Rewrite { .. } => FOR_DELETIONS_BYTES,
+        };
+        let left = self.bytes.saturating_sub(bytes);
+        // What little is left is not known exactly: a deletion is tried in any case.
+        let is_allowed = left_min == 0 || left >= left_min;
+        if is_allowed {
+            self.bytes = left;
+        }
+        is_allowed
+    }
+}
+
+/// How much room a store has. Used by its writer.
 pub(crate) struct Room {
     directory: PathBuf,
     /// Which reserves there are.
     reserves: [bool; 2],
     looked: Instant,
+    /// How much was free then.
+    free: u64,
+    /// The store's revision when there was so little that it is for deletions.
+    scarce_since: Option<ResourceVersion>,
     reported: Option<Instant>,
     is_short: ShortOfRoom,
-    /// What a test says is left.
+    /// How much is left according to a test.
     #[cfg(test)]
     pub(crate) pretended_bytes: Option<u64>,
 }
 
-/// Whether a store is short of room, for everyone to see.
+/// Whether a store is short of room, for all its parts.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct ShortOfRoom(Arc<AtomicBool>);
 
@@ -96,62 +154,71 @@ impl ShortOfRoom {
 }
 
 impl Room {
-    /// Looks at a directory whose log is about to be opened. If little is left the smaller reserve is given up, because a
-    /// server may have to write something to start.
-    pub(crate) fn of(directory: &Path) -> Self {
+    /// The room in a directory, whose log was read and left `unneeded` files. Makes the reserves that are missing.
+    pub(crate) fn of(directory: &Path, unneeded: &[PathBuf]) -> io::Result<Self> {
         let mut room = Self {
             directory: directory.to_owned(),
             reserves: Purpose::ALL.map(|purpose| is_reserved(&directory.join(purpose.file()), purpose)),
             looked: Instant::now(),
+            free: 0,
+            scarce_since: None,
             reported: None,
             is_short: ShortOfRoom::default(),
             #[cfg(test)]
             pretended_bytes: None,
         };
-        if room.free_bytes() < SHORT_BYTES {
-            room.note_short();
-            if let Some(reserve) = room.take(Purpose::Log) {
-                let _ = fs::remove_file(reserve);
-            }
-        } else {
-            room.is_short.set(true);
-            room.look();
+        unneeded.iter().try_for_each(|file| room.recycle(file))?;
+        match room.free_bytes() < SHORT_BYTES {
+            true => room.note_short(),
+            false => room.is_short.set(true),
         }
-        room
+        room.look();
+        Ok(room)
     }
 
     pub(crate) fn is_short(&self) -> ShortOfRoom {
         self.is_short.clone()
     }
 
-    /// Looks, if that was not done lately. Where room is short, that is always done.
+    /// Looks how much is left, if that was not done lately. Where room is short, that is always done.
     pub(crate) fn look_if_due(&mut self) {
         if self.is_short.get() || self.looked.elapsed() >= LOOK_INTERVAL {
             self.look();
         }
     }
 
-    /// Looks how much is left.
+    /// Looks how much is left, and makes reserves of what became free.
     pub(crate) fn look(&mut self) {
         self.looked = Instant::now();
-        let free = self.free_bytes();
+        self.free = self.free_bytes();
         if !self.is_short.get() {
-            if free < SHORT_BYTES {
+            if self.free < SHORT_BYTES {
                 self.note_short();
             }
             return;
         }
         let missing = Purpose::ALL.into_iter().filter(|purpose| !self.has(*purpose)).map(Purpose::bytes);
-        let is_enough = free >= ENOUGH_BYTES.saturating_add(missing.sum());
-        let mut left = free;
+        let is_enough = self.free >= ENOUGH_BYTES.saturating_add(missing.sum());
         for purpose in Purpose::ALL {
-            if !self.has(purpose) && left >= purpose.bytes() + LEFT_BYTES && self.make(purpose).is_ok() {
-                left -= purpose.bytes();
+            if !self.has(purpose) && self.free >= purpose.bytes() && self.make(purpose).is_ok() {
+                self.free -= purpose.bytes();
             }
         }
         if is_enough && self.reserves == [true, true] {
             self.is_short.set(false);
+            self.scarce_since = None;
         }
+    }
+
+    /// How much may be written while room is short, if `prepared` bytes of the log have blocks already.
+    pub(crate) fn budget(&mut self, prepared: u64, current: Option<ResourceVersion>) -> Budget {
+        let reserved = if self.has(Purpose::Log) { LOG_RESERVE_BYTES } else { 0 };
+        let bytes = self.free.saturating_add(prepared).saturating_add(reserved);
+        self.scarce_since = match bytes < FOR_DELETIONS_BYTES {
+            true => self.scarce_since.or(current),
+            false => None,
+        };
+        Budget { bytes, scarce_since: self.scarce_since }
     }
 
     /// A write found no room.
@@ -161,15 +228,44 @@ impl Room {
         }
     }
 
-    /// The file whose blocks are to be used now, if there is one. It is renamed by whoever uses it.
+    /// The file whose blocks are to be used now, if there is one. The caller renames it.
     pub(crate) fn take(&mut self, purpose: Purpose) -> Option<PathBuf> {
         let is_there = std::mem::take(&mut self.reserves[purpose as usize]);
         is_there.then(|| self.directory.join(purpose.file()))
     }
 
+    /// Makes a reserve of a file that is not needed any more, or removes it if no reserve is missing for which it is large
+    /// enough. Its blocks are never free in between.
+    pub(crate) fn recycle(&mut self, path: &Path) -> io::Result<()> {
+        let bytes = allocated_bytes(path)?;
+        let fits = |purpose: &Purpose| !self.has(*purpose) && bytes >= purpose.bytes();
+        let missing = Purpose::ALL.into_iter().rev().find(fits);
+        match missing.map(|purpose| self.reuse(path, purpose)) {
+            Some(Ok(())) => Ok(()),
+            _ => fs::remove_file(path),
+        }
+    }
+
+    fn reuse(&mut self, path: &Path, purpose: Purpose) -> io::Result<()> {
+        let file = File::options().read(true).write(true).open(path)?;
+        file.set_len(purpose.bytes())?;
+        erase(&file, 0)?;
+        file.sync_all()?;
+        crash_point();
+        fs::rename(path, self.directory.join(purpose.file()))?;
+        crash_point();
+        self.reserves[purpose as usize] = true;
+        Ok(())
+    }
+
     /// How much can be written anew while room is short.
     pub(crate) fn for_cleaning(&self) -> u64 {
         if self.has(Purpose::Cleaning) { CLEANING_RESERVE_BYTES } else { self.free_bytes() }
+    }
+
+    /// Whether the log can begin another segment although room is short, if that frees so many bytes.
+    pub(crate) fn has_for_next_segment(&self, freed: u64) -> bool {
+        self.has(Purpose::Log) || self.free_bytes().saturating_add(freed) >= LOG_RESERVE_BYTES
     }
 
     fn has(&self, purpose: Purpose) -> bool {
@@ -203,7 +299,11 @@ impl Room {
 
     fn make(&mut self, purpose: Purpose) -> io::Result<()> {
         let path = self.directory.join(purpose.file());
-        let made = File::create(&path).and_then(|file| fill(&file, purpose.bytes()));
+        let made = File::create(&path).and_then(|file| {
+            crash_point();
+            fill(&file, purpose.bytes())
+        });
+        crash_point();
         if made.is_err() {
             let _ = fs::remove_file(&path);
         }
@@ -212,9 +312,25 @@ impl Room {
     }
 }
 
-/// Whether a file is such a reserve. One that is longer, as others made it before, gives back the rest.
+/// Whether an error says that there is no room.
+pub(crate) fn is_full(error: &io::Error) -> bool {
+    use io::ErrorKind::{FileTooLarge, QuotaExceeded, StorageFull};
+    matches!(error.kind(), StorageFull | QuotaExceeded | FileTooLarge)
+}
+
+/// The unit in which the system reports how much room a file takes.
+const BLOCK_BYTES: u64 = 512;
+
+/// How much room a file takes.
+fn allocated_bytes(path: &Path) -> io::Result<u64> {
+    let file = fs::metadata(path)?;
+    Ok(file.len().min(file.blocks() * BLOCK_BYTES))
+}
+
+/// Whether a file is such a reserve. One that is longer, as earlier versions made it, gives back the rest. One that was
+/// copied without its zeros takes no room, and is none.
 fn is_reserved(path: &Path, purpose: Purpose) -> bool {
-    match fs::metadata(path).map(|file| file.len()) {
+    match allocated_bytes(path) {
         Ok(length) if length > purpose.bytes() => {
             let file = File::options().write(true).open(path);
             file.and_then(|file| file.set_len(purpose.bytes())).is_ok()
@@ -252,7 +368,7 @@ mod tests {
     #[test]
     fn a_reserve_is_there_until_it_is_used_and_again_once_there_is_room() {
         let root = tempfile::tempdir().unwrap();
-        let mut room = Room::of(root.path());
+        let mut room = Room::of(root.path(), &[]).unwrap();
         let is_short = room.is_short();
         assert_eq!((reserved(root.path()), is_short.get()), (RESERVE_BYTES, false));
         room.note_full();
@@ -271,7 +387,7 @@ mod tests {
         assert_eq!((reserved(root.path()), is_short.get()), (RESERVE_BYTES, false));
         drop(room);
         assert_eq!(reserved(root.path()), RESERVE_BYTES, "they stay for the next start");
-        Room::of(root.path());
+        Room::of(root.path(), &[]).unwrap();
         assert_eq!(reserved(root.path()), RESERVE_BYTES);
     }
 
@@ -280,14 +396,14 @@ mod tests {
         let root = tempfile::tempdir().unwrap();
         let before = File::create(root.path().join(Purpose::Cleaning.file())).unwrap();
         fill(&before, 16 << 20).unwrap();
-        let room = Room::of(root.path());
+        let room = Room::of(root.path(), &[]).unwrap();
         assert_eq!((reserved(root.path()), room.is_short().get()), (RESERVE_BYTES, false));
     }
 
     #[test]
     fn room_is_short_when_little_is_left_and_until_there_is_clearly_more() {
         let root = tempfile::tempdir().unwrap();
-        let mut room = Room::of(root.path());
+        let mut room = Room::of(root.path(), &[]).unwrap();
         let is_short = room.is_short();
         for (left, expected) in [
             (SHORT_BYTES, false),
@@ -307,9 +423,9 @@ mod tests {
             fs::remove_file(room.take(purpose).unwrap()).unwrap();
         }
         for (left, has, expected) in [
-            (LOG_RESERVE_BYTES + LEFT_BYTES - 1, 0, true),
-            (LOG_RESERVE_BYTES + LEFT_BYTES, LOG_RESERVE_BYTES, true),
-            (CLEANING_RESERVE_BYTES + LEFT_BYTES, RESERVE_BYTES, true),
+            (LOG_RESERVE_BYTES - 1, 0, true),
+            (LOG_RESERVE_BYTES, LOG_RESERVE_BYTES, true),
+            (CLEANING_RESERVE_BYTES, RESERVE_BYTES, true),
             (ENOUGH_BYTES - 1, RESERVE_BYTES, true),
             (ENOUGH_BYTES, RESERVE_BYTES, false),
         ] {
@@ -321,5 +437,59 @@ mod tests {
                 "{left}: what becomes free is reserved first"
             );
         }
+    }
+
+    #[test]
+    fn a_file_that_is_not_needed_becomes_the_reserve_that_is_missing() {
+        let root = tempfile::tempdir().unwrap();
+        let mut room = Room::of(root.path(), &[]).unwrap();
+        let unneeded = root.path().join("unneeded");
+        room.note_full();
+        room.pretended_bytes = Some(0);
+        for purpose in [Purpose::Cleaning, Purpose::Log] {
+            fs::rename(room.take(purpose).unwrap(), &unneeded).unwrap();
+            fs::File::options().write(true).open(&unneeded).unwrap().write_all(b"something").unwrap();
+            room.recycle(&unneeded).unwrap();
+            let again = room.take(purpose).expect("it is reserved again");
+            let bytes = fs::read(&again).unwrap();
+            assert_eq!((bytes.len() as u64, bytes.iter().max()), (purpose.bytes(), Some(&0)));
+            room.recycle(&again).unwrap();
+        }
+        for small in [0, LOG_RESERVE_BYTES - 1] {
+            fs::write(&unneeded, vec![1; small as usize]).unwrap();
+            room.recycle(&unneeded).unwrap();
+            assert!(!unneeded.exists(), "{small}");
+        }
+    }
+
+    #[test]
+    fn a_reserve_without_blocks_is_made_again() {
+        let root = tempfile::tempdir().unwrap();
+        for purpose in Purpose::ALL {
+            File::create(root.path().join(purpose.file())).unwrap().set_len(purpose.bytes()).unwrap();
+        }
+        Room::of(root.path(), &[]).unwrap();
+        for purpose in Purpose::ALL {
+            assert_eq!(allocated_bytes(&root.path().join(purpose.file())).unwrap(), purpose.bytes());
+        }
+    }
+
+    /// Which writes of 100 bytes are allowed with so many bytes left, of keys that were last written at 5.
+    fn allowed(bytes: u64, scarce_since: Option<u64>) -> [bool; 4] {
+        let before = ResourceVersion::new(5).unwrap();
+        let budget = Budget { bytes, scarce_since: scarce_since.and_then(ResourceVersion::new) };
+        let rewrite = |shrinks| Spending::Rewrite { before, shrinks };
+        [Spending::Deletion, Spending::Expiry, rewrite(true), rewrite(false)]
+            .map(|spending| budget.clone().spend(spending, 100))
+    }
+
+    #[test]
+    fn the_last_of_the_room_is_for_deletions() {
+        assert_eq!(allowed(FOR_DELETIONS_BYTES + 100, None), [true; 4]);
+        let scarce = FOR_DELETIONS_BYTES + 99;
+        assert_eq!(allowed(scarce, Some(5)), [true; 4], "every key once more");
+        assert_eq!(allowed(scarce, Some(4)), [true, true, true, false], "and no more unless it shrinks");
+        assert_eq!(allowed(FOR_CALLERS_BYTES + 99, Some(5)), [true, false, false, false]);
+        assert_eq!(allowed(0, Some(5)), [true, false, false, false]);
     }
 }

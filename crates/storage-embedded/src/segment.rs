@@ -123,7 +123,7 @@ impl Segment {
     pub(crate) fn append(&self, batch: &mut Batch, previous: u64) -> io::Result<u64> {
         let place = self.end();
         let (bytes, check) = batch.finish(self.header.salt, place, previous);
-        self.file.write_all_at(bytes, place)?;
+        write_interruptibly(&self.file, bytes, place)?;
         self.file.sync_data()?;
         self.note(bytes, place);
         Ok(check)
@@ -139,6 +139,20 @@ impl Segment {
             }
         }
         self.end.store(place + bytes.len() as u64, Ordering::Release);
+    }
+
+    /// Removes what stands behind the end, durably. Blocks up to `filled` are kept, because other programs would take them.
+    pub(crate) fn clear_behind_end(&self, filled: u64) -> io::Result<()> {
+        let end = self.end();
+        let kept = || {
+            if self.file.metadata()?.len() > filled.max(end) {
+                self.file.set_len(filled.max(end))?;
+            }
+            erase(&self.file, end)
+        };
+        // Some file systems write zeros to new blocks, and there may be none.
+        kept().or_else(|_| self.file.set_len(end))?;
+        self.file.sync_all()
     }
 
     /// The number of the block that has a revision, if one has.
@@ -223,6 +237,45 @@ pub(crate) fn name(path: &Path) -> Name {
         (Some(number), Some(EXTENSION)) => Name::Segment(number),
         (Some(_), Some(UNFINISHED)) => Name::Unfinished,
         _ => Name::Other,
+    }
+}
+
+/// Writes bytes, of which a power cut may leave any part. In a test there is a moment at which half of them are there.
+fn write_interruptibly(file: &File, bytes: &[u8], place: u64) -> io::Result<()> {
+    let (first, rest) = bytes.split_at(if cfg!(test) { bytes.len() / 2 } else { 0 });
+    if !first.is_empty() {
+        file.write_all_at(first, place)?;
+        crash_point();
+    }
+    file.write_all_at(rest, place + first.len() as u64)
+}
+
+/// How much of a file is read at a time to find what is not zero, and how much of that is zeroed at a time.
+const ERASE_READ_BYTES: usize = 128 << 10;
+const ERASE_WRITE_BYTES: usize = 4 << 10;
+
+/// Writes zeros over everything in a file from a place on. Takes no room, because only blocks with something in them are
+/// written to.
+pub(crate) fn erase(file: &File, from: u64) -> io::Result<()> {
+    let (mut read, zeros) = (vec![0; ERASE_READ_BYTES], [0; ERASE_WRITE_BYTES]);
+    let mut at = from;
+    loop {
+        let length = file.read_at(&mut read, at)?;
+        if length == 0 {
+            return Ok(());
+        }
+        let mut is_changed = false;
+        for piece in read[..length].chunks(ERASE_WRITE_BYTES) {
+            let zeros = &zeros[..piece.len()];
+            if piece != zeros {
+                file.write_all_at(zeros, at)?;
+                is_changed = true;
+            }
+            at += piece.len() as u64;
+        }
+        if is_changed {
+            crash_point();
+        }
     }
 }
 

@@ -13,7 +13,8 @@ use rand::{Rng, SeedableRng, rngs::StdRng};
 use std::{
     collections::BTreeMap,
     env,
-    io::{BufRead, BufReader, Write},
+    fs::{self, File},
+    io::{self, BufRead, BufReader, Read, Write},
     path::{Path, PathBuf},
     process::{Child, Command, Stdio},
     sync::Arc,
@@ -128,7 +129,7 @@ mod killed {
             child.wait().unwrap();
             let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
             runtime.block_on(async { Embedded::open(&directory, options()).map(drop) }).unwrap();
-            std::fs::remove_dir_all(&directory).unwrap();
+            fs::remove_dir_all(&directory).unwrap();
         }
     }
 
@@ -291,17 +292,50 @@ mod full {
     use super::*;
 
     const DIRECTORY: &str = "KEEPWATCH_TEST_FULL_DIRECTORY";
-    const NAME: &str = "full::fault_a_full_disk_refuses_writes_until_there_is_room";
 
     #[test]
     fn fault_a_full_disk_refuses_writes_until_there_is_room() {
+        on_a_small_disk("fault_a_full_disk_refuses_writes_until_there_is_room", |disk| async move {
+            for round in 0..rounds(4, 20) {
+                fill_and_make_room(&disk, round).await;
+            }
+            delete_to_make_room(&disk).await;
+        });
+    }
+
+    #[test]
+    fn fault_a_store_opens_on_a_disk_without_a_free_byte() {
+        on_a_small_disk("fault_a_store_opens_on_a_disk_without_a_free_byte", open_without_room);
+    }
+
+    #[test]
+    fn fault_a_new_store_on_a_full_disk_says_what_to_do_and_opens_once_there_is_room() {
+        on_a_small_disk(
+            "fault_a_new_store_on_a_full_disk_says_what_to_do_and_opens_once_there_is_room",
+            open_a_new_one_without_room,
+        );
+    }
+
+    /// Renewals used up what is reserved for deletions.
+    #[test]
+    fn fault_leases_that_are_renewed_on_a_full_disk_leave_room_for_deletions() {
+        on_a_small_disk(
+            "fault_leases_that_are_renewed_on_a_full_disk_leave_room_for_deletions",
+            renew_leases,
+        );
+    }
+
+    /// So did the deletions of many events whose time was up.
+    #[test]
+    fn fault_keys_that_expire_on_a_full_disk_leave_room_for_deletions() {
+        on_a_small_disk("fault_keys_that_expire_on_a_full_disk_leave_room_for_deletions", expire_many);
+    }
+
+    /// Does something with a directory on a disk of 200 MB. `name` is that of the test, which is started once more.
+    fn on_a_small_disk<F: Future<Output = ()>>(name: &str, work: impl FnOnce(PathBuf) -> F) {
         if let Some(directory) = env::var_os(DIRECTORY) {
             let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().unwrap();
-            for round in 0..rounds(4, 20) {
-                runtime.block_on(fill_and_make_room(&PathBuf::from(&directory), round));
-            }
-            runtime.block_on(delete_to_make_room(Path::new(&directory)));
-            return;
+            return runtime.block_on(work(directory.into()));
         }
         // A mount of our own, in a name space of our own, gone with the process: no traces, no root needed
         // where user name spaces are allowed.
@@ -311,7 +345,7 @@ mod full {
             .args(["--user", "--map-root-user", "--mount", "sh", "-c", mounted])
             .arg(root.path())
             .arg(env::current_exe().unwrap())
-            .args(["--exact", NAME, "--nocapture"])
+            .args(["--exact", &format!("full::{name}"), "--nocapture"])
             .env(DIRECTORY, root.path())
             .status()
             .expect("unshare and mount of util-linux are needed for a small disk");
@@ -321,12 +355,189 @@ mod full {
         );
     }
 
+    /// Another program that takes all the room there is.
+    struct Ballast {
+        file: File,
+        path: PathBuf,
+    }
+
+    impl Ballast {
+        fn on(disk: &Path) -> Self {
+            let path = disk.join("ballast");
+            let mut ballast = Self { file: File::create(&path).unwrap(), path };
+            ballast.take_all();
+            ballast
+        }
+
+        fn take_all(&mut self) {
+            let taken = io::copy(&mut io::repeat(1).take(1 << 30), &mut self.file);
+            assert!(taken.is_err(), "the disk is full");
+        }
+    }
+
+    impl Drop for Ballast {
+        fn drop(&mut self) {
+            fs::remove_file(&self.path).unwrap();
+        }
+    }
+
+    fn open(directory: &Path) -> Embedded {
+        Embedded::open(directory, EmbeddedOptions::default()).unwrap()
+    }
+
+    async fn put(store: &Embedded, key: &str, bytes: usize) -> Result<ResourceVersion, StorageError> {
+        put_for(store, key, bytes, None).await
+    }
+
+    async fn put_for(
+        store: &Embedded,
+        key: &str,
+        bytes: usize,
+        ttl: Option<Duration>,
+    ) -> Result<ResourceVersion, StorageError> {
+        let key = Key::from_backend(key);
+        let expected = store.get(&key).await?.1.map(|item| item.modified);
+        match store.put_if(&key, expected, vec![b'x'; bytes].into(), ttl).await? {
+            Swap::Done(at) => Ok(at),
+            Swap::Conflict(_) => unreachable!("nobody else writes {key}"),
+        }
+    }
+
+    async fn delete(store: &Embedded, key: &str) -> Result<(), StorageError> {
+        let key = Key::from_backend(key);
+        let found = store.get(&key).await?.1.expect("it is there");
+        let deleted = store.delete_if(&key, found.modified).await?;
+        assert!(matches!(deleted, Swap::Done(_)), "nobody else writes {key}");
+        Ok(())
+    }
+
+    async fn open_without_room(disk: PathBuf) {
+        let directory = disk.join("data");
+        let store = open(&directory);
+        for n in 0..40 {
+            put(&store, &format!("/k/{n}"), 10_000).await.unwrap();
+        }
+        drop(store);
+        // As a process left it that was killed before it wrote its number.
+        fs::write(directory.join("lock"), "").unwrap();
+        let mut ballast = Ballast::on(&disk);
+        for round in 0..4 {
+            let store = open(&directory);
+            ballast.take_all();
+            assert!(store.trouble().is_some_and(|what| what.contains("delete objects, or free 24 MiB")));
+            let before = contents(&store).await;
+            let oldest = store.compacted_revision().unwrap_or(revision(1));
+            assert!(try_history(&store, oldest).await.is_ok(), "a watch is served");
+            for n in round * 8..round * 8 + 8 {
+                ballast.take_all();
+                delete(&store, &format!("/k/{n}")).await.expect("deletions are taken");
+            }
+            assert_eq!(contents(&store).await.len() + 8, before.len());
+        }
+        // Nothing at all is left to write to, and the store serves reads all the same.
+        for name in ["reserve", "reserve-log"] {
+            let _ = fs::remove_file(directory.join(name));
+        }
+        ballast.take_all();
+        let store = open(&directory);
+        assert_eq!(contents(&store).await.len(), 8);
+        assert!(matches!(put(&store, "/new", 10).await, Err(StorageError::Full { .. })));
+        drop(ballast);
+        let is_reserved = async {
+            while store.trouble().is_some() {
+                tokio::time::sleep(Duration::from_millis(50)).await;
+            }
+        };
+        tokio::time::timeout(Duration::from_secs(20), is_reserved).await.expect("there is room again");
+        assert_eq!(fs::metadata(directory.join("reserve")).unwrap().len(), 12 << 20);
+        assert_eq!(fs::metadata(directory.join("reserve-log")).unwrap().len(), 4 << 20);
+        put(&store, "/new", 10).await.unwrap();
+    }
+
+    async fn open_a_new_one_without_room(disk: PathBuf) {
+        let directory = disk.join("data");
+        let ballast = Ballast::on(&disk);
+        for _ in 0..2 {
+            let refused = Embedded::open(&directory, EmbeddedOptions::default()).err().expect("no room");
+            let text = refused.to_string();
+            assert!(text.contains(&format!("data directory {}", directory.display())), "{text}");
+            assert!(text.contains("its disk is full: free 24 MiB, or choose another directory"), "{text}");
+        }
+        drop(ballast);
+        put(&open(&directory), "/k", 10).await.unwrap();
+    }
+
+    async fn renew_leases(disk: PathBuf) {
+        const LEASES: usize = 50;
+        let store = open(&disk.join("data"));
+        for n in 0..100 {
+            put(&store, &format!("/k/{n}"), 10_000).await.unwrap();
+        }
+        for n in 0..LEASES {
+            put(&store, &format!("/leases/{n}"), 500).await.unwrap();
+        }
+        let mut ballast = Ballast::on(&disk);
+        let mut renewed = 0;
+        while put(&store, &format!("/leases/{}", renewed % LEASES), 500).await.is_ok() {
+            renewed += 1;
+            if renewed % 1000 == 0 {
+                ballast.take_all();
+            }
+            assert!(renewed < 100_000, "they are refused before the reserve is used up");
+        }
+        for n in 0..100 {
+            ballast.take_all();
+            let key = format!("/k/{n}");
+            // Marked for deletion, then without one of two finalizers, then gone.
+            put(&store, &key, 10_050).await.expect("it is marked");
+            put(&store, &key, 10_000).await.expect("it loses a finalizer");
+            delete(&store, &key).await.expect("it is deleted");
+        }
+        drop(ballast);
+    }
+
+    async fn expire_many(disk: PathBuf) {
+        const GROUPS: usize = 50;
+        const KEYS_PER_GROUP: usize = 300;
+        let store = Arc::new(open(&disk.join("data")));
+        // Large objects between them, so that the room of what expires cannot be given back.
+        for group in 0..GROUPS {
+            put(&store, &format!("/k/{group}"), 1 << 20).await.unwrap();
+            let events = (0..KEYS_PER_GROUP).map(|n| {
+                let (store, key) = (store.clone(), format!("/events/{group}/{n}/{}", "x".repeat(1000)));
+                async move { put_for(&store, &key, 1, Some(Duration::from_secs(12))).await.unwrap() }
+            });
+            future::join_all(events).await;
+        }
+        let mut ballast = Ballast::on(&disk);
+        let (mut count, mut unchanged) = (store.object_count(), 0);
+        assert_eq!(count, GROUPS * (KEYS_PER_GROUP + 1), "none expired yet");
+        // They are tried again every second.
+        while count == GROUPS * (KEYS_PER_GROUP + 1) || unchanged < 5 {
+            tokio::time::sleep(Duration::from_millis(500)).await;
+            ballast.take_all();
+            unchanged = if store.object_count() == count { unchanged + 1 } else { 0 };
+            count = store.object_count();
+        }
+        for group in 0..GROUPS {
+            ballast.take_all();
+            delete(&store, &format!("/k/{group}")).await.expect("it is deleted");
+        }
+        drop(ballast);
+        let all_expired = async {
+            while store.object_count() > 0 {
+                tokio::time::sleep(Duration::from_millis(50)).await;
+            }
+        };
+        tokio::time::timeout(Duration::from_secs(30), all_expired).await.expect("the rest expires");
+    }
+
     async fn fill_and_make_room(disk: &Path, round: u64) {
         let directory = disk.join(format!("data-{round}"));
         let ballast = disk.join("ballast");
         // Every other time there is room for more than one segment of the log.
         let ballast_bytes = if round.is_multiple_of(2) { 168 << 20 } else { 64 << 20 };
-        std::fs::write(&ballast, vec![1; ballast_bytes]).unwrap();
+        fs::write(&ballast, vec![1; ballast_bytes]).unwrap();
         let store = Embedded::open(&directory, EmbeddedOptions::default()).unwrap();
         let mut state = BTreeMap::new();
 
@@ -375,7 +586,7 @@ mod full {
         }
         assert!(contents(&store).await == state);
 
-        std::fs::remove_file(&ballast).unwrap();
+        fs::remove_file(&ballast).unwrap();
         for n in 500..520 {
             let (key, written) = write(&store, n, &mut random).await;
             state.insert(key, written.expect("there is room again"));
@@ -389,7 +600,7 @@ mod full {
         assert!(contents(&store).await == state, "what was acknowledged is there after a restart");
         assert!(history(&store, oldest.max(store.compacted_revision().unwrap_or(oldest))).await == changes);
         drop(store);
-        std::fs::remove_dir_all(&directory).unwrap();
+        fs::remove_dir_all(&directory).unwrap();
     }
 
     /// A disk that the store itself has filled.
@@ -423,7 +634,7 @@ mod full {
             write(&store, number, &mut random).await.1.expect("there is room again");
         }
         drop(store);
-        std::fs::remove_dir_all(&directory).unwrap();
+        fs::remove_dir_all(&directory).unwrap();
     }
 
     type Written = (ResourceVersion, Bytes);

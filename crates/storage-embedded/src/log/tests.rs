@@ -68,14 +68,19 @@ fn written(segment: &Path) -> usize {
     fs::read(segment).unwrap().iter().rposition(|byte| *byte != 0).map_or(0, |last| last + 1)
 }
 
+/// Copies a store without its reserves.
 fn copy(from: &Path, to: &Path) {
+    copy_if(from, to, &|name| !name.starts_with("reserve"));
+}
+
+fn copy_if(from: &Path, to: &Path, is_copied: &dyn Fn(&str) -> bool) {
     fs::create_dir_all(to).unwrap();
     for file in fs::read_dir(from).unwrap() {
         let file = file.unwrap();
         let target = to.join(file.file_name());
         match file.file_type().unwrap().is_dir() {
-            true => copy(&file.path(), &target),
-            false if file.file_name().to_string_lossy().starts_with("reserve") => {}
+            true => copy_if(&file.path(), &target, is_copied),
+            false if !is_copied(&file.file_name().to_string_lossy()) => {}
             false => drop(fs::copy(file.path(), target).unwrap()),
         }
     }
@@ -529,6 +534,10 @@ fn lack_of_room_is_distinguished_from_other_failures() {
 
 /// Copies a store wherever a crash could leave it while something is done. Returns how often that was.
 fn snapshots_of(store: &Path, snapshots: &Path, work: impl FnOnce()) -> usize {
+    snapshots_of_with(store, snapshots, copy, work)
+}
+
+fn snapshots_of_with(store: &Path, snapshots: &Path, copy: fn(&Path, &Path), work: impl FnOnce()) -> usize {
     let taken = Rc::new(RefCell::new(0));
     let (count, from, to) = (taken.clone(), store.to_owned(), snapshots.to_owned());
     CRASH.set(Some(Box::new(move || {
@@ -567,6 +576,10 @@ impl Kept {
     }
 
     fn write(&mut self, key: &str, value: Option<Vec<u8>>) {
+        self.try_write(key, value).unwrap();
+    }
+
+    fn try_write(&mut self, key: &str, value: Option<Vec<u8>>) -> Result<(), StorageError> {
         let now = self.mvcc.current().next();
         let created = self.mvcc.stamp(key).map(|(created, _)| created);
         let what = match (value, created) {
@@ -574,11 +587,12 @@ impl Kept {
                 EntryKind::Put { value: value.into(), created: created.unwrap_or(now), expires_ms: None }
             }
             (None, Some(created)) => EntryKind::Delete { created },
-            (None, None) => return,
+            (None, None) => return Ok(()),
         };
         let entry = Entry { revision: now, key: Key::from_backend(key), what };
-        self.log.append(std::slice::from_ref(&entry)).unwrap();
+        self.log.append(std::slice::from_ref(&entry))?;
         self.mvcc.apply(entry);
+        Ok(())
     }
 
     fn compact(&mut self, to: ResourceVersion) {
@@ -775,7 +789,191 @@ fn a_segment_with_a_damaged_entry_is_not_replaced() {
     let mut cleaning =
         Cleaning::begin(&kept.log.directory.log_path(), &segments.0, 0..1, &kept.mvcc, None).unwrap();
     assert!(cleaning.step(&kept.mvcc).is_err());
-    cleaning.abandon();
+    let unfinished = cleaning.unfinished();
+    kept.log.room.recycle(&unfinished).unwrap();
     assert_eq!(files(&root.path().join("log")).len(), 2);
     assert_eq!(kept.compacted, None);
+}
+
+mod full_disk {
+    //! Power cuts while the disk becomes full, while the reserves are used, and while there is room again.
+    use super::*;
+    use crate::{mvcc::Found, room::RESERVE_BYTES};
+    use std::{io::Read, process::Command};
+
+    const ROOT: &str = "KEEPWATCH_TEST_POWER_CUT_ROOT";
+    const NAME: &str =
+        "log::tests::full_disk::fault_a_power_cut_at_any_moment_of_a_full_disk_loses_nothing_and_no_reserve";
+
+    #[test]
+    fn fault_a_power_cut_at_any_moment_of_a_full_disk_loses_nothing_and_no_reserve() {
+        if let Some(root) = std::env::var_os(ROOT) {
+            return fill_and_make_room(Path::new(&root));
+        }
+        let root = tempfile::tempdir().unwrap();
+        let mounted = r#"cd "$0" && mkdir store snapshots full && mount -t tmpfs -o size=40m none store &&
+            mount -t tmpfs none snapshots && mount -t tmpfs -o size=64m none full && exec "$@""#;
+        let status = Command::new("unshare")
+            .args(["--user", "--map-root-user", "--mount", "sh", "-c", mounted])
+            .arg(root.path())
+            .arg(std::env::current_exe().unwrap())
+            .args(["--exact", NAME, "--nocapture"])
+            .env(ROOT, root.path())
+            .status()
+            .expect("unshare and mount of util-linux are needed for a small disk");
+        assert!(status.success(), "the test failed, or no small disk could be mounted: {status}");
+    }
+
+    fn fill_and_make_room(root: &Path) {
+        let mut cuts = Cuts { root: root.to_owned(), store: root.join("store/data"), taken: 0 };
+        let mut kept = Kept::open(&cuts.store);
+        for n in 0..40 {
+            kept.write(&stays(n), Some(vec![n; 20_000]));
+        }
+        for n in 0..60 {
+            kept.write("/changes", Some(vec![n; 30_000]));
+        }
+        kept.log.begin_next().unwrap();
+        let mut ballast = Ballast::on(&root.join("store"));
+        ballast.take_all();
+
+        cuts.during(&mut kept, |kept| kept.refused("/large", 300_000));
+        ballast.take_all();
+        cuts.during(&mut kept, |kept| kept.write("/changes", Some(vec![1; 5000])));
+        for n in 0..2 {
+            ballast.take_all();
+            cuts.during(&mut kept, |kept| kept.write(&stays(n), None));
+        }
+        assert_eq!(reserved(&cuts.store), RESERVE_BYTES - LOG_RESERVE_BYTES, "the log is in its reserve");
+        cuts.during(&mut kept, |kept| kept.refused("/huge", 5 << 20));
+        ballast.take_all();
+        for n in 2..4 {
+            cuts.during(&mut kept, |kept| kept.write(&stays(n), None));
+        }
+        let current = kept.mvcc.current();
+        cuts.during(&mut kept, |kept| kept.compact(current));
+        let mut is_more = true;
+        while is_more {
+            cuts.during(&mut kept, |kept| is_more = kept.log.clean(&kept.mvcc).unwrap());
+        }
+        ballast.take_all();
+        for n in 4..6 {
+            cuts.during(&mut kept, |kept| kept.write(&stays(n), None));
+        }
+
+        drop(ballast);
+        cuts.during(&mut kept, |kept| kept.log.look_for_room());
+        assert_eq!((reserved(&cuts.store), kept.log.reader.is_short_of_room()), (RESERVE_BYTES, false));
+        cuts.during(&mut kept, |kept| kept.write("/large", Some(vec![2; 300_000])));
+        let expected = contents(&kept.mvcc);
+        drop(kept);
+        assert!(contents(&Kept::open(&cuts.store).mvcc) == expected);
+        println!("{} power cuts", cuts.taken);
+        assert!(cuts.taken > 30, "too few to mean anything: {}", cuts.taken);
+    }
+
+    const LOG_RESERVE_BYTES: u64 = 4 << 20;
+
+    fn stays(n: u8) -> String {
+        format!("/stays/{n}")
+    }
+
+    fn reserved(store: &Path) -> u64 {
+        let bytes = |name: &str| fs::metadata(store.join(name)).map_or(0, |file| file.len());
+        bytes("reserve") + bytes("reserve-log")
+    }
+
+    /// Another program that takes all the room there is.
+    struct Ballast {
+        file: fs::File,
+        path: PathBuf,
+    }
+
+    impl Ballast {
+        fn on(disk: &Path) -> Self {
+            let path = disk.join("ballast");
+            Self { file: fs::File::create(&path).unwrap(), path }
+        }
+
+        fn take_all(&mut self) {
+            let taken = io::copy(&mut io::repeat(1).take(1 << 30), &mut self.file);
+            assert!(taken.is_err(), "the disk is full");
+        }
+    }
+
+    impl Drop for Ballast {
+        fn drop(&mut self) {
+            fs::remove_file(&self.path).unwrap();
+        }
+    }
+
+    impl Kept {
+        fn refused(&mut self, key: &str, bytes: usize) {
+            let outcome = self.try_write(key, Some(vec![1; bytes]));
+            assert!(matches!(outcome, Err(StorageError::Full { .. })), "{outcome:?}");
+        }
+    }
+
+    type Contents = (ResourceVersion, Vec<Found>);
+
+    fn contents(mvcc: &Mvcc) -> Contents {
+        let (everything, current) = (Scope::Children(Key::from_backend("/")), mvcc.current());
+        (current, mvcc.range(&everything, None, None, current, false).items)
+    }
+
+    /// Looks at what power cuts would leave.
+    struct Cuts {
+        root: PathBuf,
+        store: PathBuf,
+        taken: usize,
+    }
+
+    impl Cuts {
+        /// Does something, and opens the store as it would be after a power cut at any moment of that.
+        fn during(&mut self, kept: &mut Kept, work: impl FnOnce(&mut Kept)) {
+            let (before, snapshots) = (contents(&kept.mvcc), self.root.join("snapshots"));
+            let whole = |from: &Path, to: &Path| copy_if(from, to, &|_| true);
+            let taken = snapshots_of_with(&self.store, &snapshots, whole, || work(kept));
+            let after = contents(&kept.mvcc);
+            for n in 0..taken {
+                let snapshot = snapshots.join(n.to_string());
+                self.open_on_a_full_disk(&snapshot, [&before, &after]);
+                self.open_where_there_is_room(&snapshot, [&before, &after]);
+                fs::remove_dir_all(snapshot).unwrap();
+            }
+            self.taken += taken;
+        }
+
+        /// What was acknowledged is there, what was refused is not, and an object can be deleted.
+        fn open_on_a_full_disk(&self, snapshot: &Path, expected: [&Contents; 2]) {
+            let disk = self.root.join("full");
+            let store = disk.join("data");
+            copy_if(snapshot, &store, &|_| true);
+            let mut ballast = Ballast::on(&disk);
+            ballast.take_all();
+            let mut kept = Kept::open(&store);
+            assert!(expected.contains(&&contents(&kept.mvcc)));
+            assert!(kept.log.reader.is_short_of_room());
+            ballast.take_all();
+            // More than what is free in the last block of the log.
+            kept.write("/changes", Some(vec![2; 5000]));
+            kept.write(&stays(39), None);
+            let expected = contents(&kept.mvcc);
+            drop(kept);
+            ballast.take_all();
+            assert!(contents(&Kept::open(&store).mvcc) == expected, "the deletion is there");
+            fs::remove_dir_all(store).unwrap();
+        }
+
+        /// The same, and the reserves are complete.
+        fn open_where_there_is_room(&self, store: &Path, expected: [&Contents; 2]) {
+            let mut kept = Kept::open(store);
+            assert!(expected.contains(&&contents(&kept.mvcc)));
+            assert_eq!((reserved(store), kept.log.reader.is_short_of_room()), (RESERVE_BYTES, false));
+            kept.write("/new", Some(vec![3; 10_000]));
+            let expected = contents(&kept.mvcc);
+            drop(kept);
+            assert!(contents(&Kept::open(store).mvcc) == expected, "the new object is there");
+        }
+    }
 }
