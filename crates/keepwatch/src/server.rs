@@ -118,7 +118,7 @@ impl Server {
         &self.kubeconfig
     }
 
-    /// The path of that kubeconfig, if the server has a data directory.
+    /// The path of that kubeconfig, if the server has a data directory and there was room for it.
     pub fn kubeconfig_path(&self) -> Option<&std::path::Path> {
         self.kubeconfig_path.as_deref()
     }
@@ -225,7 +225,7 @@ pub(crate) async fn start(mut builder: Builder) -> Result<Server, StartError> {
     let shutdown = Shutdown::default();
     let kubeconfig = pki.kubeconfig(address, &trusted);
     let kubeconfig_path = match &builder.data_dir {
-        Some(directory) => Some(pki.write_kubeconfig(directory, address, &trusted)?),
+        Some(directory) => pki.write_kubeconfig(directory, address, &trusted)?,
         None => None,
     };
     let mut tasks = JoinSet::new();

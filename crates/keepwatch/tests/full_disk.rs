@@ -5,7 +5,7 @@
 mod common;
 
 use common::*;
-use keepwatch::Server;
+use keepwatch::{Builder, Server};
 use keepwatch_endpoints::auth::StaticTokens;
 use serde_json::json;
 use std::{
@@ -18,8 +18,8 @@ use std::{
 const DIRECTORY: &str = "KEEPWATCH_TEST_FULL_DIRECTORY";
 
 #[test]
-fn a_full_disk_is_told_and_what_makes_room_still_works() {
-    on_a_small_disk("a_full_disk_is_told_and_what_makes_room_still_works", fill_and_make_room);
+fn a_full_disk_is_reported_and_deletions_still_make_room() {
+    on_a_small_disk("a_full_disk_is_reported_and_deletions_still_make_room", fill_and_make_room);
 }
 
 /// All of it was removed at once, and rewriting the log found no room for the rest.
@@ -35,6 +35,25 @@ fn a_disk_that_objects_have_filled_has_room_when_their_namespace_is_gone() {
 #[test]
 fn a_server_starts_on_a_full_disk() {
     on_a_small_disk("a_server_starts_on_a_full_disk", start_on_a_full_disk);
+}
+
+/// It wrote its number, its kubeconfig and a certificate before it looked at anything, and gave up the reserve for that.
+#[test]
+fn a_server_starts_on_a_disk_without_a_free_byte() {
+    on_a_small_disk("a_server_starts_on_a_disk_without_a_free_byte", start_without_a_free_byte);
+}
+
+#[test]
+fn a_server_without_reserves_starts_on_a_disk_without_a_free_byte() {
+    on_a_small_disk("a_server_without_reserves_starts_on_a_disk_without_a_free_byte", start_without_reserves);
+}
+
+#[test]
+fn a_new_data_directory_on_a_full_disk_is_an_error_that_says_what_to_do() {
+    on_a_small_disk(
+        "a_new_data_directory_on_a_full_disk_is_an_error_that_says_what_to_do",
+        start_anew_on_a_full_disk,
+    );
 }
 
 /// The reserve was removed to be used, somebody else took its room, and nothing could be deleted any more.
@@ -69,9 +88,12 @@ async fn server_on(disk: &Path) -> Server {
 }
 
 async fn server_at(disk: &Path, address: impl Into<SocketAddr>) -> Server {
+    builder(disk).address(address).start().await.unwrap()
+}
+
+fn builder(disk: &Path) -> Builder {
     let tokens = StaticTokens::parse("s3cret,alice,u-1").unwrap();
-    let server = Server::builder().data_dir(disk.join("data")).address(address).http_port(0).tokens(tokens);
-    server.start().await.unwrap()
+    Server::builder().data_dir(disk.join("data")).http_port(0).tokens(tokens)
 }
 
 async fn fill_and_delete_namespace(disk: PathBuf) {
@@ -114,10 +136,97 @@ async fn start_on_a_full_disk(disk: PathBuf) {
     server.stop().await;
 }
 
+/// A server at another address has another kubeconfig, and one with another advertised address another certificate.
+async fn another_server_on(disk: &Path) -> Server {
+    builder(disk)
+        .address((Ipv4Addr::LOCALHOST, 0))
+        .advertise_address(Ipv4Addr::new(192, 0, 2, 7).into())
+        .start()
+        .await
+        .unwrap()
+}
+
+async fn expect_trouble(server: &Server) {
+    let ready = get(server, "/readyz").await;
+    assert_eq!(ready.code, 500);
+    assert!(ready.text().contains("delete objects, or free 24 MiB"), "{}", ready.text());
+    let watched = get(server, &format!("{CONFIGMAPS}?watch=1&timeoutSeconds=1")).await;
+    assert_eq!(watched.code, 200);
+    assert!(watched.text().contains(r#""type":"ADDED""#), "{}", watched.text());
+}
+
+async fn start_without_a_free_byte(disk: PathBuf) {
+    let server = server_on(&disk).await;
+    for n in 0..9 {
+        create(&server, &format!("m{n}")).await;
+    }
+    server.stop().await;
+    std::fs::write(disk.join("data/store/lock"), "").unwrap();
+    let mut ballast = Ballast::on(&disk);
+    // The log uses its reserve from the first round on.
+    for round in 0..2 {
+        let server = another_server_on(&disk).await;
+        assert_eq!(server.kubeconfig_path(), None, "there is no room to write it");
+        ballast.take_all();
+        expect_trouble(&server).await;
+        assert_eq!(post(&server, CONFIGMAPS, &config_map("new")).await.code, 500);
+        for n in round * 4..round * 4 + 4 {
+            let deleted = ask(&server, "DELETE", &format!("{CONFIGMAPS}/m{n}"), "", b"").await;
+            assert_eq!(deleted.code, 200, "{n}: {}", deleted.text());
+            ballast.take_all();
+        }
+        server.stop().await;
+        ballast.take_all();
+    }
+    ballast.give_back();
+    let server = another_server_on(&disk).await;
+    assert!(server.kubeconfig_path().is_some());
+    until("it is ready", || async { get(&server, "/readyz").await.code == 200 }).await;
+    create(&server, "after").await;
+    server.stop().await;
+}
+
+async fn start_without_reserves(disk: PathBuf) {
+    let server = server_on(&disk).await;
+    create(&server, "kept").await;
+    server.stop().await;
+    for reserve in ["reserve", "reserve-log"] {
+        std::fs::remove_file(disk.join("data/store").join(reserve)).unwrap();
+    }
+    let ballast = Ballast::on(&disk);
+    let server = another_server_on(&disk).await;
+    expect_trouble(&server).await;
+    assert_eq!(get(&server, &format!("{CONFIGMAPS}/kept")).await.code, 200);
+    ballast.give_back();
+    until("it is ready by itself", || async { get(&server, "/readyz").await.code == 200 }).await;
+    create(&server, "after").await;
+    server.stop().await;
+}
+
+async fn start_anew_on_a_full_disk(disk: PathBuf) {
+    let ballast = Ballast::on(&disk);
+    let refused = builder(&disk).address((Ipv4Addr::LOCALHOST, 0)).start().await.unwrap_err().to_string();
+    assert!(refused.contains("its disk is full: free 24 MiB, or choose another directory"), "{refused}");
+    ballast.give_back();
+    let server = server_on(&disk).await;
+    create(&server, "first").await;
+    server.stop().await;
+}
+
 /// Another program that takes all the room there is, again and again.
 struct Ballast(std::fs::File);
 
 impl Ballast {
+    fn on(disk: &Path) -> Self {
+        let mut ballast = Self(std::fs::File::create(disk.join("ballast")).unwrap());
+        ballast.take_all();
+        ballast
+    }
+
+    fn give_back(self) {
+        self.0.set_len(0).unwrap();
+    }
+
     fn take_all(&mut self) {
         let taken = std::io::copy(&mut std::io::Read::take(std::io::repeat(1), 1 << 30), &mut self.0);
         assert!(taken.is_err(), "the disk is full");
@@ -132,8 +241,7 @@ async fn delete_while_others_take_all_room(disk: PathBuf) {
     for n in 0..OBJECTS {
         assert_eq!(post(&server, CONFIGMAPS, &body(n).to_string()).await.code, 201);
     }
-    let mut ballast = Ballast(std::fs::File::create(disk.join("ballast")).unwrap());
-    ballast.take_all();
+    let mut ballast = Ballast::on(&disk);
     // Updates that do not grow, until what was prepared for the log is used up.
     for _ in 0..9 {
         ask(&server, "PUT", &format!("{CONFIGMAPS}/m0"), "", body(0).to_string().as_bytes()).await;

@@ -3,7 +3,7 @@
 use super::{
     Identity, PkiError,
     ca::{Ca, Leaf, new_key, unix_seconds},
-    files::{PRIVATE, PUBLIC, plain, read, write},
+    files::{PRIVATE, PUBLIC, plain, read, write, write_if_room},
     identity::certificates_of,
 };
 use rcgen::{Issuer, KeyPair, PublicKeyData};
@@ -74,8 +74,14 @@ impl Directory {
             Some(current) => current,
             None => {
                 let issued = ca.issue_leaf(leaf, &key, now)?;
-                write(&path, &issued, PUBLIC)?;
-                tracing::info!(path = %path.display(), "issued a certificate");
+                // One that is not kept is issued again at the next start, for the same key.
+                match write_if_room(&path, &issued, PUBLIC)? {
+                    true => tracing::info!(path = %path.display(), "issued a certificate"),
+                    false => tracing::warn!(
+                        path = %path.display(),
+                        "issued a certificate, but the disk is too full to write it"
+                    ),
+                }
                 issued
             }
         };

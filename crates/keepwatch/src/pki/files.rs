@@ -28,19 +28,42 @@ pub(super) fn read_given(path: &Path) -> Result<String, PkiError> {
 
 /// Replaces a file as a whole, or leaves the old one if that fails.
 pub(super) fn write(path: &Path, text: &str, mode: u32) -> Result<(), PkiError> {
+    try_write(path, text, mode).map_err(|error| unwritable(path, &error))
+}
+
+/// The same, unless the disk is full. Returns whether the file was written.
+pub(super) fn write_if_room(path: &Path, text: &str, mode: u32) -> Result<bool, PkiError> {
+    match try_write(path, text, mode) {
+        Ok(()) => Ok(true),
+        Err(error) if is_full(&error) => Ok(false),
+        Err(error) => Err(unwritable(path, &error)),
+    }
+}
+
+fn try_write(path: &Path, text: &str, mode: u32) -> io::Result<()> {
     let unfinished = path.with_added_extension("unfinished");
+    let remove = || match fs::remove_file(&unfinished) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
+        _ => Ok(()),
+    };
+    remove()?;
     let written = || {
-        match fs::remove_file(&unfinished) {
-            Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
-            _ => {}
-        }
         let mut file = OpenOptions::new().write(true).create_new(true).mode(mode).open(&unfinished)?;
         file.write_all(text.as_bytes())?;
         file.sync_all()?;
         fs::rename(&unfinished, path)?;
         path.parent().map_or(Ok(()), |directory| File::open(directory)?.sync_all())
     };
-    written().map_err(|error| PkiError::at(path, format!("cannot be written: {}", plain(&error))))
+    written().inspect_err(|_| drop(remove()))
+}
+
+fn unwritable(path: &Path, error: &io::Error) -> PkiError {
+    let remedy = if is_full(error) { ": free some disk space" } else { "" };
+    PkiError::at(path, format!("cannot be written: {}{remedy}", plain(error)))
+}
+
+fn is_full(error: &io::Error) -> bool {
+    matches!(error.kind(), io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded)
 }
 
 /// The text of an I/O error, without its number.

@@ -24,7 +24,7 @@ pub(crate) use tls::server_config;
 use base64::{Engine, engine::general_purpose::STANDARD};
 use ca::{Ca, Leaf, new_key};
 use directory::Directory;
-use files::{PRIVATE, read, write};
+use files::{PRIVATE, read, write_if_room};
 use rustls::pki_types::{CertificateDer, pem::PemObject};
 use std::{
     fmt,
@@ -134,18 +134,21 @@ impl Pki {
         )
     }
 
-    /// Writes the administrator's kubeconfig into the data directory and returns its path.
+    /// Writes the administrator's kubeconfig into the data directory and returns its path, unless the disk is full.
     pub(crate) fn write_kubeconfig(
         &self,
         data_dir: &Path,
         address: SocketAddr,
         trusted: &str,
-    ) -> Result<PathBuf, PkiError> {
+    ) -> Result<Option<PathBuf>, PkiError> {
         let (path, text) = (data_dir.join("admin.kubeconfig"), self.kubeconfig(address, trusted));
-        // It is not written again if it is the same: the disk may be full.
-        if read(&path)?.as_ref() != Some(&text) {
-            write(&path, &text, PRIVATE)?;
+        if read(&path)?.as_ref() == Some(&text) || write_if_room(&path, &text, PRIVATE)? {
+            return Ok(Some(path));
         }
-        Ok(path)
+        tracing::warn!(
+            path = %path.display(),
+            "the disk is too full to write the kubeconfig of this start: the file is missing or of an earlier one"
+        );
+        Ok(None)
     }
 }
