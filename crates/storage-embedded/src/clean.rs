@@ -21,27 +21,27 @@ use std::{
     sync::Arc,
 };
 
-/// How many unneeded bytes there may be, beside a part of the needed ones.
+/// The number of unneeded bytes that the log may have, beside a part of the needed ones.
 pub(crate) const DEAD_BYTES_MAX: u64 = 8 << 20;
 const DEAD_PART: u64 = 4;
-/// How many there may be while room is short.
+/// The same while room is short.
 pub(crate) const DEAD_BYTES_SHORT: u64 = 256 << 10;
-/// How much is replaced at a time.
+/// The size of the segments that are replaced at a time.
 const RUN_BYTES_MAX: u64 = 4 * SEGMENT_BYTES;
-/// How much a segment takes beside what is needed, at most: its header, its batches and the last block.
+/// The room that a segment takes at the most beside the needed entries: its header, its batches and the last block.
 const OVERHEAD_BYTES: u64 = 64 << 10;
-/// How much is read in one step.
+/// The number of bytes that one step reads.
 const STEP_BYTES: u64 = 1 << 20;
 
-/// Knows which versions are needed.
+/// Decides which versions are needed.
 pub(crate) trait Needs {
-    /// Whether this version of this key is.
+    /// Whether this version of this key is needed.
     fn needs(&self, key: &str, revision: ResourceVersion) -> bool;
-    /// Up to where the history is compacted.
+    /// The revision up to which the history is compacted.
     fn compacted(&self) -> Option<ResourceVersion>;
 }
 
-/// How full a segment is.
+/// The needed and unneeded bytes of a segment.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Fill {
     bytes: u64,
@@ -58,13 +58,13 @@ impl Fill {
     }
 
     /// Whether it is worth being read and written to give back its room, or would leave a small file.
-    fn goes_along(self) -> bool {
+    fn may_be_merged(self) -> bool {
         self.dead * 2 >= self.bytes || self.bytes < SEGMENT_BYTES / 4
     }
 }
 
-/// Which of the segments to replace by one, if there is enough to gain. While room is short, `room` is how much there is
-/// for the new one.
+/// Chooses segments to replace by one, if that gives back enough room. While room is short, the new one may take `room`
+/// bytes.
 pub(crate) fn choose(fills: &[Fill], room: Option<u64>) -> Option<Range<usize>> {
     let (live, dead) = fills.iter().fold((0, 0), |(live, dead), fill| (live + fill.live(), dead + fill.dead));
     let max = if room.is_some() { DEAD_BYTES_SHORT } else { DEAD_BYTES_MAX + live / DEAD_PART };
@@ -94,13 +94,13 @@ pub(crate) fn choose(fills: &[Fill], room: Option<u64>) -> Option<Range<usize>> 
     };
     // First towards the older ones: what earlier runs left is small, and would become many files.
     while let Some(before) = run.start.checked_sub(1)
-        && fills[before].goes_along()
+        && fills[before].may_be_merged()
         && fits(&(before..run.end))
     {
         run.start = before;
     }
     while let Some(next) = fills.get(run.end)
-        && next.goes_along()
+        && next.may_be_merged()
         && fits(&(run.start..run.end + 1))
     {
         run.end += 1;
@@ -125,7 +125,7 @@ pub(crate) struct Cleaning {
     output: Segment,
     chain: u64,
     batch: Batch,
-    /// How many bytes of deletions were kept because of older segments.
+    /// The number of bytes of deletions that were kept because of older segments.
     held: u64,
     dead_at_begin: u64,
 }
@@ -165,7 +165,7 @@ impl Cleaning {
         Ok(Self { sources, older, next: (0, 0), output, chain, batch, held: 0, dead_at_begin })
     }
 
-    /// Copies some of what is needed. Returns whether that was all.
+    /// Copies some of the needed entries. Returns whether all are copied.
     pub(crate) fn step(&mut self, needs: &impl Needs) -> io::Result<bool> {
         self.batch.clear();
         let mut read = 0;
@@ -198,7 +198,7 @@ impl Cleaning {
         Ok(self.next.0 == self.sources.len())
     }
 
-    /// Whether an older segment may have a version of what was created and deleted at these revisions.
+    /// Whether an older segment may have a version of an object that was created and deleted at these revisions.
     fn is_held(&self, created: u64, deleted: u64) -> bool {
         let may_have = self.older.iter().rev().take_while(|older| older.until > created);
         may_have.into_iter().any(|older| older.cleaned < deleted)
@@ -244,7 +244,7 @@ impl Cleaning {
 mod tests {
     use super::*;
 
-    /// Which of segments are replaced, given how many of their MiB are needed and how many are not.
+    /// The segments that are replaced, if so many of their MiB are needed and so many are not.
     fn chosen(fills: &[(u64, u64)], is_short: bool) -> Option<Range<usize>> {
         chosen_with(fills, is_short.then_some(SEGMENT_BYTES))
     }
@@ -256,7 +256,7 @@ mod tests {
     }
 
     #[test]
-    fn what_takes_least_room_is_replaced_first_while_room_is_short() {
+    fn the_segments_that_need_least_room_are_replaced_first_while_room_is_short() {
         let fills = [(14, 2), (1, 1), (3, 5), (16, 0), (10, 6)];
         assert_eq!(chosen_with(&fills, Some(16 << 20)), Some(1..3), "and gives back enough");
         assert_eq!(chosen_with(&fills, Some(3 << 20)), None, "nothing fits");

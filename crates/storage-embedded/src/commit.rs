@@ -4,9 +4,9 @@
 //! visible before it is durable, none is answered before it is visible; a batch that cannot be written
 //! changes nothing. While room on the disk is short nothing is written that would grow.
 //!
-//! With a disk, a thread writes, and everything that came in while it waited for the disk goes into the next batch.
-//! Handing a write over and waking up its writer costs a fifth of a write's CPU time, so a write that is alone is
-//! committed where it is made, as long as the disk is quick. Without a disk all are.
+//! With a disk, a thread writes, and the writes that arrive while it waits for the disk go into the next batch.
+//! Handing a write to that thread and waking up its caller costs a fifth of a write's CPU time, so a write that is alone is
+//! committed on the thread of its caller, as long as the disk is quick. Without a disk, every write is.
 
 use crate::{
     entry::{Entry, EntryKind, log_bytes},
@@ -33,21 +33,20 @@ use tokio::{
     sync::{mpsc, oneshot},
 };
 
-/// How many writes may wait for the next batch. Beyond it, writers wait before they hand theirs in.
+/// The number of writes that may wait for the next batch. Further writers wait until there is a place in the queue.
 const QUEUE_WRITES_MAX: usize = 4096;
-/// How many bytes a batch of several writes has at the most.
+/// The limits of a batch of several writes.
 const BATCH_BYTES_MAX: usize = 8 << 20;
 const BATCH_WRITES_MAX: usize = 2048;
 /// The same while room is short. A batch of deletions fits into the reserve then, with all that is written around them.
 const BATCH_BYTES_MAX_SHORT: usize = RESERVE_WRITE_BYTES_MAX / 4;
-/// How much larger an object may become while room is short. It is marked for deletion, or loses its last finalizer, before
-/// it goes.
+/// An object may become so much larger while room is short, because it is marked for deletion before it is deleted.
 const GROWTH_BYTES_MAX: usize = 512;
-/// How many changes one step of a compaction drops: writes waiting meanwhile wait this long at the most.
+/// The number of changes that one step of a compaction drops. A write waits for one step at the most.
 const COMPACTION_STEP_CHANGES: usize = 2000;
 
-/// A write somebody wants: it happens only if the key was last written at `expected` (absent: not there), and if
-/// another key has not changed.
+/// A write that a caller asks for. It happens only if the key was last written at `expected` (absent: does not exist), and
+/// if another key has not changed.
 pub(crate) struct Proposal {
     pub(crate) key: Key,
     pub(crate) expected: Option<ResourceVersion>,
@@ -66,7 +65,7 @@ pub(crate) enum Proposed {
 }
 
 impl Proposed {
-    /// What this is while room is short, if the key has so many bytes since `before` now; nothing if it grows.
+    /// This write as the budget counts it, if its key was last written at `before` with so many bytes; nothing if it grows.
     fn spending(&self, before: Option<ResourceVersion>, bytes_now: Option<usize>) -> Option<Spending> {
         match self {
             Self::Put { value, .. } => {
@@ -79,13 +78,13 @@ impl Proposed {
     }
 }
 
-/// Why a write does not happen.
+/// The reason why a write does not happen.
 enum Rejected {
     /// This key, which was to be written, is not as expected.
     Conflict(Key),
     /// This other key has changed.
     OtherChanged(Key),
-    /// There is hardly any room, and this would take some.
+    /// There is hardly any room, and the budget does not allow this write.
     NoRoom,
 }
 
@@ -167,7 +166,7 @@ fn conflict(shared: &Shared, key: &Key) -> Result<Swap, StorageError> {
     Ok(Swap::Conflict(found.map(|found| fetch(&shared.log, found)).transpose()?.flatten()))
 }
 
-/// How a store commits.
+/// Commits the writes of a store.
 pub(crate) enum Committer {
     InPlace,
     Disk(DiskCommitter),
@@ -187,7 +186,7 @@ enum Request {
     Compact(ResourceVersion, Answer<()>),
     LookForRoom,
     Clean(Answer<bool>),
-    /// Nothing to do but look whether the store is being closed.
+    /// Makes the writer look whether the store is being closed.
     Wake,
 }
 
@@ -212,7 +211,7 @@ impl Committer {
     }
 
     pub(crate) async fn write(&self, shared: &Shared, proposal: Proposal) -> Result<Swap, StorageError> {
-        // A write that is committed here never waits. Those whom it wakes must have their turn all the same.
+        // A write that is committed here never waits. The tasks that it wakes must run all the same.
         tokio::task::consume_budget().await;
         match self {
             Self::InPlace => write_in_place(shared, proposal),
@@ -251,15 +250,15 @@ impl Committer {
         }
     }
 
-    /// Looks, soon, how much room is left.
+    /// Makes the writer look how much room is left.
     pub(crate) fn look_for_room(&self) {
         if let Self::Disk(disk) = self {
-            // If the queue is full, those who wait in it will look.
+            // If the queue is full, the writes in it make the writer look.
             let _ = disk.queue.try_send(Request::LookForRoom);
         }
     }
 
-    /// Finishes the writes that were handed in and lets go of the directory. Waits for the disk.
+    /// Finishes the writes in the queue and releases the directory. Waits for the disk.
     pub(crate) fn close(&self) {
         let Self::Disk(disk) = self else { return };
         disk.closing.store(true, Ordering::Release);
@@ -455,8 +454,8 @@ impl Writer {
 }
 
 impl Batch {
-    /// Nothing was written. Those who lost a race lost it against committed writes, but get the same error:
-    /// they would only try again.
+    /// Answers every write of a batch that could not be written with the error. Writes that were rejected get it too: their
+    /// callers would only try again.
     fn fail(self, error: &StorageError) {
         let answers = self.accepted.into_iter().map(|(_, answer)| answer);
         for answer in answers.chain(self.rejected.into_iter().map(|(_, answer)| answer)) {
@@ -480,7 +479,7 @@ mod tests {
     use crate::{Embedded, EmbeddedOptions, commit::Committer};
     use keepwatch_storage::{Backend, Key, StorageError, Swap};
 
-    /// What is said to be left on the disk of a store.
+    /// Pretends that so many bytes are left on the disk of a store.
     fn pretend(store: &Embedded, bytes: u64) {
         let Committer::Disk(disk) = &*store.committer else { panic!("it has a disk") };
         let mut log = disk.log.lock();
@@ -496,7 +495,7 @@ mod tests {
     }
 
     #[tokio::test(flavor = "multi_thread")]
-    async fn while_room_is_short_only_what_does_not_grow_is_written() {
+    async fn while_room_is_short_only_writes_that_do_not_grow_are_taken() {
         let root = tempfile::tempdir().unwrap();
         let store = Embedded::open(root.path(), EmbeddedOptions::default()).unwrap();
         put(&store, "/a", 1000).await.unwrap();
@@ -509,7 +508,7 @@ mod tests {
         assert!(is_full(put(&store, "/c", 10).await), "a creation");
         assert!(is_full(put(&store, "/a", 2000).await), "an update that grows");
         assert_eq!(store.current_revision().await.unwrap(), before);
-        // As much as it takes to mark an object for deletion, or to let go of it.
+        // Growth that is enough to mark an object for deletion, and the loss of a finalizer.
         for bytes in [1200, 1200, 100] {
             assert!(matches!(put(&store, "/a", bytes).await, Ok(Swap::Done(_))), "{bytes}");
         }

@@ -1,11 +1,11 @@
-//! What happens by itself: old history is compacted, keys whose time is up are deleted.
+//! Maintenance: old history is compacted, and keys whose time is up are deleted.
 //!
 //! Kept true by [`Retention`], whichever of these reaches further back:
 //! - changes younger than `age_min` are kept, and so are the newest `events_min` changes;
 //! - changes that a watcher has yet to read are kept for as long again: up to twice `age_min`, or twice `events_min`.
 //!
-//! The history takes no more than `bytes_max`, beyond what is written while that is being looked after. That limit wins.
-//! While room on the disk is short, there is hardly any history: what is deleted has to make room.
+//! The history takes no more than `bytes_max`, except for writes during a compaction. That limit wins.
+//! While room on the disk is short, there is hardly any history, so that deletions make room.
 
 use crate::{
     commit::{Committer, Proposal},
@@ -22,16 +22,16 @@ use std::{
 };
 use tokio::time::Instant;
 
-/// How many times longer changes are kept that a watcher has yet to read.
+/// Changes that a watcher has yet to read are kept for so many times as long.
 const HELD_TIMES: u32 = 2;
-/// What is kept beyond the limit in bytes is compacted with this part of the limit, so that it is not reached again at once.
+/// When the history exceeds its limit in bytes, so much less than the limit is kept, so that it is not reached again at once.
 const SPARE_PART: usize = 16;
 
-/// How many bytes of history are kept while room on the disk is short, and how often is looked whether it still is.
+/// The limit of the history in bytes while room on the disk is short, and the interval at which the store looks for room.
 const SHORT_HISTORY_BYTES_MAX: usize = 64 << 10;
 const SHORT_INTERVAL: Duration = Duration::from_secs(1);
 
-/// How much history is kept for watches and reads that come late.
+/// The amount of history that is kept for watches and reads of old versions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Retention {
     /// Changes younger than this are kept, and those that a watcher has yet to read for as long again.
@@ -51,12 +51,12 @@ impl Default for Retention {
 }
 
 impl Retention {
-    /// How often to look: often enough that each look has little to compact.
+    /// The interval between compactions: so short that each has little to do.
     fn interval(&self) -> Duration {
         (self.age_min / 30).clamp(Duration::from_millis(10), Duration::from_secs(10))
     }
 
-    /// Up to where to compact. Somebody has changes to read after `needed`.
+    /// The revision to compact to. Some reader has yet to read the changes after `needed`.
     fn goal(
         &self,
         mvcc: &Mvcc,
@@ -74,7 +74,7 @@ impl Retention {
         wanted.max(too_big(mvcc, bytes_max)).filter(is_new)
     }
 
-    /// The revision before everything that age and number say is to be kept, if both are taken so many times.
+    /// The last revision that neither age nor number keeps, if both are multiplied by `times`.
     fn beyond(&self, mvcc: &Mvcc, samples: &Samples, now: Instant, times: u32) -> Option<ResourceVersion> {
         let by_age = samples.at_age(now, self.age_min.saturating_mul(times))?;
         let by_count = mvcc.revision_beyond_newest(self.events_min.saturating_mul(times as usize))?;
@@ -86,17 +86,17 @@ impl Retention {
 fn too_big(mvcc: &Mvcc, bytes_max: usize) -> Option<ResourceVersion> {
     let (bytes, changes) = (mvcc.history_bytes(), mvcc.changes_kept());
     let room = bytes_max - bytes_max / SPARE_PART;
-    // As if all were of one size. If they are not, what is left is looked at again.
+    // As if all were of one size. If they are not, the next look compacts the rest.
     let left = (changes as f64 * room as f64 / bytes as f64) as usize;
     (bytes > bytes_max).then(|| mvcc.revision_beyond_newest(left.min(changes.saturating_sub(1))))?
 }
 
-/// Which revision was current when, oldest first, as far back as retention asks.
+/// The revisions that were current at earlier times, oldest first, as far back as retention asks.
 #[derive(Default)]
 pub(crate) struct Samples(VecDeque<(Instant, ResourceVersion)>);
 
 impl Samples {
-    /// Notes the current revision, and forgets what was more than one sample before `age`.
+    /// Notes the current revision, and forgets all but one of the samples older than `age`.
     fn add(&mut self, now: Instant, current: ResourceVersion, age: Duration) {
         self.0.push_back((now, current));
         while self.0.get(1).is_some_and(|(at, _)| now.duration_since(*at) >= age) {
@@ -110,14 +110,14 @@ impl Samples {
         old.map(|(_, revision)| *revision)
     }
 
-    /// For how long at least everything that was written has a higher revision than this one.
+    /// A duration in which every write had a higher revision than this one.
     pub(crate) fn age_of(&self, revision: Option<ResourceVersion>, now: Instant) -> Option<Duration> {
         let since = self.0.iter().find(|(_, current)| Some(*current) >= revision)?;
         Some(now.saturating_duration_since(since.0))
     }
 }
 
-/// Unix time that does not jump: the system's at the start, and what has passed since.
+/// Unix time that does not jump: the system's at the start, plus the time since.
 #[derive(Clone, Copy)]
 pub(crate) struct WallClock {
     started: Instant,
@@ -139,7 +139,7 @@ impl WallClock {
     }
 }
 
-/// Does what is due, for ever.
+/// Compacts, expires and cleans when that is due, for ever.
 pub(crate) async fn maintain(
     shared: Arc<Shared>,
     committer: Arc<Committer>,
@@ -169,7 +169,7 @@ pub(crate) async fn maintain(
         {
             tracing::warn!(%error, "history could not be compacted; trying again");
         }
-        // What failed is tried again when it is time to look.
+        // A failed step is tried again at the next look.
         may_clean |= is_due;
         if may_clean {
             match clean(&committer).await {
@@ -184,7 +184,7 @@ pub(crate) async fn maintain(
     }
 }
 
-/// How many steps of giving back room are made before it is looked again what else is due.
+/// The number of cleaning steps between two looks at what else is due.
 const CLEANING_STEPS_MAX: usize = 32;
 
 /// Gives back room on the disk. Returns whether there is more to do.
@@ -197,7 +197,7 @@ async fn clean(committer: &Committer) -> Result<bool, StorageError> {
     Ok(true)
 }
 
-/// Up to where to compact now. Between the times that are due, only the limit in bytes counts.
+/// The revision to compact to now. Unless it is due, only the limit in bytes counts.
 fn look(shared: &Shared, retention: Retention, now: Instant, is_due: bool) -> Option<ResourceVersion> {
     let bytes_max = match shared.log.is_short_of_room() {
         true => shared.history_bytes_max.min(SHORT_HISTORY_BYTES_MAX),
@@ -214,9 +214,9 @@ fn look(shared: &Shared, retention: Retention, now: Instant, is_due: bool) -> Op
     retention.goal(&state.mvcc, &samples, now, bytes_max, needed)
 }
 
-/// How long to wait before deleting again what could not be deleted.
+/// The time until keys that could not be deleted are tried again.
 const RETRY_AFTER: Duration = Duration::from_secs(1);
-/// How many keys are deleted together when their time is up.
+/// The number of expired keys that are deleted together.
 const EXPIRE_TOGETHER_MAX: usize = 256;
 
 /// Deletes keys whose time is up, unless they were written meanwhile.
@@ -266,7 +266,7 @@ mod tests {
         (samples, start + Duration::from_secs(last))
     }
 
-    /// Up to where 100 changes, one a second, are compacted.
+    /// The revision to which 100 changes, one a second, are compacted.
     fn goal(retention: Retention, bytes_max: usize, needed: Option<u64>) -> Option<u64> {
         let mvcc = written_up_to(101);
         let (samples, now) = one_a_second(101);
@@ -303,7 +303,7 @@ mod tests {
     }
 
     #[test]
-    fn samples_tell_what_was_current_long_enough_ago() {
+    fn samples_give_the_revision_that_was_current_long_enough_ago() {
         let mut samples = Samples::default();
         let start = Instant::now();
         let at = |seconds| start + Duration::from_secs(seconds);
@@ -318,7 +318,7 @@ mod tests {
     }
 
     #[test]
-    fn samples_tell_how_old_the_history_is_at_least() {
+    fn samples_give_the_least_age_of_the_history() {
         let (samples, now) = one_a_second(100);
         let age = |revision| samples.age_of(revision, now).map(|age| age.as_secs());
         assert_eq!(age(None), Some(99), "nothing is compacted");

@@ -1,13 +1,13 @@
-//! The data directory: which process uses it, and whether we can read it.
+//! The data directory: its lock and its format.
 //!
-//! It holds `lock` (with the number of the process that has locked it), `format` (the version of the other files), `reserve` (see
-//! `room`) and the folder `log` with its segments (see `segment` and `record`). It is complete before `format` is written; until
-//! then the log is called `log.unfinished`.
+//! It holds `lock` (with the number of the process that has locked it), `format` (the version of the other files), `reserve`
+//! and `reserve-log` (see `room`), and the folder `log` with its segments (see `segment` and `record`). It is complete before
+//! `format` is written; until then the log is called `log.unfinished`.
 //!
 //! Kept true: while a [`Directory`] exists no other process (and no other store of this one) has it open,
 //! and its format is ours.
 
-use crate::room::{NEEDED_MIB, is_full};
+use crate::room::{BLOCK_BYTES, NEEDED_MIB, is_full};
 use parking_lot::Mutex;
 use std::{
     collections::BTreeSet,
@@ -19,17 +19,15 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// The version of what is written to the directory.
+/// The version of the files in the directory.
 pub(crate) const FORMAT: u32 = 2;
 /// The version before it, which no release had.
 const OLD_FORMAT: &str = "1";
 
-/// How long to wait for a process that may be about to end. One that was killed has its lock until its memory is freed.
+/// The time that a start waits for a process that may be about to end. A killed process has its lock until its memory is
+/// freed.
 const LOCK_WAIT: Duration = Duration::from_secs(5);
 const LOCK_RETRY: Duration = Duration::from_millis(20);
-
-/// The unit in which the system reports how much room a file takes.
-const BLOCK_BYTES: u64 = 512;
 
 const LOCK_FILE: &str = "lock";
 const FORMAT_FILE: &str = "format";
@@ -39,11 +37,11 @@ const FORMAT_FILE: &str = "format";
 pub(crate) struct Directory {
     path: PathBuf,
     _lock: Lock,
-    /// Nothing was kept in it yet.
+    /// It has no log yet.
     is_new: bool,
 }
 
-/// Why a data directory cannot be used.
+/// The reason why a data directory cannot be used.
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum OpenError {
@@ -58,7 +56,7 @@ pub enum OpenError {
     UnknownFormat {
         /// The directory.
         path: PathBuf,
-        /// What its format file says.
+        /// The content of its format file.
         found: String,
     },
     /// Its log has a file that is in none of our formats. Nothing was changed.
@@ -70,18 +68,18 @@ pub enum OpenError {
     },
     /// It cannot be read or written.
     Io {
-        /// What was being done.
+        /// The operation that failed.
         doing: &'static str,
         /// The directory.
         path: PathBuf,
-        /// What the system said.
+        /// The error of the operating system.
         source: io::Error,
     },
-    /// What it holds is damaged beyond the torn end that a crash may leave.
+    /// Its log is damaged beyond the torn end that a crash may leave.
     Damaged {
         /// The directory.
         path: PathBuf,
-        /// What is wrong.
+        /// A description of the damage.
         source: Box<dyn std::error::Error + Send + Sync>,
     },
 }
@@ -154,17 +152,17 @@ impl Directory {
         Ok(directory)
     }
 
-    /// Whether nothing was kept in it yet.
+    /// Whether it has no log yet.
     pub(crate) fn is_new(&self) -> bool {
         self.is_new
     }
 
-    /// Says which format it has from now on.
+    /// Writes the format file, which completes a new directory.
     pub(crate) fn write_format(&self) -> io::Result<()> {
         write_durably(&self.path, FORMAT_FILE, &format!("{FORMAT}\n"))
     }
 
-    /// Where the log is kept.
+    /// The folder of the log.
     pub(crate) fn log_path(&self) -> PathBuf {
         self.path.join("log")
     }
@@ -197,12 +195,12 @@ impl Directory {
     }
 }
 
-/// Makes a folder that only we can read: what is stored may be secret.
+/// Makes a folder that only its owner can read: objects may be secret.
 pub(crate) fn make_private(path: &Path) -> io::Result<()> {
     fs::DirBuilder::new().recursive(true).mode(0o700).create(path)
 }
 
-/// How much room everything in a folder takes on disk. A file that goes away meanwhile takes none: the log makes and
+/// The room that everything in a folder takes on disk. A file that is removed meanwhile takes none: the log makes and
 /// removes them all the time.
 pub(crate) fn allocated_bytes(path: &Path) -> io::Result<u64> {
     let mut bytes = 0;
@@ -225,7 +223,7 @@ pub(crate) fn allocated_bytes(path: &Path) -> io::Result<u64> {
     Ok(bytes)
 }
 
-/// Says that a directory is ours, to other processes by a lock on a file in it.
+/// Keeps other processes out of a directory, by a lock on a file in it.
 #[derive(Debug)]
 struct Lock {
     file: File,
@@ -235,7 +233,7 @@ struct Lock {
 /// Device and number.
 type FileId = (u64, u64);
 
-/// The locks that this process has. They are not about to be let go.
+/// The locks that this process has. They are not about to be released.
 static OURS: Mutex<BTreeSet<FileId>> = Mutex::new(BTreeSet::new());
 
 impl Lock {
@@ -311,9 +309,9 @@ mod tests {
         assert!(error.contains(&format!("in use by process {}", std::process::id())), "{error}");
     }
 
-    /// A process that was killed holds its lock for a moment longer.
+    /// A process that was killed has its lock for a moment longer.
     #[test]
-    fn a_lock_that_another_process_is_about_to_let_go_is_waited_for() {
+    fn a_start_waits_for_a_lock_that_another_process_is_about_to_release() {
         let root = tempfile::tempdir().unwrap();
         drop(Directory::take(root.path()).unwrap());
         // A lock belongs to an open file, so this one is as good as another process's.
@@ -330,7 +328,7 @@ mod tests {
     }
 
     #[test]
-    fn a_directory_can_be_taken_again_once_it_is_let_go() {
+    fn a_directory_can_be_taken_again_once_it_is_released() {
         let root = tempfile::tempdir().unwrap();
         drop(Directory::take(root.path()).unwrap());
         Directory::take(root.path()).unwrap();

@@ -15,16 +15,16 @@ pub(crate) struct Entry {
     pub(crate) what: EntryKind,
 }
 
-/// What a write did to its key.
+/// The effect of a write on its key.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum EntryKind {
     Put {
         value: Value,
         created: ResourceVersion,
-        /// When the key's time to live runs out, in milliseconds of Unix time.
+        /// The end of the key's time to live, in milliseconds of Unix time.
         expires_ms: Option<u64>,
     },
-    /// The revision is that of the creation of what was deleted: no earlier version needs the deletion.
+    /// The revision at which the deleted object was created: no version before that needs the deletion.
     Delete { created: ResourceVersion },
 }
 
@@ -49,7 +49,7 @@ impl Entry {
         bytes.extend_from_slice(value);
     }
 
-    /// How many bytes of the log it takes.
+    /// The number of bytes that it takes in the log.
     pub(crate) fn bytes(&self) -> u64 {
         let value = match &self.what {
             EntryKind::Put { value, .. } => value.bytes.len(),
@@ -91,22 +91,22 @@ impl Entry {
 
 const HEADER_BYTES: usize = 1 + 8 + 8 + 4;
 
-/// A version that the log need not keep any more, and how many bytes of it that frees.
+/// A version that the log need not keep any more, and the number of bytes that this frees.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Unneeded {
     pub(crate) revision: ResourceVersion,
     pub(crate) bytes: u64,
 }
 
-/// How many bytes of the log a version takes.
+/// The number of bytes that a version takes in the log.
 pub(crate) fn log_bytes(key: &str, value_bytes: usize) -> u64 {
     (FRAME_BYTES + HEADER_BYTES + key.len() + value_bytes) as u64
 }
 
-/// What must be known of an encoded entry to decide whether to keep it.
+/// The part of an encoded entry that decides whether the log keeps it.
 pub(crate) struct EntryHeader<'a> {
     pub(crate) key: &'a str,
-    /// If it is a deletion, when that was created which it deleted.
+    /// The revision at which the deleted object was created, if this is a deletion.
     pub(crate) deleted: Option<u64>,
 }
 

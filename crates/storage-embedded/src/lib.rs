@@ -2,7 +2,7 @@
 //!
 //! A write is decided against the state, written to the log together with all others that wait, synced once
 //! and only then seen and acknowledged. The log holds each version until compaction, so a
-//! store that is opened again has its history too, and watches go on where they were.
+//! store that is opened again has its history too, and watches can be resumed.
 //!
 //! [`Embedded::memory`] is the same store without the disk, for tests and throw-away servers.
 //!
@@ -61,18 +61,18 @@ use std::{
 };
 use tokio::{task::AbortHandle, time::Instant};
 
-/// How many bytes of superseded values stay in memory for watches; older ones are read from the log.
+/// The number of bytes of superseded values in memory for watches; older values are read from the log.
 const SUPERSEDED_BYTES_MAX: usize = 4 << 20;
-/// How many bytes of history are kept if nothing else is said, on disk and in memory.
+/// The default limits of the history in bytes, on disk and in memory.
 const HISTORY_ON_DISK_BYTES_MAX: usize = 1 << 30;
 const HISTORY_IN_MEMORY_BYTES_MAX: usize = 256 << 20;
 
-/// How a store behaves.
+/// The options of a store.
 #[derive(Clone, Copy, Debug)]
 pub struct EmbeddedOptions {
-    /// How much history is kept.
+    /// The amount of history that is kept.
     pub retention: Retention,
-    /// How often a watch with `progress` reports its progress without a request.
+    /// The interval at which a watch with `progress` reports its progress without a request.
     pub progress_interval: Duration,
 }
 
@@ -82,14 +82,14 @@ impl Default for EmbeddedOptions {
     }
 }
 
-/// The store. Dropping it finishes the writes under way, ends its watches and lets go of the directory.
+/// The store. Dropping it finishes the writes under way, ends its watches and releases the directory.
 pub struct Embedded {
     shared: Arc<Shared>,
     committer: Arc<Committer>,
     maintenance: AbortHandle,
     clock: WallClock,
     progress_interval: Duration,
-    /// Where it is on disk, if it is.
+    /// The directory, if the store is on disk.
     path: Option<PathBuf>,
 }
 
@@ -141,7 +141,7 @@ impl Embedded {
         Self { shared, committer, maintenance, clock, progress_interval: options.progress_interval, path }
     }
 
-    /// How many keys there are.
+    /// The number of keys.
     pub fn object_count(&self) -> usize {
         self.shared.state.read().mvcc.len()
     }

@@ -1,14 +1,14 @@
-//! Entries on disk: every version the state may be asked for, in the order of their revisions, in files that only grow.
+//! Entries on disk: every version that a reader may ask for, in the order of their revisions, in files that only grow.
 //!
 //! Kept true:
 //! - a write returns only when it is on disk, all of it or (after a crash) nothing, and the next begins after that;
-//! - entries above the last revision that was appended successfully never come back: what a failed append may have
-//!   left is cut off before anything else is written;
-//! - what is read at opening is what was appended, less what is not needed, or opening fails.
+//! - entries above the last revision that was appended successfully never come back: the rest of a failed append is
+//!   removed before anything else is written;
+//! - opening reads every entry that was appended and is needed, or fails.
 //!
 //! Blocks that were written before are synced faster than new ones, so zeros are written ahead. A write
-//! that finds no room is made once more in a segment whose blocks were reserved for that: see `room`. How a segment looks:
-//! `record` and `segment`; how the log is read: `recovery`; how it gives back room: `clean`.
+//! that finds no room is made once more in a segment whose blocks were reserved for that: see `room`. The bytes of a segment:
+//! `record` and `segment`; reading the log: `recovery`; giving back room: `clean`.
 
 use crate::{
     clean::{self, Cleaning, DEAD_BYTES_SHORT, Fill, Needs},
@@ -30,18 +30,18 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// How much is filled with zeros at a time: as much as there is already, within these limits.
+/// Zeros are written ahead in pieces as long as the segment is already, within these limits.
 const FILL_BYTES_MIN: u64 = 256 << 10;
 const FILL_BYTES_MAX: u64 = 4 << 20;
-/// How much of that is in memory at once.
+/// The length of the zeros in memory from which such a piece is written.
 const FILL_CHUNK_BYTES: usize = 128 << 10;
 /// Below this a write is quick, if there is room for so many bytes in blocks that are there.
 const QUICK_WRITE: Duration = Duration::from_millis(1);
 const QUICK_BYTES: u64 = 64 << 10;
-/// How many bytes a batch may have to be written to the reserve. It is for deletions and what leads to them; larger
+/// The limit of a batch that begins the reserve. The reserve is for deletions and for writes that lead to them; larger
 /// batches are refused, so that they do not use it up.
 pub(crate) const RESERVE_WRITE_BYTES_MAX: usize = 256 << 10;
-/// How much longer a segment becomes before it is tried again to begin the next.
+/// A segment grows by so much before the log tries again to begin the next one.
 const RETRY_BYTES: u64 = 1 << 20;
 
 /// The writing end. There is one.
@@ -52,18 +52,18 @@ pub(crate) struct Log {
     head: Arc<Segment>,
     /// The checksum of its last batch.
     chain: u64,
-    /// Up to where it has blocks.
+    /// The place up to which it has blocks.
     filled: u64,
     /// The segment that comes after it, once that is made.
     next: Option<Segment>,
-    /// From which length on the next segment is begun.
+    /// The length at which the next segment is begun.
     full: u64,
     batch: Batch,
     last: Option<ResourceVersion>,
     compacted: Option<ResourceVersion>,
-    /// Set by a failed write, until what it may have left is cut off.
+    /// Set by a failed write, until its rest is removed.
     broken: bool,
-    /// How long the last write took; unknown at first, and after one that failed.
+    /// The duration of the last write; unknown at first, and after a write that failed.
     last_write_took: Option<Duration>,
     room: Room,
     cleaning: Option<Cleaning>,
@@ -114,21 +114,21 @@ impl Log {
         self.reader.clone()
     }
 
-    /// Whether a write can be expected to take less than a thread that also does other things may be kept.
+    /// Whether a write will probably be quick enough for a thread that also has other tasks.
     pub(crate) fn is_quick(&self) -> bool {
         let end = self.head.end() + QUICK_BYTES;
         let is_prepared = end <= self.filled && end <= self.full && self.next.is_none();
         is_prepared && self.last_write_took.is_some_and(|took| took < QUICK_WRITE)
     }
 
-    /// How much may be written if room is short; without a limit if not. Looks how much room is left, now and then.
+    /// The budget for writes if room is short; absent if not. Looks from time to time how much room is left.
     pub(crate) fn budget(&mut self) -> Option<Budget> {
         self.room.look_if_due();
         let prepared = self.filled.saturating_sub(self.head.end());
         self.reader.is_short_of_room().then(|| self.room.budget(prepared, self.last))
     }
 
-    /// Looks how much room is left, because nobody may be writing.
+    /// Looks how much room is left. Called from time to time, because there may be no writes.
     pub(crate) fn look_for_room(&mut self) {
         self.room.look();
     }
@@ -147,7 +147,7 @@ impl Log {
         Ok(())
     }
 
-    /// Notes a compaction and what it made superfluous.
+    /// Notes a compaction and the versions that it made superfluous.
     pub(crate) fn compact(
         &mut self,
         compacted: ResourceVersion,
@@ -168,7 +168,7 @@ impl Log {
             self.abandon_cleaning();
             if is_full(error) {
                 self.room.note_full();
-                // What was abandoned is reserved again.
+                // The blocks of the abandoned file are reserved again.
                 self.room.look();
             }
         }
@@ -271,7 +271,7 @@ impl Log {
             Ok(check) => self.chain = check,
             Err(error) => {
                 self.broken = true;
-                // That there is no room is said elsewhere.
+                // A full disk is logged by `room`.
                 if !is_full(&error) {
                     tracing::error!(%error, "the log could not be written to");
                 }
@@ -285,7 +285,7 @@ impl Log {
         Ok(())
     }
 
-    /// Removes what a failed write may have left.
+    /// Removes the rest of a failed write.
     fn cut(&mut self) -> io::Result<()> {
         self.head.clear_behind_end(self.filled)?;
         self.filled = self.head.file.metadata()?.len();
@@ -303,7 +303,7 @@ impl Log {
             return;
         }
         let zeros = vec![0; FILL_CHUNK_BYTES];
-        // Only speed is lost where it cannot be done. If the disk is full the write will say so.
+        // If this fails, only speed is lost. If the disk is full, the write itself fails.
         while self.filled < goal && self.head.file.write_all_at(&zeros, self.filled).is_ok() {
             self.filled += FILL_CHUNK_BYTES as u64;
         }
@@ -339,7 +339,7 @@ impl Log {
         }
     }
 
-    /// Begins the next segment. What follows is written there.
+    /// Begins the next segment. Later batches are written there.
     fn begin_next(&mut self) -> io::Result<()> {
         let folder = self.directory.log_path();
         if self.next.is_none() {
@@ -361,7 +361,7 @@ impl Log {
         Ok(())
     }
 
-    /// Notes that the head is complete, and gives back what was filled ahead. It is complete without that, too.
+    /// Notes that the head is complete, and gives back the zeros that were written ahead. It is complete without that, too.
     fn seal_head(&mut self, next: u64) {
         let mut note = Batch::default();
         note.clear();
@@ -375,7 +375,7 @@ impl Log {
     }
 }
 
-/// Makes an empty log, unless there is one. It is complete before the directory says that it has one.
+/// Makes an empty log, unless there is one. It is complete before the directory gets its format.
 fn make(directory: &Directory) -> io::Result<()> {
     let (log, unfinished) = (directory.log_path(), directory.path().join("log.unfinished"));
     if directory.is_new() {
@@ -418,7 +418,7 @@ impl Drop for Log {
 }
 
 impl LogReader {
-    /// Whether what would grow is refused.
+    /// Whether writes that grow are refused.
     pub(crate) fn is_short_of_room(&self) -> bool {
         self.is_short_of_room.get()
     }
@@ -445,7 +445,7 @@ impl LogReader {
     }
 
     fn try_read(&self, first: u64, last: u64, mut take: impl FnMut(Entry) -> bool) -> io::Result<()> {
-        // Files that are replaced meanwhile can be read on.
+        // A file that is replaced meanwhile can still be read, because it is open.
         let segments = self.segments.read().from(first).to_vec();
         if segments.is_empty() {
             return Err(io::Error::other("the log is closed"));
@@ -475,7 +475,7 @@ impl LogReader {
     }
 }
 
-/// An entry that keeps its whole block in memory if it is a large part of it, and is copied if not.
+/// Decodes an entry. A large one keeps its whole block in memory, a small one is copied.
 fn decode_large(revision: u64, payload: &[u8], block: &Bytes) -> Option<Entry> {
     let revision = ResourceVersion::new(revision)?;
     if payload.len() < block.len() / 2 {

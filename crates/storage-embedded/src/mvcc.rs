@@ -27,13 +27,13 @@ pub(crate) struct Mvcc {
     /// Boxed, because a tree keeps much of its nodes empty.
     keys: BTreeMap<Key, Box<Chain>>,
     changes: VecDeque<Key>,
-    /// How many bytes the values have that are no longer current, in memory or in the log.
+    /// The number of bytes of the values that are no longer current, in memory or in the log.
     past_value_bytes: usize,
     superseded: Superseded,
     deadlines: Deadlines,
 }
 
-/// What a change costs beside its value: its key, its place, and what the log writes around it.
+/// The bytes that a change takes beside its value: its key, its place, and its frame in the log.
 const CHANGE_BYTES: usize = 512;
 
 /// One key's versions.
@@ -60,7 +60,7 @@ struct Older {
     bytes: u32,
 }
 
-/// A value, or where it went.
+/// A value, or a note that only the log has it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Stored {
     InMemory(Value),
@@ -100,7 +100,7 @@ pub(crate) struct Page {
     pub(crate) count: Option<usize>,
 }
 
-/// Where a version is among a key's.
+/// A reference to one version of a key.
 #[derive(Clone, Copy)]
 enum VersionRef<'a> {
     Newest(&'a Version),
@@ -194,7 +194,7 @@ impl Mvcc {
         }
     }
 
-    /// Goes on rebuilding a state that was compacted up to here, whether or not all of that was taken in yet. Returns
+    /// Goes on rebuilding a state that was compacted up to here, whether or not all of those changes were applied yet. Returns
     /// the versions that the log need not keep any more.
     pub(crate) fn resume_compacted(&mut self, compacted: ResourceVersion) -> Vec<Unneeded> {
         let unneeded = self.compact(compacted);
@@ -204,7 +204,7 @@ impl Mvcc {
 
     /// Ends the rebuilding: gives back the room that growing left unused.
     pub(crate) fn settle(&mut self) {
-        // Made in order, a tree's nodes are full; grown, little more than half.
+        // The nodes of a tree that is made in order are full; those of a tree that grew are little more than half full.
         self.keys = std::mem::take(&mut self.keys).into_iter().collect();
         self.changes.shrink_to_fit();
     }
@@ -221,7 +221,7 @@ impl Mvcc {
         self.changes.len()
     }
 
-    /// How many bytes the history takes, in memory and on disk.
+    /// The number of bytes that the history takes, in memory and on disk.
     pub(crate) fn history_bytes(&self) -> usize {
         self.past_value_bytes + self.changes.len() * CHANGE_BYTES
     }
@@ -236,7 +236,7 @@ impl Mvcc {
         VersionRef::Newest(&chain.newest).found(key, &self.superseded)
     }
 
-    /// Whether a version of a key may be asked for.
+    /// Whether a read or a watch may need a version of a key.
     pub(crate) fn needs(&self, key: &str, revision: ResourceVersion) -> bool {
         self.keys.get(key).is_some_and(|chain| chain.has(revision))
     }
@@ -247,7 +247,7 @@ impl Mvcc {
         Some((chain.newest.created?, chain.newest.modified))
     }
 
-    /// How many bytes the key's current value has, if it exists.
+    /// The number of bytes of the key's current value, if it exists.
     pub(crate) fn value_bytes(&self, key: &str) -> Option<usize> {
         let chain = self.keys.get(key)?;
         chain.newest.created.map(|_| chain.newest.value.bytes.len())
@@ -284,7 +284,7 @@ impl Mvcc {
     }
 
     /// Up to `limit` changes of a scope after a revision that is not compacted, among up to `looked_at_max` changes, and
-    /// up to where that looked.
+    /// the revision up to which it looked.
     pub(crate) fn changes_after(
         &self,
         after: ResourceVersion,
@@ -328,13 +328,13 @@ impl Mvcc {
         ResourceVersion::new(self.base().get() + changes as u64).expect("above zero")
     }
 
-    /// Whether this can be the next write of a log: nothing is missing before it.
+    /// Whether this can be the next write of a log, without a gap before it.
     pub(crate) fn is_next(&self, entry: &Entry) -> bool {
         entry.revision <= self.base() || entry.revision == self.current.next()
     }
 
-    /// Takes in the next write. Returns the versions that the log need not keep any more:
-    /// none for a new write, some for a write that a compaction had covered before its clearing was done.
+    /// Applies the next write. Returns the versions that the log need not keep any more:
+    /// none for a new write, some for a write that was compacted before the log was rebuilt.
     pub(crate) fn apply(&mut self, entry: Entry) -> Vec<Unneeded> {
         debug_assert!(self.is_next(&entry));
         let Entry { revision, key, what } = entry;
@@ -439,10 +439,10 @@ impl Mvcc {
     }
 }
 
-/// The revision of a store nobody has written to. As in etcd, the first write is one more.
+/// The revision of an empty store. As in etcd, the first write is one more.
 const FIRST_REVISION: ResourceVersion = ResourceVersion::new(1).expect("one is not zero");
 
-/// Gives back most of the room that was needed for more.
+/// Gives back most of the memory of a queue that was longer.
 fn give_back_unused<T>(queue: &mut VecDeque<T>) {
     if queue.capacity() > 4 * (queue.len() + 4) {
         queue.shrink_to(2 * queue.len());
@@ -462,7 +462,7 @@ mod tests {
         Scope::Children(Key::from_backend("/"))
     }
 
-    /// Takes in writes such as `a=1 b=1 a=2 a-`, from revision 2 on.
+    /// Applies writes such as `a=1 b=1 a=2 a-`, from revision 2 on.
     fn written(writes: &str, superseded_bytes_max: Option<usize>) -> Mvcc {
         let mut mvcc = Mvcc::new(superseded_bytes_max);
         for entry in entries(writes) {
@@ -525,7 +525,7 @@ mod tests {
     }
 
     #[test]
-    fn changes_tell_what_was_before() {
+    fn changes_carry_the_version_before() {
         let mvcc = written(WRITES, None);
         assert_eq!(changes(&mvcc, 1), "a=1@2 b=1@3 a=1@2→a=2@4 a=2@4→-a@5 a=3@6 b=1@3→b=2@7");
         assert_eq!(changes(&mvcc, 5), "a=3@6 b=1@3→b=2@7");
@@ -533,7 +533,7 @@ mod tests {
     }
 
     #[test]
-    fn compaction_keeps_what_later_changes_and_states_need() {
+    fn compaction_keeps_the_versions_that_later_changes_and_states_need() {
         for (to, unneeded, rest) in [
             (2, vec![], "b=1@3 a=1@2→a=2@4 a=2@4→-a@5 a=3@6 b=1@3→b=2@7"),
             (4, vec![2], "a=2@4→-a@5 a=3@6 b=1@3→b=2@7"),
@@ -603,7 +603,7 @@ mod tests {
         assert!(mvcc.changes.capacity() <= 16);
     }
 
-    /// Wherever they are.
+    /// In memory and in the log.
     #[test]
     fn the_bytes_of_history_are_those_of_values_that_are_no_longer_current() {
         let mut mvcc = written("a=11 a=2222 b=1 a- a=3", Some(4));
@@ -626,7 +626,7 @@ mod tests {
     }
 
     #[test]
-    fn pages_tell_whether_and_how_much_is_left() {
+    fn pages_report_whether_there_is_more_and_how_much() {
         let mvcc = written("a=1 b=1 c=1 b- d=1", None);
         let page = |from: Option<&str>, limit, count| {
             let page = mvcc.range(&everything(), from, limit, mvcc.current(), count);

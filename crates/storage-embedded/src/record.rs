@@ -13,10 +13,10 @@ use xxhash_rust::xxh3::{xxh3_64, xxh3_64_with_seed};
 
 const MAGIC: [u8; 8] = *b"KEEPWLOG";
 
-/// How long the header of a segment is.
+/// The length of the header of a segment.
 pub(crate) const HEADER_BYTES: usize = 88;
 
-/// What a segment says of itself. Segments are numbered, and together hold everything since the first.
+/// The header of a segment. Segments are numbered, and together hold everything since the first.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Header {
     pub(crate) number: u64,
@@ -24,19 +24,19 @@ pub(crate) struct Header {
     pub(crate) next: u64,
     /// No entry in it has an earlier revision, and no entry before it has this one or a later.
     pub(crate) first: u64,
-    /// Up to where the history was compacted when it was written; 0 if it never was.
+    /// The revision up to which the history was compacted when it was written; 0 if it never was.
     pub(crate) compacted: u64,
     /// It holds no version that a compaction up to here made superfluous.
     pub(crate) cleaned: u64,
     /// The checksum of the last batch before it.
     pub(crate) previous: u64,
-    /// What the segment that follows a rewritten one has as `previous`; 0 in one that was not rewritten.
+    /// The `previous` of the segment that follows a rewritten one; 0 in a segment that was not rewritten.
     pub(crate) replaced: u64,
     /// Random, so that no two segments are alike.
     pub(crate) salt: u64,
 }
 
-/// Why a header cannot be read.
+/// The reason why a header cannot be read.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum BadHeader {
     /// It is not ours, or of another version.
@@ -71,7 +71,7 @@ impl Header {
         bytes
     }
 
-    /// Reads what a file begins with.
+    /// Reads the header at the beginning of a file.
     pub(crate) fn decode(bytes: &[u8]) -> Result<Self, BadHeader> {
         if bytes.get(..8) != Some(&MAGIC) || bytes.get(8..12) != Some(&FORMAT.to_le_bytes()) {
             return Err(BadHeader::Unknown);
@@ -97,11 +97,11 @@ impl Header {
 /// A batch begins with this. Its highest bit is set, which that of a frame's length never is.
 const BATCH_MAGIC: u32 = 0xb47c_9e57;
 pub(crate) const BATCH_BYTES: usize = 4 + 4 + 8 + 8 + 8;
-/// What precedes an entry.
+/// The length of the head of a frame, which precedes an entry.
 pub(crate) const FRAME_BYTES: usize = 4 + 8 + 8;
 const PAYLOAD_BYTES_MAX: usize = i32::MAX as usize;
 
-/// What the log notes for itself. The numbers follow those of entries.
+/// The kinds of the log's own notes. Their numbers follow those of entries.
 const COMPACTED: u8 = 3;
 const SEALED: u8 = 4;
 const CLOSED: u8 = 5;
@@ -142,7 +142,7 @@ impl Batch {
         self.frame(next, |bytes| bytes.push(SEALED));
     }
 
-    /// The store was closed, so what stands before this is whole.
+    /// The store was closed, so everything before this is whole.
     pub(crate) fn closed(&mut self) {
         self.frame(0, |bytes| bytes.push(CLOSED));
     }
@@ -190,7 +190,7 @@ pub(crate) struct BatchHead {
 }
 
 impl BatchHead {
-    /// Reads what stands at a place of a segment; nothing if no batch was begun there.
+    /// Reads the bytes at a place of a segment; nothing if no batch begins there.
     pub(crate) fn decode(bytes: &[u8], salt: u64, place: u64) -> Option<Self> {
         let bytes = bytes.get(..BATCH_BYTES)?;
         let is_good = u32_at(bytes, 0) == BATCH_MAGIC
@@ -223,9 +223,9 @@ pub(crate) fn holds_a_batch(bytes: &[u8], salt: u64, place: u64) -> bool {
 /// An entry or a note, not yet decoded.
 #[derive(Clone, Copy)]
 pub(crate) struct Frame<'a> {
-    /// A revision, or what a note is about.
+    /// A revision, or the number that a note carries.
     pub(crate) number: u64,
-    /// Where its bytes begin among those that were read.
+    /// The place of its first byte among those that were read.
     pub(crate) at: usize,
     /// All of it.
     bytes: &'a [u8],
@@ -247,7 +247,7 @@ impl<'a> Frame<'a> {
         &self.bytes[FRAME_BYTES..]
     }
 
-    /// Whether it is what was written. One in a batch whose checksum is right need not be asked.
+    /// Whether its checksum is right. In a batch whose checksum is right, that of every frame is.
     pub(crate) fn is_whole(&self) -> bool {
         u64_at(self.bytes, 4) == xxh3_64_with_seed(self.payload(), self.number)
     }

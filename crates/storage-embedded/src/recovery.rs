@@ -1,9 +1,9 @@
-//! Reads the log when it is opened, and distinguishes what a crash may leave from damage.
+//! Reads the log when it is opened, and distinguishes the traces of a crash from damage.
 //!
 //! Each batch is synced before the next begins, so a crash or a failed write can leave only the last batch of the last
-//! segment torn, and that one was never acknowledged: it is cut off. Everything else is an error that says where: a batch
+//! segment torn, and that one was never acknowledged: it is removed. Everything else is an error that names the place: a batch
 //! that cannot be read and has a whole one behind it, a segment that ends before the one that follows it was begun, one that
-//! is missing. What is not ours, or of another version, is an error too. Nothing is changed before all has been read.
+//! is missing. A file that is not ours, or of another version, is an error too. Nothing is changed before all has been read.
 
 use crate::{
     directory::OpenError,
@@ -20,14 +20,14 @@ use std::{
     sync::Arc,
 };
 
-/// How much is read at a time.
+/// The number of bytes that are read at a time.
 const READ_BYTES: usize = 256 << 10;
 
-/// What a log holds, in order.
+/// Receives the contents of a log, in order.
 pub(crate) trait Recover {
-    /// The history was compacted up to here. Returns what that made superfluous.
+    /// The history was compacted up to here. Returns the versions that are not needed any more.
     fn compacted(&mut self, revision: ResourceVersion) -> Vec<Unneeded>;
-    /// A write. Returns what it made superfluous, or nothing if entries before this one are missing.
+    /// A write. Returns the versions that it made superfluous, or nothing if entries before this one are missing.
     fn entry(&mut self, entry: Entry) -> Option<Vec<Unneeded>>;
 }
 
@@ -42,12 +42,12 @@ pub(crate) struct Recovered {
     pub(crate) unneeded: Vec<PathBuf>,
 }
 
-/// Why a log cannot be read.
+/// The reason why a log cannot be read.
 #[derive(Debug)]
 pub(crate) enum Fault {
     Io(io::Error),
     Damaged(String),
-    /// A file that has the name of ours but is none.
+    /// A file with the name of a segment that is none.
     Unknown(PathBuf),
 }
 
@@ -106,7 +106,7 @@ pub(crate) fn recover(folder: &Path, recover: &mut impl Recover) -> Result<Recov
 /// The files of a log.
 struct LogFiles {
     segments: Vec<Segment>,
-    /// What an interrupted rewriting left.
+    /// The files that an interrupted rewriting left.
     superfluous: Vec<PathBuf>,
 }
 
@@ -176,7 +176,7 @@ impl<R: Recover> Reading<'_, R> {
         }
     }
 
-    /// Reads a segment. Returns whether there is something behind its end that is to be cut off.
+    /// Reads a segment. Returns whether there is something behind its end that has to be removed.
     fn read(&mut self, segment: &Segment, next: Option<&Header>) -> Result<bool, Fault> {
         let begins_after = self.chain;
         if segment.header.previous != begins_after {
@@ -210,11 +210,11 @@ impl<R: Recover> Reading<'_, R> {
         }
         let rest = Tail::look(segment)?;
         whole_if(rest != Tail::Batches, "it goes on behind that".to_owned())?;
-        // What was prepared for more is needed in the last segment only.
+        // Zeros that were written ahead are needed in the last segment only.
         Ok(rest == Tail::Torn || (next.is_some() && segment.file.metadata()?.len() > end))
     }
 
-    /// Reads what is whole, and moves the segment's end there. Returns which segment it says that follows.
+    /// Reads the whole batches, and moves the segment's end behind them. Returns the next segment's number if it is sealed.
     fn read_batches(&mut self, segment: &Segment) -> Result<Option<u64>, Fault> {
         let length = segment.file.metadata()?.len();
         let mut file = &segment.file;
@@ -248,7 +248,7 @@ impl<R: Recover> Reading<'_, R> {
         Ok(sealed)
     }
 
-    /// Takes in a batch; nothing if that cannot be. Returns which segment it says that follows.
+    /// Applies a batch; nothing if it cannot be. Returns the number of the next segment if the batch seals this one.
     fn take(&mut self, body: &[u8]) -> Option<Option<u64>> {
         let (mut frames, mut sealed) = (Frames::new(body), None);
         for frame in frames.by_ref() {
@@ -267,12 +267,12 @@ impl<R: Recover> Reading<'_, R> {
     }
 }
 
-/// What is behind the end of a segment.
+/// The bytes behind the end of a segment.
 #[derive(PartialEq)]
 enum Tail {
-    /// Nothing, or room for more.
+    /// Nothing, or zeros that were written ahead.
     Zeros,
-    /// What is left of a batch.
+    /// The rest of a batch.
     Torn,
     /// Batches.
     Batches,

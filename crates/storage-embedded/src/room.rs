@@ -39,16 +39,16 @@ const CLEANING_RESERVE_BYTES: u64 = 12 << 20;
 const SHORT_BYTES: u64 = 4 << 20;
 /// With this much left, the reserves aside, it no longer is. More, so that it does not change with every write.
 pub(crate) const ENOUGH_BYTES: u64 = 8 << 20;
-/// How many MiB an administrator has to free so that the store has enough room and its reserves.
+/// The MiB that an administrator has to free so that the store has enough room and its reserves.
 pub(crate) const NEEDED_MIB: u64 = (RESERVE_BYTES + ENOUGH_BYTES) >> 20;
-/// How much of what is left, the reserve of the log included, is for deletions and for writes that lead to them.
+/// The part of the room, the reserve of the log included, that is for deletions and for writes that lead to them.
 const FOR_DELETIONS_BYTES: u64 = 3 << 20;
-/// How much of that is for deletions that callers ask for. Keys that expire do not use it.
+/// The part of that for deletions that callers ask for. Keys that expire do not use it.
 const FOR_CALLERS_BYTES: u64 = 1 << 20;
-/// How often the store looks how much is left, while nothing is wrong.
+/// The interval at which the store looks how much is left, while nothing is wrong.
 const LOOK_INTERVAL: Duration = Duration::from_millis(100);
 
-/// How often it is logged that room is short, if it is so again and again.
+/// The least time between two log messages about a lack of room.
 const REPORT_INTERVAL: Duration = Duration::from_secs(60);
 
 /// The use of a reserve.
@@ -89,7 +89,7 @@ pub(crate) enum Spending {
     Rewrite { before: ResourceVersion, shrinks: bool },
 }
 
-/// How much may be written while room is short.
+/// The number of bytes that may be written while room is short.
 ///
 /// The last part is for deletions and for writes that lead to them. A store does not know which writes those are, but an
 /// object is marked for deletion once, and loses its finalizers one after the other. So a key may be written once more in
@@ -113,7 +113,7 @@ impl Budget {
             Spending::Rewrite { .. } => FOR_DELETIONS_BYTES,
         };
         let left = self.bytes.saturating_sub(bytes);
-        // What little is left is not known exactly: a deletion is tried in any case.
+        // The last bytes are not counted exactly: a deletion is tried in any case.
         let is_allowed = left_min == 0 || left >= left_min;
         if is_allowed {
             self.bytes = left;
@@ -122,19 +122,19 @@ impl Budget {
     }
 }
 
-/// How much room a store has. Used by its writer.
+/// The room of a store. Used by its writer.
 pub(crate) struct Room {
     directory: PathBuf,
-    /// Which reserves there are.
+    /// Whether there is a reserve for each purpose.
     reserves: [bool; 2],
     looked: Instant,
-    /// How much was free then.
+    /// The free bytes at that time.
     free: u64,
     /// The store's revision when there was so little that it is for deletions.
     scarce_since: Option<ResourceVersion>,
     reported: Option<Instant>,
     is_short: ShortOfRoom,
-    /// How much is left according to a test.
+    /// The free bytes according to a test.
     #[cfg(test)]
     pub(crate) pretended_bytes: Option<u64>,
 }
@@ -210,7 +210,7 @@ impl Room {
         }
     }
 
-    /// How much may be written while room is short, if `prepared` bytes of the log have blocks already.
+    /// The budget for writes while room is short, if `prepared` bytes of the log have blocks already.
     pub(crate) fn budget(&mut self, prepared: u64, current: Option<ResourceVersion>) -> Budget {
         let reserved = if self.has(Purpose::Log) { LOG_RESERVE_BYTES } else { 0 };
         let bytes = self.free.saturating_add(prepared).saturating_add(reserved);
@@ -258,7 +258,7 @@ impl Room {
         Ok(())
     }
 
-    /// How much can be written anew while room is short.
+    /// The number of bytes that a rewritten segment may have while room is short.
     pub(crate) fn for_cleaning(&self) -> u64 {
         if self.has(Purpose::Cleaning) { CLEANING_RESERVE_BYTES } else { self.free_bytes() }
     }
@@ -285,7 +285,7 @@ impl Room {
         );
     }
 
-    /// How much others may write. Plenty where the file system does not say.
+    /// The bytes that every program may write. Plenty where the file system does not know.
     fn free_bytes(&self) -> u64 {
         #[cfg(test)]
         if let Some(pretended) = self.pretended_bytes {
@@ -319,9 +319,9 @@ pub(crate) fn is_full(error: &io::Error) -> bool {
 }
 
 /// The unit in which the system reports how much room a file takes.
-const BLOCK_BYTES: u64 = 512;
+pub(crate) const BLOCK_BYTES: u64 = 512;
 
-/// How much room a file takes.
+/// The room that a file takes.
 fn allocated_bytes(path: &Path) -> io::Result<u64> {
     let file = fs::metadata(path)?;
     Ok(file.len().min(file.blocks() * BLOCK_BYTES))
@@ -474,7 +474,7 @@ mod tests {
         }
     }
 
-    /// Which writes of 100 bytes are allowed with so many bytes left, of keys that were last written at 5.
+    /// Whether writes of 100 bytes are allowed with so many bytes left, of keys that were last written at 5.
     fn allowed(bytes: u64, scarce_since: Option<u64>) -> [bool; 4] {
         let before = ResourceVersion::new(5).unwrap();
         let budget = Budget { bytes, scarce_since: scarce_since.and_then(ResourceVersion::new) };

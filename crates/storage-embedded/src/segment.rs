@@ -1,6 +1,6 @@
-//! One file of the log, and what is known of it.
+//! One file of the log, and what the store keeps in memory about it.
 //!
-//! Kept true: a file has its name only when its header is durable; what is behind `end` was never acknowledged; a block
+//! Kept true: a file has its name only when its header is durable; bytes behind `end` were never acknowledged; a block
 //! begins with a frame, and its frames and those of the blocks before it are in the order of their revisions.
 //!
 //! Old versions are found by blocks: 16 bytes of memory for about 32 KiB on disk.
@@ -22,9 +22,9 @@ use std::{
     },
 };
 
-/// How long a segment becomes, unless a single batch is longer.
+/// The length of a segment, unless a single batch is longer.
 pub(crate) const SEGMENT_BYTES: u64 = 16 << 20;
-/// How much is read to find an old version.
+/// The size of the piece that is read to find an old version.
 const BLOCK_BYTES: u64 = 32 << 10;
 
 const EXTENSION: &str = "segment";
@@ -37,9 +37,9 @@ pub(crate) struct Segment {
     pub(crate) file: File,
     end: AtomicU64,
     blocks: RwLock<Vec<Block>>,
-    /// How many of its bytes are unneeded versions. It decides what is rewritten, not what is kept.
+    /// The number of its bytes that are unneeded versions. It decides when the segment is rewritten, not which versions stay.
     dead: AtomicU64,
-    /// How many are deletions that only older segments still need.
+    /// The number of its bytes that are deletions which only older segments still need.
     held: AtomicU64,
 }
 
@@ -59,7 +59,7 @@ impl Segment {
         Ok(Self::of(header, path, file))
     }
 
-    /// The same in the blocks of a file that was reserved for that, which is empty.
+    /// The same in the blocks of a reserve, which holds nothing but zeros.
     pub(crate) fn begin_on(reserve: &Path, folder: &Path, header: Header) -> io::Result<Self> {
         let path = folder.join(format!("{:016}.{UNFINISHED}", header.number));
         fs::rename(reserve, &path)?;
@@ -92,12 +92,12 @@ impl Segment {
         Ok(self)
     }
 
-    /// Up to where it is written.
+    /// The place behind its last batch.
     pub(crate) fn end(&self) -> u64 {
         self.end.load(Ordering::Acquire)
     }
 
-    /// How many bytes of frames and batches it has.
+    /// The number of bytes of its frames and batches.
     pub(crate) fn bytes(&self) -> u64 {
         self.end() - HEADER_BYTES as u64
     }
@@ -114,7 +114,7 @@ impl Segment {
         self.held.store(bytes, Ordering::Relaxed);
     }
 
-    /// What was held may no longer be needed.
+    /// Counts the held deletions as unneeded: the older segments that needed them are gone.
     pub(crate) fn release_held(&self) {
         self.add_dead(self.held.swap(0, Ordering::Relaxed));
     }
@@ -129,7 +129,7 @@ impl Segment {
         Ok(check)
     }
 
-    /// Takes in what is written behind `end`: whole frames and batches.
+    /// Notes whole frames and batches that are written behind `end`.
     pub(crate) fn note(&self, bytes: &[u8], place: u64) {
         for frame in Frames::new(bytes).filter(|frame| !frame.is_note()) {
             let at = place + frame.at as u64;
@@ -141,7 +141,7 @@ impl Segment {
         self.end.store(place + bytes.len() as u64, Ordering::Release);
     }
 
-    /// Removes what stands behind the end, durably. Blocks up to `filled` are kept, because other programs would take them.
+    /// Removes everything behind the end, durably. Blocks up to `filled` are kept, because other programs would take them.
     pub(crate) fn clear_behind_end(&self, filled: u64) -> io::Result<()> {
         let end = self.end();
         let kept = || {
@@ -155,7 +155,7 @@ impl Segment {
         self.file.sync_all()
     }
 
-    /// The number of the block that has a revision, if one has.
+    /// The number of the block that holds a revision, if there is one.
     pub(crate) fn block_of(&self, revision: u64) -> usize {
         self.blocks.read().partition_point(|block| block.first <= revision).saturating_sub(1)
     }
@@ -167,14 +167,14 @@ impl Segment {
             let Some(block) = blocks.get(number) else { return Ok(None) };
             (block.at, blocks.get(number + 1).map_or_else(|| self.end(), |next| next.at))
         };
-        // One that is just being added is read by nobody: what it holds is not known yet.
+        // No reader wants a block that is just being added: its revisions are not visible yet.
         let mut bytes = vec![0; end.saturating_sub(begin) as usize];
         self.file.read_exact_at(&mut bytes, begin)?;
         Ok(Some(bytes))
     }
 }
 
-/// The frames of a block but for notes, or an error if they are not what was written.
+/// The frames of a block except notes, or an error if one is damaged.
 pub(crate) fn checked_frames(block: &[u8]) -> impl Iterator<Item = io::Result<Frame<'_>>> {
     let mut frames = Frames::new(block);
     std::iter::from_fn(move || match frames.next() {
@@ -193,7 +193,7 @@ pub(crate) fn checked_frames(block: &[u8]) -> impl Iterator<Item = io::Result<Fr
 pub(crate) struct Segments(pub(crate) Vec<Arc<Segment>>);
 
 impl Segments {
-    /// Those with revisions from this one on.
+    /// The segments with this revision or a later one.
     pub(crate) fn from(&self, revision: u64) -> &[Arc<Segment>] {
         let after = self.0.partition_point(|segment| segment.header.first <= revision);
         &self.0[after.saturating_sub(1)..]
@@ -205,7 +205,7 @@ impl Segments {
     pub(crate) fn replace(&mut self, sources: &[Arc<Segment>], output: Segment) {
         let Some(begin) = self.0.iter().position(|segment| Arc::ptr_eq(segment, &sources[0])) else { return };
         self.0.splice(begin..begin + sources.len(), [Arc::new(output)]);
-        // Deletions in later segments may have been held for what is now gone.
+        // Deletions in later segments may have been held because of the entries that are gone now.
         self.0[begin + 1..].iter().for_each(|segment| segment.release_held());
     }
 
@@ -224,7 +224,7 @@ pub(crate) fn salt() -> u64 {
     RandomState::new().build_hasher().finish()
 }
 
-/// What a file in the folder of a log is.
+/// The kind of a file in the folder of a log.
 pub(crate) enum Name {
     Segment(u64),
     Unfinished,
@@ -250,7 +250,7 @@ fn write_interruptibly(file: &File, bytes: &[u8], place: u64) -> io::Result<()> 
     file.write_all_at(rest, place + first.len() as u64)
 }
 
-/// How much of a file is read at a time to find what is not zero, and how much of that is zeroed at a time.
+/// The sizes of the pieces in which a file is read and zeroed.
 const ERASE_READ_BYTES: usize = 128 << 10;
 const ERASE_WRITE_BYTES: usize = 4 << 10;
 
@@ -284,7 +284,7 @@ pub(crate) fn sync_folder(path: &Path) -> io::Result<()> {
     File::open(path)?.sync_all()
 }
 
-/// Here a test may look at what a power cut would leave.
+/// A moment at which a test takes the state that a power cut would leave.
 pub(crate) fn crash_point() {
     #[cfg(test)]
     tests::CRASH.with_borrow_mut(|crash| {

@@ -19,13 +19,13 @@ use tokio::sync::Notify;
 pub(crate) struct Shared {
     /// Never held across an await.
     pub(crate) state: RwLock<State>,
-    /// Where values are that are no longer in memory. In a store without a disk all stay in memory.
+    /// Holds the values that are no longer in memory. Without a disk, all values stay in memory.
     pub(crate) log: LogReader,
-    /// Notified when `compact` has something to do earlier than it thinks.
+    /// Notified when `compact` has work before the time at which it would look.
     pub(crate) attention: Notify,
-    /// Beyond how many bytes of history it has.
+    /// The limit of the history in bytes, beyond which it is compacted at once.
     pub(crate) history_bytes_max: usize,
-    /// Which revision was current when. Locked after the state.
+    /// The revisions that were current at earlier times. Locked after the state.
     pub(crate) samples: Mutex<Samples>,
     /// Other readers that may need old changes.
     pub(crate) readers: HistoryReaders,

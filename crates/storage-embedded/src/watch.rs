@@ -1,4 +1,4 @@
-//! Watches: a cursor in the history each, woken by the changes it wants.
+//! Watches: each is a cursor in the history, woken by the changes in its scope.
 //!
 //! Kept true: a watcher has no queue. It reads the shared history at its own pace, a few changes at a time, so a slow
 //! one delays nobody and holds no more than those; it fails only if a compaction passes changes it has not read yet.
@@ -23,17 +23,17 @@ use std::{
 };
 use tokio::{sync::Notify, time::Instant};
 
-/// How many changes a watcher takes from the history at a time.
+/// The number of changes that a watcher takes from the history at a time.
 const BATCH_CHANGES_MAX: usize = 100;
-/// How many changes, most of other scopes, a watcher looks at before it lets go of the state.
+/// The number of changes, most of other scopes, that a watcher looks at before it releases the state.
 const LOOKED_AT_CHANGES_MAX: usize = 10_000;
-/// How many bytes of old values a watcher reads from the log at a time, one change being the least.
+/// The number of bytes of old values that a watcher reads from the log at a time; it reads one change in any case.
 const BATCH_LOG_BYTES_MAX: usize = 1 << 20;
 
-/// How many entries of the log are read for each that is wanted, at the most, when they are read in one go.
+/// The number of entries of the log that may be read for each that is wanted, when they are read in one go.
 const BETWEEN_MAX: u64 = 4;
 
-/// What a sleeping watcher is woken for. Written under the state's lock.
+/// The reasons to wake a sleeping watcher. Written under the state's lock.
 #[derive(Default)]
 pub(crate) struct Waiter {
     /// All changes in its scope before this one are delivered or taken; 0 if all are.
@@ -42,7 +42,7 @@ pub(crate) struct Waiter {
     last_change: AtomicU64,
     progress_requested: AtomicBool,
     wants_progress: bool,
-    /// It reads on behalf of others, who say themselves what they need.
+    /// It reads for other watchers, which ask for the history that they need themselves.
     is_reader_of_past: bool,
     wake: Notify,
 }
@@ -130,7 +130,7 @@ struct Watcher {
     ended: bool,
 }
 
-/// When progress is reported without being asked for.
+/// The time at which progress is reported without a request.
 struct Progress {
     due: Instant,
     interval: Duration,
@@ -175,7 +175,7 @@ fn start_with(
     waiter.pending_from.store(after.get().saturating_add(1), Ordering::Release);
     {
         let mut state = shared.state.write();
-        // What was before is not known, but it was not after this.
+        // The last change is not known, but it was not after this.
         waiter.last_change.store(state.mvcc.current().get(), Ordering::Release);
         state.waiters.add(&scope, waiter.clone());
     }
@@ -202,7 +202,7 @@ impl Drop for Watcher {
     }
 }
 
-/// What a look at the history gave.
+/// The result of a look at the history.
 enum HistoryRead {
     Changes(Vec<FoundChange>),
     /// There is more to look at.
@@ -213,7 +213,7 @@ enum HistoryRead {
     Closed,
 }
 
-/// Changes as events, the first of them or more, and up to where these are.
+/// Changes as events, at least the first of them, and the revision up to which these go.
 fn events(
     log: &LogReader,
     changes: Vec<FoundChange>,
@@ -240,11 +240,11 @@ fn events(
     Ok((events, reached))
 }
 
-/// Values read from the log for one batch: what is new in one change is old in the next.
+/// Values read from the log for one batch: the new value of one change is the old value of the next.
 struct Fetched<'a> {
     log: &'a LogReader,
     values: HashMap<ResourceVersion, KeyValue>,
-    /// How many bytes the values have that were handed out.
+    /// The number of bytes of the values that were delivered.
     bytes: usize,
 }
 
@@ -259,7 +259,7 @@ impl Fetched<'_> {
         if between > wanted.len() as u64 * BETWEEN_MAX {
             return Ok(false);
         }
-        // What is passed over is read as well.
+        // The entries between them are read as well.
         let mut read_bytes = 0;
         self.log.read_all(*first, *last, |entry| {
             read_bytes += entry.bytes() as usize;
@@ -295,7 +295,7 @@ impl Fetched<'_> {
 
 impl Watcher {
     async fn next(&mut self) -> Option<Result<BackendEvent, StorageError>> {
-        // However many events there are, other tasks have their turn.
+        // Other tasks run in between, however many events there are.
         tokio::task::consume_budget().await;
         while self.ready.is_empty() && !self.ended {
             // Taken before looking: a request asks for a revision that was reached before it.
@@ -321,7 +321,7 @@ impl Watcher {
                     if let Some(progress) = &mut self.progress {
                         progress.due = Instant::now() + progress.interval;
                     }
-                    // A watch that begins in the future has nothing to say of the present.
+                    // A watch that begins in the future reports no progress before that.
                     if revision >= self.cursor {
                         self.ready.push_back(BackendEvent::Progress(revision));
                     }
@@ -345,7 +345,7 @@ impl Watcher {
         let Some(pending) = ResourceVersion::new(self.waiter.pending_from.load(Ordering::Acquire)) else {
             return HistoryRead::NothingNew(state.mvcc.current());
         };
-        // What lies between the cursor and the first pending change was none of this watcher's.
+        // The changes between the cursor and the first pending one are outside this watcher's scope.
         let after =
             ResourceVersion::new(pending.get() - 1).map_or(self.cursor, |before| before.max(self.cursor));
         if state.mvcc.compacted().is_some_and(|compacted| after < compacted) {
@@ -394,7 +394,7 @@ mod tests {
     use crate::{Embedded, EmbeddedOptions};
     use keepwatch_storage::Backend;
 
-    /// It once read 1 MiB for every single event.
+    /// A watcher read 1 MiB for every single event.
     #[tokio::test]
     async fn events_that_were_read_ahead_are_returned_together() {
         let directory = tempfile::tempdir().unwrap();

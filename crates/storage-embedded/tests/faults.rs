@@ -1,4 +1,4 @@
-//! What the disk and the operating system may do to a store, and what must survive it.
+//! Faults of the disk and the operating system, and the data that must survive them.
 //!
 //! Rounds: few by default, many with `KEEPWATCH_LONG=1`.
 
@@ -74,7 +74,7 @@ mod killed {
     const DIRECTORY: &str = "KEEPWATCH_TEST_KILLED_DIRECTORY";
     const WRITERS: u64 = 8;
     const KEYS_PER_WRITER: u64 = 20;
-    /// How far behind the newest write the child compacts: far enough that all before was reported.
+    /// The child compacts so many revisions behind the newest write: all writes before that were reported.
     const COMPACTION_LAG: u64 = 1000;
 
     #[test]
@@ -198,7 +198,7 @@ mod killed {
         format!("{number} {}", "x".repeat(bytes)).into()
     }
 
-    /// What was acknowledged, against which every reopened store is held.
+    /// The acknowledged writes, with which every reopened store is compared.
     struct Checker {
         /// Every write that must be there.
         writes: BTreeMap<ResourceVersion, Change>,
@@ -316,7 +316,7 @@ mod full {
         );
     }
 
-    /// Renewals used up what is reserved for deletions.
+    /// Renewals used up the reserve, which is for deletions.
     #[test]
     fn fault_leases_that_are_renewed_on_a_full_disk_leave_room_for_deletions() {
         on_a_small_disk(
@@ -418,7 +418,7 @@ mod full {
             put(&store, &format!("/k/{n}"), 10_000).await.unwrap();
         }
         drop(store);
-        // As a process left it that was killed before it wrote its number.
+        // A process that was killed before it wrote its number leaves the file like this.
         fs::write(directory.join("lock"), "").unwrap();
         let mut ballast = Ballast::on(&disk);
         for round in 0..4 {
@@ -500,7 +500,7 @@ mod full {
         const GROUPS: usize = 50;
         const KEYS_PER_GROUP: usize = 300;
         let store = Arc::new(open(&disk.join("data")));
-        // Large objects between them, so that the room of what expires cannot be given back.
+        // Large objects between them, so that the room of the expired ones cannot be given back.
         for group in 0..GROUPS {
             put(&store, &format!("/k/{group}"), 1 << 20).await.unwrap();
             let events = (0..KEYS_PER_GROUP).map(|n| {
@@ -572,7 +572,7 @@ mod full {
             .await
             .expect("history can be read too");
 
-        // What an object is deleted with is taken all the same: a mark that it is to go, and the deletion.
+        // The writes that delete an object are taken all the same: the mark for deletion, and the deletion.
         for key in state.keys().take(20).cloned().collect::<Vec<_>>() {
             let (at, value) = state.remove(&key).unwrap();
             let marked = Bytes::from([&value[..], &[1; 100]].concat());

@@ -129,7 +129,7 @@ async fn a_value_from_disk_is_inspected_when_it_is_read() {
 
 /// A kind that is defined anew may have other selectable fields.
 #[tokio::test]
-async fn a_store_does_not_use_what_the_inspector_of_another_one_found() {
+async fn a_store_does_not_use_attributes_that_the_inspector_of_another_store_found() {
     let backend = memory();
     let old = Store::new(backend.clone(), options(Arc::new(PodInspector)));
     let new = Store::new(backend, options(Arc::new(OtherInspector)));

@@ -1,4 +1,4 @@
-//! What the embedded store promises beyond the suite that all stores share.
+//! Promises of the embedded store beyond the suite that all stores share.
 
 #![allow(clippy::unwrap_used, reason = "a test says by panicking that something is wrong")]
 
@@ -49,7 +49,7 @@ async fn a_store_knows_how_much_room_it_takes_on_disk() {
     let store = open(directory.path());
     let before = store.size_bytes().await.unwrap().expect("it is on disk");
     for n in 0..40_u8 {
-        // What repeats itself would be compressed.
+        // Values that repeat themselves would be compressed.
         let noise: Vec<u8> =
             (0..200_000_u32).map(|at| (at.wrapping_mul(2_654_435_761) >> 13) as u8 ^ n).collect();
         put(&store, &format!("{n}"), noise, None).await;
@@ -74,7 +74,7 @@ async fn history_older_than_both_limits_is_compacted_by_itself() {
     );
 }
 
-/// Waits until the store's history is so.
+/// Waits until the store's history satisfies a condition.
 async fn history_becomes(store: &Embedded, is_so: impl Fn(HistoryExtent) -> bool) {
     let looking = async {
         while !is_so(store.history()) {
@@ -275,7 +275,7 @@ fn resident_bytes() -> usize {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_idle_watcher_survives_compactions_of_what_was_not_its_own() {
+async fn an_idle_watcher_survives_compactions_of_changes_outside_its_scope() {
     let store = Embedded::memory(EmbeddedOptions::default());
     let start = store.current_revision().await.unwrap();
     let mut watch = store.watch(Scope::Object(key("mine")), start, false).await.unwrap();
@@ -348,7 +348,7 @@ async fn compaction_gives_disk_space_back() {
     disk_usage_becomes(directory.path(), 64 << 20).await;
 }
 
-/// Retention that is looked after all the time.
+/// Retention with a very short interval.
 fn looking_often() -> EmbeddedOptions {
     let retention = Retention { age_min: Duration::from_millis(300), events_min: 1000, bytes_max: None };
     EmbeddedOptions { retention, ..EmbeddedOptions::default() }
@@ -364,7 +364,7 @@ async fn disk_usage_becomes(directory: &Path, bytes_max: u64) {
     waited.unwrap_or_else(|_| panic!("it stays {} MiB", disk_usage(directory) >> 20));
 }
 
-/// It kept 1 GB of disk for ever after 1.44 million writes of 1 KB.
+/// The log kept 1 GB of disk for ever after 1.44 million writes of 1 KB.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_store_whose_objects_were_deleted_is_small_again() {
     let directory = tempfile::tempdir().unwrap();

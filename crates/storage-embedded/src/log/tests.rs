@@ -1,4 +1,4 @@
-//! The log on a real disk: what crashes leave, what damage does, and what is given back.
+//! The log on a real disk: crashes, damage, and room that is given back.
 
 use super::*;
 use crate::{
@@ -21,7 +21,7 @@ fn revision(n: u64) -> ResourceVersion {
     ResourceVersion::new(n).unwrap()
 }
 
-/// Collects what a log reports when it is opened.
+/// Collects the contents of a log that is opened.
 #[derive(Default, PartialEq, Debug)]
 struct Recovered {
     compacted: Option<u64>,
@@ -63,7 +63,7 @@ fn segment(path: &Path, number: u64) -> PathBuf {
     path.join(format!("log/{number:016}.segment"))
 }
 
-/// Up to where a segment is written; what follows is room taken in advance.
+/// The length of a segment without the zeros that were written ahead.
 fn written(segment: &Path) -> usize {
     fs::read(segment).unwrap().iter().rposition(|byte| *byte != 0).map_or(0, |last| last + 1)
 }
@@ -86,7 +86,7 @@ fn copy_if(from: &Path, to: &Path, is_copied: &dyn Fn(&str) -> bool) {
     }
 }
 
-/// What is in a folder, by name.
+/// The files in a folder, by name.
 fn files(folder: &Path) -> Vec<(PathBuf, Vec<u8>)> {
     let mut files: Vec<_> = fs::read_dir(folder)
         .unwrap()
@@ -267,7 +267,7 @@ fn fault_a_truncated_segment_is_an_error_unless_its_last_batch_may_have_been_tor
     let log = Damageable::new();
     for number in 1..=2 {
         let whole = log.bytes("closed", number);
-        // What comes last says that it is complete, which the next one says as well.
+        // The last batch notes that the segment is complete, which follows from the next segment as well.
         let note = BATCH_AND_NOTE;
         for end in places(0..whole.len() - note) {
             let outcome = check(&log.copied_with("closed", number, &whole[..end]));
@@ -453,7 +453,7 @@ fn a_compaction_is_remembered() {
 }
 
 #[test]
-fn fault_what_a_failed_append_may_have_left_is_gone_before_the_next() {
+fn fault_the_rest_of_a_failed_append_is_gone_before_the_next() {
     let root = tempfile::tempdir().unwrap();
     let (mut log, _) = open(root.path());
     log.append(&entries(2..=3)).unwrap();
@@ -632,7 +632,7 @@ fn all_of(mvcc: &Mvcc) -> String {
     format!("{:?} {current:?} {states:?} {changes:?}", mvcc.compacted())
 }
 
-/// All that a store may ask for is found wherever a crash interrupts it, whichever segments are replaced, and in whatever
+/// Every needed version is found wherever a crash interrupts the log, whichever segments are replaced, and in whatever
 /// order.
 #[test]
 fn fault_a_power_cut_at_any_moment_of_a_compaction_loses_nothing_and_brings_nothing_back() {
@@ -921,7 +921,7 @@ mod full_disk {
         (current, mvcc.range(&everything, None, None, current, false).items)
     }
 
-    /// Looks at what power cuts would leave.
+    /// Takes the states that power cuts would leave, and opens them.
     struct Cuts {
         root: PathBuf,
         store: PathBuf,
@@ -944,7 +944,7 @@ mod full_disk {
             self.taken += taken;
         }
 
-        /// What was acknowledged is there, what was refused is not, and an object can be deleted.
+        /// The acknowledged writes are there, the refused ones are not, and an object can be deleted.
         fn open_on_a_full_disk(&self, snapshot: &Path, expected: [&Contents; 2]) {
             let disk = self.root.join("full");
             let store = disk.join("data");
@@ -955,7 +955,7 @@ mod full_disk {
             assert!(expected.contains(&&contents(&kept.mvcc)));
             assert!(kept.log.reader.is_short_of_room());
             ballast.take_all();
-            // More than what is free in the last block of the log.
+            // More than fits into the last block of the log.
             kept.write("/changes", Some(vec![2; 5000]));
             kept.write(&stays(39), None);
             let expected = contents(&kept.mvcc);

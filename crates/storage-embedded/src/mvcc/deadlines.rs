@@ -4,7 +4,7 @@ use keepwatch_apimachinery::ResourceVersion;
 use keepwatch_storage::Key;
 use std::collections::{BTreeMap, HashMap};
 
-/// When keys with a time to live are to be deleted.
+/// The deadlines at which keys with a time to live are deleted.
 #[derive(Default)]
 pub(super) struct Deadlines {
     by_time: BTreeMap<(u64, ResourceVersion), Key>,

@@ -21,7 +21,7 @@ pub(super) struct SupersededValue {
 }
 
 impl SupersededValue {
-    /// What it takes beside its bytes.
+    /// The memory that it takes beside its bytes.
     const OVERHEAD_BYTES: usize = 64;
 
     fn bytes(&self) -> usize {
