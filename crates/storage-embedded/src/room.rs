@@ -11,7 +11,7 @@
 //!
 //! Not here: which writes are refused (`commit`), what is compacted (`compact`).
 
-use crate::segment::{crash_point, erase};
+use crate::segment::{crash_point, erase, sync_folder};
 use keepwatch_apimachinery::ResourceVersion;
 use rustix::{
     fs::{FallocateFlags, fallocate, statvfs},
@@ -167,7 +167,9 @@ impl Room {
             #[cfg(test)]
             pretended_bytes: None,
         };
-        unneeded.iter().try_for_each(|file| room.recycle(file))?;
+        let unfinished = Purpose::ALL.map(|purpose| room.unfinished(purpose));
+        let unfinished = unfinished.iter().filter(|file| file.exists());
+        unneeded.iter().chain(unfinished).try_for_each(|file| room.recycle(file))?;
         match room.free_bytes() < SHORT_BYTES {
             true => room.note_short(),
             false => room.is_short.set(true),
@@ -239,23 +241,35 @@ impl Room {
     pub(crate) fn recycle(&mut self, path: &Path) -> io::Result<()> {
         let bytes = allocated_bytes(path)?;
         let fits = |purpose: &Purpose| !self.has(*purpose) && bytes >= purpose.bytes();
-        let missing = Purpose::ALL.into_iter().rev().find(fits);
-        match missing.map(|purpose| self.reuse(path, purpose)) {
-            Some(Ok(())) => Ok(()),
-            _ => fs::remove_file(path),
-        }
+        let Some(purpose) = Purpose::ALL.into_iter().rev().find(fits) else { return fs::remove_file(path) };
+        self.reuse(path, purpose).or_else(|_| {
+            [path, &self.unfinished(purpose)]
+                .into_iter()
+                .filter(|left| left.exists())
+                .try_for_each(fs::remove_file)
+        })
     }
 
     fn reuse(&mut self, path: &Path, purpose: Purpose) -> io::Result<()> {
-        let file = File::options().read(true).write(true).open(path)?;
+        // It gets another name first, and durably: a segment that is partly zeroed looks like damage.
+        let unfinished = self.unfinished(purpose);
+        fs::rename(path, &unfinished)?;
+        crash_point();
+        path.parent().map_or(Ok(()), sync_folder)?;
+        sync_folder(&self.directory)?;
+        let file = File::options().read(true).write(true).open(&unfinished)?;
         file.set_len(purpose.bytes())?;
         erase(&file, 0)?;
         file.sync_all()?;
-        crash_point();
-        fs::rename(path, self.directory.join(purpose.file()))?;
+        fs::rename(unfinished, self.directory.join(purpose.file()))?;
         crash_point();
         self.reserves[purpose as usize] = true;
         Ok(())
+    }
+
+    /// The name of a file that is about to become a reserve.
+    fn unfinished(&self, purpose: Purpose) -> PathBuf {
+        self.directory.join(purpose.file()).with_extension("unfinished")
     }
 
     /// The number of bytes that a rewritten segment may have while room is short.

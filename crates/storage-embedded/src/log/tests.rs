@@ -3,7 +3,7 @@
 use super::*;
 use crate::{
     entry::EntryKind,
-    mvcc::Mvcc,
+    mvcc::{Found, Mvcc},
     record::{FRAME_BYTES, HEADER_BYTES},
     segment::tests::CRASH,
 };
@@ -621,6 +621,14 @@ impl Kept {
     }
 }
 
+/// The revision and the objects of a state.
+type Contents = (ResourceVersion, Vec<Found>);
+
+fn contents(mvcc: &Mvcc) -> Contents {
+    let (everything, current) = (Scope::Children(Key::from_backend("/")), mvcc.current());
+    (current, mvcc.range(&everything, None, None, current, false).items)
+}
+
 /// Everything that can be read of a state.
 fn all_of(mvcc: &Mvcc) -> String {
     let everything = Scope::Children(Key::from_backend("/"));
@@ -690,6 +698,37 @@ fn fault_a_power_cut_at_any_moment_of_a_compaction_loses_nothing_and_brings_noth
                 assert_eq!(all_of(&kept.mvcc), expected, "opened again");
             }
         }
+    }
+}
+
+/// A segment that was partly zeroed to become a reserve was taken for a damaged one.
+#[test]
+fn fault_a_power_cut_while_an_unneeded_segment_becomes_a_reserve_loses_nothing() {
+    let root = tempfile::tempdir().unwrap();
+    let (store, snapshots) = (root.path().join("store"), root.path().join("snapshots"));
+    let mut kept = Kept::open(&store);
+    for _ in 0..2 {
+        for n in 0..5 {
+            kept.write(&format!("/k/{n}"), Some(vec![n; 1 << 20]));
+        }
+        kept.log.begin_next().unwrap();
+    }
+    let replaced = fs::read(segment(&store, 2)).unwrap();
+    kept.clean(0..2);
+    let expected = contents(&kept.mvcc);
+    drop(kept);
+    // Its name came back, and the reserve was in use.
+    fs::write(segment(&store, 2), replaced).unwrap();
+    fs::remove_file(store.join("reserve-log")).unwrap();
+    let whole = |from: &Path, to: &Path| copy_if(from, to, &|_| true);
+    let taken = snapshots_of_with(&store, &snapshots, whole, || drop(Kept::open(&store)));
+    assert!(taken > 3, "{taken}");
+    for n in 0..taken {
+        let snapshot = snapshots.join(n.to_string());
+        assert!(contents(&Kept::open(&snapshot).mvcc) == expected, "cut at {n}");
+        assert_eq!(fs::metadata(snapshot.join("reserve-log")).unwrap().len(), 4 << 20);
+        assert!(!snapshot.join("reserve-log.unfinished").exists());
+        assert!(!segment(&snapshot, 2).exists());
     }
 }
 
@@ -798,7 +837,7 @@ fn a_segment_with_a_damaged_entry_is_not_replaced() {
 mod full_disk {
     //! Power cuts while the disk becomes full, while the reserves are used, and while there is room again.
     use super::*;
-    use crate::{mvcc::Found, room::RESERVE_BYTES};
+    use crate::room::RESERVE_BYTES;
     use std::{io::Read, process::Command};
 
     const ROOT: &str = "KEEPWATCH_TEST_POWER_CUT_ROOT";
@@ -912,13 +951,6 @@ mod full_disk {
             let outcome = self.try_write(key, Some(vec![1; bytes]));
             assert!(matches!(outcome, Err(StorageError::Full { .. })), "{outcome:?}");
         }
-    }
-
-    type Contents = (ResourceVersion, Vec<Found>);
-
-    fn contents(mvcc: &Mvcc) -> Contents {
-        let (everything, current) = (Scope::Children(Key::from_backend("/")), mvcc.current());
-        (current, mvcc.range(&everything, None, None, current, false).items)
     }
 
     /// Takes the states that power cuts would leave, and opens them.
