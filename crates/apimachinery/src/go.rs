@@ -38,7 +38,7 @@ fn is_printable(c: char) -> bool {
     c == '\'' || text.escape_debug().count() == 2
 }
 
-/// Why Go's `strconv` could not read an integer.
+/// The reason why Go's `strconv` could not read an integer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum NumberFault {
     Syntax,

@@ -1,4 +1,4 @@
-//! What every Kubernetes-style request and object has in common, as plain data.
+//! The common parts of all Kubernetes-style requests and objects, as plain data.
 //!
 //! Nothing here does I/O, waits, or knows a kind: bytes and query parameters come in, typed values and
 //! exact wire texts go out. Error texts are part of the contract, because clients and tests compare them.

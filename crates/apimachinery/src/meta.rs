@@ -45,7 +45,7 @@ impl fmt::Display for Qualified<'_> {
     }
 }
 
-/// What an object is: its kind, in a version of its group.
+/// The type of an object: its kind, in a version of its group.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct TypeMeta {
@@ -57,14 +57,14 @@ pub struct TypeMeta {
     pub api_version: String,
 }
 
-/// What every object says about itself, whatever its kind.
+/// The metadata of an object of any kind.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct ObjectMeta {
     /// Unique among the objects of one resource in one namespace.
     #[serde(deserialize_with = "null_is_default", skip_serializing_if = "String::is_empty")]
     pub name: String,
-    /// What the server begins a name with if the client gives none.
+    /// The beginning of the name that the server makes if the client gives none.
     #[serde(deserialize_with = "null_is_default", skip_serializing_if = "String::is_empty")]
     pub generate_name: String,
     /// Empty for objects outside namespaces.
@@ -82,19 +82,19 @@ pub struct ObjectMeta {
     /// Counts the changes of what is wanted, usually of `spec`.
     #[serde(deserialize_with = "null_is_default", skip_serializing_if = "is_zero")]
     pub generation: i64,
-    /// When the object was created, RFC 3339.
+    /// The time of the object's creation, RFC 3339.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub creation_timestamp: Option<String>,
     /// From when on the object may be gone; set while something still holds it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub deletion_timestamp: Option<String>,
-    /// How long the object may take to end.
+    /// The time that the object may take to end.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub deletion_grace_period_seconds: Option<i64>,
-    /// What selectors look at.
+    /// The labels, which selectors match.
     #[serde(deserialize_with = "null_is_default", skip_serializing_if = "BTreeMap::is_empty")]
     pub labels: BTreeMap<String, String>,
-    /// What only those read who wrote it.
+    /// Data for tools, which selectors do not see.
     #[serde(deserialize_with = "null_is_default", skip_serializing_if = "BTreeMap::is_empty")]
     pub annotations: BTreeMap<String, String>,
     /// Without these the object is collected.
@@ -103,26 +103,26 @@ pub struct ObjectMeta {
     /// The finalizers: the object is removed when none is left.
     #[serde(deserialize_with = "null_is_default", skip_serializing_if = "Vec::is_empty")]
     pub finalizers: Vec<String>,
-    /// Which manager set which fields.
+    /// The manager of each field.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub managed_fields: Option<RawJson>,
 }
 
-/// What a list says about itself.
+/// The metadata of a list.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct ListMeta {
     /// The version at which the list was read.
     #[serde(deserialize_with = "null_is_default", skip_serializing_if = "String::is_empty")]
     pub resource_version: String,
-    /// Where to carry on, if there is more.
+    /// The token to carry on with, if there is more.
     #[serde(
         rename = "continue",
         deserialize_with = "null_is_default",
         skip_serializing_if = "String::is_empty"
     )]
     pub continue_token: String,
-    /// How many objects are left, if known.
+    /// The number of objects that are left, if known.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub remaining_item_count: Option<i64>,
 }
@@ -176,7 +176,7 @@ where
     Ok(Option::deserialize(deserializer)?.unwrap_or_default())
 }
 
-/// What storage and watches need of an object, read from its JSON and nothing else built.
+/// The parts of an object that storage and watches need, read from its JSON without building anything else.
 ///
 /// ```
 /// use keepwatch_apimachinery::meta::Peek;
@@ -193,7 +193,7 @@ pub struct Peek<'a> {
     pub kind: Text<'a>,
     /// The needed part of the object's metadata.
     pub metadata: PeekMeta<'a>,
-    /// Where [`write_versioned`] may put a version, if the object has metadata without one.
+    /// The place where [`write_versioned`] may put a version, if the object has metadata without one.
     pub version_at: Option<u32>,
     /// Whether the metadata has a version, be it empty or null.
     pub has_version: bool,
@@ -210,7 +210,7 @@ pub struct PeekMeta<'a> {
     pub uid: Text<'a>,
     /// Its version, as it stands in the object.
     pub resource_version: Text<'a>,
-    /// What selectors look at.
+    /// The labels, which selectors match.
     pub labels: BTreeMap<Text<'a>, Text<'a>>,
 }
 
@@ -367,7 +367,7 @@ pub fn write_versioned(out: &mut Vec<u8>, object: &[u8], version_at: Option<u32>
     out.extend_from_slice(after);
 }
 
-/// How many bytes a version adds to an object at the most.
+/// The number of bytes that a version adds to an object at the most.
 pub const VERSION_BYTES_MAX: usize = r#","resourceVersion":"18446744073709551615""#.len();
 
 /// The bytes are no JSON object with metadata. They cannot be served; storage that returns them is damaged.
@@ -478,7 +478,7 @@ mod tests {
     }
 
     #[test]
-    fn a_peek_borrows_what_has_no_escapes() {
+    fn a_peek_borrows_strings_without_escapes() {
         let object = br#"{"apiVersion":"apps/v1","kind":"Deployment","spec":{"deep":[1,{"x":null}]},"metadata":
             {"name":"a","namespace":"n","uid":"u","resourceVersion":"5","generation":3,"labels":{"app":"w\u0065b","b":"1"}}}"#;
         let peek = Peek::at(object).unwrap();
@@ -535,7 +535,7 @@ mod tests {
     }
 
     #[test]
-    fn a_peek_refuses_what_is_no_object() {
+    fn a_peek_refuses_documents_that_are_no_objects() {
         for object in [
             "",
             "null",
@@ -560,7 +560,7 @@ mod tests {
     }
 
     #[test]
-    fn a_peek_checks_only_the_grammar_of_what_it_does_not_need() {
+    fn a_peek_checks_only_the_grammar_of_fields_it_does_not_need() {
         for object in [r#"{"spec":"\ud800"}"#, r#"{"spec":1e999}"#, r#"{"spec":{"a":1,"a":2}}"#] {
             assert_eq!(Peek::at(object.as_bytes()).unwrap(), Peek::default(), "{object}");
         }

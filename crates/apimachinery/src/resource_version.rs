@@ -162,7 +162,7 @@ mod tests {
     }
 
     #[test]
-    fn the_reason_can_be_told_alone() {
+    fn the_reason_is_also_available_alone() {
         let reason = ResourceVersion::parse("abc").unwrap_err().reason();
         assert_eq!(reason, r#"strconv.ParseUint: parsing "abc": invalid syntax"#);
     }

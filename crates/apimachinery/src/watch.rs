@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 /// The annotation, with value `"true"`, of the BOOKMARK that follows the last initial event of a watch.
 pub const INITIAL_EVENTS_END: &str = "k8s.io/initial-events-end";
 
-/// What happened to the object of an event.
+/// The change of the object of an event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "UPPERCASE")]
 pub enum EventType {
@@ -72,7 +72,7 @@ pub fn frame_with(out: &mut Vec<u8>, event: EventType, write: impl FnOnce(&mut V
     out.extend_from_slice(b"}\n");
 }
 
-/// How many bytes an event has besides its object, at most.
+/// The number of bytes of an event besides its object, at most.
 pub const FRAME_BYTES_MAX: usize = r#"{"type":"BOOKMARK","object":}"#.len() + 1;
 
 #[cfg(test)]

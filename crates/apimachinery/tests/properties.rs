@@ -1,4 +1,4 @@
-//! What holds for every input, checked on generated ones: nothing panics, what is printed reads back as
+//! Properties of every input, checked on generated ones: nothing panics, what is printed reads back as
 //! the same, and selectors agree with a second matcher that is written to be obvious.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -47,7 +47,7 @@ fn label_selector() -> impl Strategy<Value = LabelSelector> {
     vec(requirement(), 0..4).prop_map(LabelSelector::from_iter)
 }
 
-/// What the words of the specification say, one operator at a time.
+/// The words of the specification, one operator at a time.
 fn obviously_meets(requirement: &Requirement, labels: &BTreeMap<String, String>) -> bool {
     let values: BTreeSet<&str> = requirement.values().iter().map(String::as_str).collect();
     let number = |text: &str| text.parse::<i64>().ok();
@@ -95,7 +95,7 @@ proptest! {
     }
 
     #[test]
-    fn a_label_selector_matches_what_it_obviously_should(selector in label_selector(), labels in labels()) {
+    fn a_label_selector_agrees_with_the_specification(selector in label_selector(), labels in labels()) {
         let expected = selector.requirements().iter().all(|r| obviously_meets(r, &labels));
         prop_assert_eq!(selector.matches(&labels), expected);
     }
@@ -121,7 +121,7 @@ proptest! {
     }
 
     #[test]
-    fn a_field_selector_matches_what_it_obviously_should(
+    fn a_field_selector_agrees_with_the_specification(
         terms in vec(field_term(), 0..4),
         fields in btree_map("[abc]", "[xy]{0,2}", 0..3),
     ) {
@@ -208,7 +208,7 @@ proptest! {
     }
 
     #[test]
-    fn a_peek_sees_what_is_in_the_object(labels in labels(), name: String) {
+    fn a_peek_returns_the_metadata_of_the_object(labels in labels(), name: String) {
         let object = json!({"metadata": {"labels": labels, "name": name}}).to_string();
         let peek = Peek::at(object.as_bytes()).expect("an object");
         let seen = peek.metadata.labels.iter().map(|(key, value)| (key.to_string(), value.to_string()));

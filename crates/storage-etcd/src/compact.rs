@@ -23,10 +23,10 @@ use tokio::time::{Instant, sleep};
 /// The key the servers share. Outside the prefix of objects, where Kubernetes has it.
 pub(crate) const COMPACT_REV_KEY: &str = "compact_rev_key";
 
-/// How long to wait before following the key again after that failed.
+/// The time after which the key is followed again when that failed.
 const LEARN_PAUSE: Duration = Duration::from_secs(1);
 
-/// What one server knows of the group's clock. Zeroes before it first looked.
+/// The group's clock, as far as one server knows it. Zeroes before it first looked.
 #[derive(Debug, Default, PartialEq)]
 struct CompactionTurn {
     /// The key's version when last seen.
@@ -37,7 +37,7 @@ struct CompactionTurn {
     before: i64,
 }
 
-/// How moving the clock on went.
+/// The outcome of moving the clock on.
 enum Outcome {
     /// We moved it; the store is at `revision`.
     Moved { revision: i64 },
@@ -103,7 +103,7 @@ async fn take_turn(
         let clock = answer.into_read().flatten().map_or(0, |item| item.version);
         Outcome::Missed { clock, revision }
     };
-    // On the very first turn nobody knows yet what was current one interval ago.
+    // On the very first turn the revision that was current one interval ago is not known yet.
     let compact_to = if turn.settle(outcome) { as_version(goal).ok() } else { None };
     if let Some(revision) = compact_to {
         shared.compact(revision).await?;
@@ -111,14 +111,14 @@ async fn take_turn(
     Ok(compact_to)
 }
 
-/// How far the store is compacted, as far as is known. Only ever rises.
+/// The revision up to which the store is compacted, as far as is known. Only ever rises.
 #[derive(Default)]
 pub(crate) struct KnownCompaction(Mutex<Option<Compacted>>);
 
 struct Compacted {
     revision: ResourceVersion,
     learned: Instant,
-    /// How old the revision was by then, at the least.
+    /// The least age of the revision at that time.
     age: Duration,
 }
 
@@ -135,7 +135,7 @@ impl KnownCompaction {
         self.0.lock().as_ref().map(|known| known.revision)
     }
 
-    /// How long ago that revision was current, at the least.
+    /// The least time since that revision was current.
     pub(crate) fn age(&self) -> Option<Duration> {
         self.0.lock().as_ref().map(|known| known.age + known.learned.elapsed())
     }

@@ -1,4 +1,4 @@
-//! What etcd's errors mean for the caller.
+//! The meaning of etcd's errors for the caller.
 //!
 //! The question that matters is what is known of a write: that it was not done ([`Fault::NotDone`]), nothing
 //! ([`Fault::Unknown`], [`Fault::Timeout`]), or that etcd has decided ([`Fault::Answer`]).
@@ -21,7 +21,7 @@ const NOT_BEGUN: [&str; 4] = [
 ];
 const NO_LEADER: &str = "etcdserver: no leader";
 
-/// How one attempt to have etcd do something failed.
+/// The failure of one request to etcd.
 #[derive(Debug)]
 pub(crate) enum Fault {
     /// It was not done, for certain; another member, or the same one later, may do it.
@@ -66,7 +66,7 @@ fn never_connected(status: &Status) -> bool {
 }
 
 impl Fault {
-    /// What etcd said, if anything.
+    /// The message of etcd, if there is one.
     pub(crate) fn message(&self) -> &str {
         match self {
             Self::NotDone(status) | Self::Unknown(status) | Self::Answer(status) => status.message(),
@@ -116,7 +116,7 @@ impl Fault {
     }
 }
 
-/// Why etcd cannot be used, in one line that says what to do.
+/// The reason why etcd cannot be used, in one line that says what to do.
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum ConnectError {
@@ -187,7 +187,7 @@ mod tests {
     }
 
     #[test]
-    fn only_what_was_certainly_not_done_may_be_done_again() {
+    fn only_requests_that_were_certainly_not_executed_may_be_sent_again() {
         for (code, message) in [
             (Code::Unavailable, NO_LEADER),
             (Code::ResourceExhausted, "etcdserver: too many requests"),
@@ -210,7 +210,7 @@ mod tests {
     }
 
     #[test]
-    fn errors_tell_the_caller_what_to_do_next() {
+    fn each_error_of_etcd_has_one_next_step_for_the_caller() {
         let error = |code, message| fault(code, message).into_storage_error("testing");
         assert!(matches!(error(Code::OutOfRange, COMPACTED), StorageError::Expired(ExpiredRead::List)));
         assert!(matches!(error(Code::ResourceExhausted, SPACE_EXCEEDED), StorageError::Full { .. }));

@@ -1,4 +1,4 @@
-//! What became of a write that etcd refused because it is full.
+//! The outcome of a write that etcd refused because it is full.
 //!
 //! etcd looks at its quota before it takes a transaction and once more when it applies it; the second time it
 //! applies it all the same and then answers that there is no space. So the answer alone says nothing of the
@@ -9,7 +9,7 @@
 //! a change is, the outcome is unknown ([`StorageError::Timeout`]).
 //!
 //! Not distinguished: two writers of the same bytes over the same revision, who both hear that it was done; and a
-//! creation that somebody has undone again by the time we look from one that never was.
+//! creation that another client has undone again by the time we look from one that never was.
 
 use crate::{
     error::Fault,
@@ -69,7 +69,7 @@ impl Sent<'_> {
             (BackendEvent::Put { item: written, .. }, Some(value)) if written.value.bytes == value => {
                 Ok(Swap::Done(written.modified))
             }
-            // Ours, or that of somebody who expected the same.
+            // Ours, or that of a client that expected the same.
             (BackendEvent::Delete { .. }, None) => Err(self.unknown()),
             _ => Ok(Swap::Conflict(item)),
         }
@@ -99,7 +99,7 @@ mod tests {
     }
 
     #[test]
-    fn the_first_change_tells_what_became_of_a_write() {
+    fn the_first_change_shows_the_outcome_of_a_write() {
         let key = Key::from_backend("/registry/x");
         let sent = |value: Option<&'static str>| Sent {
             key: &key,

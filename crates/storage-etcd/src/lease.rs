@@ -8,7 +8,7 @@ use crate::options::LeaseOptions;
 use std::time::Duration;
 use tokio::time::Instant;
 
-/// How many leases are remembered for reuse. One for each time to live in use is enough.
+/// The number of leases that are remembered for reuse. One for each time to live in use is enough.
 const LEASES_REMEMBERED_MAX: usize = 16;
 
 /// etcd grants no longer leases than this, which is 285 years. Who asks for more gets this.

@@ -1,4 +1,4 @@
-//! Which member of the cluster is asked, and what happens if it does not answer.
+//! The choice of the member of the cluster that is asked, and of the next one if it does not answer.
 //!
 //! One client for each member, and all requests go to the preferred one; it stays preferred until it fails or
 //! is slow. Any member will do: each answers reads and passes writes on to the leader.
@@ -29,14 +29,14 @@ use tokio::{
 };
 use tonic::{Status, transport::Endpoint};
 
-/// How long a member is waited for alone. Then a read is put to the next one as well, and new requests go there;
+/// The time in which one member alone is waited for. Then a read is put to the next one as well, and new requests go there;
 /// the first answer counts. Giving the slow member up instead would make a long list fail everywhere.
 const PATIENCE: Duration = Duration::from_secs(2);
 
 /// The same for a member that is asked only to see whether it answers.
 const PROBE_PATIENCE: Duration = Duration::from_millis(500);
 
-/// How long to wait when no member could do a request, before asking them again.
+/// The time after which the members are asked again, when none of them could do a request.
 const ROUND_PAUSE: Duration = Duration::from_millis(100);
 
 /// etcd's way to say that rights were changed since we logged in.
@@ -69,7 +69,7 @@ pub(crate) async fn current_revision(member: Arc<Connection>) -> Result<i64, Sta
 
 /// The client of one member. Its channel connects, and connects again, by itself.
 pub(crate) struct Connection {
-    /// Which member this is.
+    /// The number of this member.
     pub(crate) number: usize,
     pub(crate) client: Client,
     suspicions: watch::Receiver<u64>,
@@ -297,7 +297,7 @@ impl Members {
         member.suspicions.send_modify(|count| *count += 1);
     }
 
-    /// Makes the next member the preferred one, unless somebody has left this one already.
+    /// Makes the next member the preferred one, unless another request has done so already.
     pub(crate) fn leave(&self, member: usize) {
         let next = self.after(member);
         if next != member

@@ -1,4 +1,4 @@
-//! How to reach etcd, and what to do there.
+//! The options of a connection to etcd, and of the store in it.
 //!
 //! Everything is checked before a connection is made, so that a mistake is reported as one and not as a cluster
 //! that cannot be reached.
@@ -7,22 +7,22 @@ use crate::error::ConnectError;
 use std::{fmt, fs, path::PathBuf, time::Duration};
 use tonic::transport::{Certificate, ClientTlsConfig, Endpoint, Identity};
 
-/// How often an idle connection is tried. etcd cuts clients off that ping more often than every 5 s
+/// The interval at which an idle connection is tried. etcd cuts clients off that ping more often than every 5 s
 /// (`--grpc-keepalive-min-time`).
 const KEEPALIVE_INTERVAL: Duration = Duration::from_millis(5_500);
 
-/// How long a member has to answer a ping. With the interval: a member that is paused, or behind a network that
+/// The time that a member has to answer a ping. With the interval: a member that is paused, or behind a network that
 /// swallows everything, is given up after 8 s at the most. Where there are reads it is noticed sooner.
 const KEEPALIVE_TIMEOUT: Duration = Duration::from_millis(2_500);
 
-/// How much of an answer or a watch may lie unread on its way to its reader.
+/// The number of bytes of an answer or a watch that may lie unread on its way to its reader.
 const STREAM_WINDOW_BYTES: u32 = 1 << 20;
 
 /// The window shared by all streams of a connection: the most HTTP/2 allows, because a reader that stops must
 /// not take the room of the others. What is buffered is bounded by the streams' own windows.
 const CONNECTION_WINDOW_BYTES: u32 = (1 << 31) - 1;
 
-/// How to reach etcd, and what to do there.
+/// The options of a connection to etcd, and of the store in it.
 ///
 /// ```
 /// use keepwatch_storage_etcd::EtcdOptions;
@@ -38,14 +38,14 @@ pub struct EtcdOptions {
     pub tls: Option<EtcdTls>,
     /// The user to log in as, where etcd's access control is on.
     pub user: Option<EtcdUser>,
-    /// How long a request may take, retries on other members included.
+    /// The time that a request may take, retries on other members included.
     pub request_timeout: Duration,
-    /// How long making a connection may take.
+    /// The time that making a connection may take.
     pub dial_timeout: Duration,
-    /// How much history is kept: from time to time, one server of the group compacts away what is older. Zero
+    /// The age of the history that is kept: from time to time, one server of the group compacts away what is older. Zero
     /// leaves that to others.
     pub compaction_interval: Duration,
-    /// How objects with a time to live share leases.
+    /// The way in which objects with a time to live share leases.
     pub leases: LeaseOptions,
 }
 
@@ -120,7 +120,7 @@ impl EtcdOptions {
     }
 }
 
-/// How TLS connections to etcd are made.
+/// The options of TLS connections to etcd.
 #[derive(Clone, Debug)]
 pub struct EtcdTls {
     /// The CA of etcd's certificates.
@@ -201,12 +201,12 @@ impl fmt::Debug for EtcdUser {
     }
 }
 
-/// How objects with a time to live share leases: a lease costs etcd far more than a key that hangs on it.
+/// The way in which objects with a time to live share leases: a lease costs etcd far more than a key that hangs on it.
 #[derive(Clone, Debug)]
 pub struct LeaseOptions {
-    /// How much longer than asked an object may live at the most. Never more than 5 % of its time to live.
+    /// The time that an object may live longer than asked at the most. Never more than 5 % of its time to live.
     pub reuse_max: Duration,
-    /// How many objects hang on one lease at the most; they all expire in one moment.
+    /// The number of objects that share one lease at the most; they all expire in one moment.
     pub objects_max: usize,
 }
 

@@ -36,10 +36,10 @@ use tokio::{
     time::{Instant, timeout_at},
 };
 
-/// How often a read at a revision is tried that etcd calls a future one while it goes past that very revision.
+/// The number of attempts of a read at a revision that etcd calls a future one while it goes past that very revision.
 const FUTURE_READS_MAX: usize = 3;
 
-/// How often a key is hung on another lease because etcd does not know the one before any more.
+/// The number of times that a key gets another lease because etcd does not know the one before any more.
 const LEASE_TRIES_MAX: usize = 3;
 
 /// A cluster of etcd as a [`Backend`]. Dropping it ends its background tasks; watches go on until they are
@@ -50,7 +50,7 @@ pub struct EtcdBackend {
     _tasks: JoinSet<()>,
 }
 
-/// What watches and background tasks need.
+/// The state that watches and background tasks share.
 pub(crate) struct Shared {
     pub(crate) members: Members,
     pub(crate) compacted: KnownCompaction,
@@ -376,7 +376,7 @@ fn swapped(
     }
 }
 
-/// Where a scope begins, inclusive, and ends, exclusive.
+/// The first key of a scope, and the first one behind it.
 pub(crate) fn bounds(scope: &Scope) -> (String, String) {
     let start = match scope {
         Scope::Object(key) => key.to_string(),

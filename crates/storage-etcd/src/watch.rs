@@ -6,7 +6,7 @@
 //!
 //! A watch is a stream of its own to etcd, read only when its reader asks for more: no task, no queue but the
 //! last message. etcd answers a request for progress only when all watches on the stream have caught up, and
-//! counts for all of them; alone on its stream a watch waits for nobody.
+//! counts for all of them; alone on its stream a watch waits for no other.
 
 use crate::{
     api::{Event, EventType, WatchCreateRequest, WatchResponse, WatchStream},
@@ -20,7 +20,7 @@ use keepwatch_storage::{BackendEvent, BackendWatch, ExpiredRead, Scope, StorageE
 use std::{collections::VecDeque, sync::Arc, time::Duration};
 use tokio::time::{Instant, sleep};
 
-/// How long to wait before a broken watch is opened again; doubled each time, up to the second.
+/// The time after which a broken watch is opened again; doubled each time, up to the second.
 const REOPEN_PAUSE_MIN: Duration = Duration::from_millis(50);
 const REOPEN_PAUSE_MAX: Duration = Duration::from_secs(2);
 
@@ -31,10 +31,10 @@ const STREAM_IS_GOOD_AFTER: Duration = Duration::from_secs(10);
 const LOGIN_TOO_OLD: [&str; 2] =
     ["etcdserver: invalid auth token", "etcdserver: revision of auth store is old"];
 
-/// How often a watch of the past requests progress. etcd leaves a request unanswered while it has more to send.
+/// The interval at which a watch of the past requests progress. etcd leaves a request unanswered while it has more to send.
 const PAST_PROGRESS_INTERVAL: Duration = Duration::from_millis(50);
 
-/// When a watch reports progress.
+/// The occasions at which a watch reports progress.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum ReportsProgress {
     Never,
@@ -79,17 +79,17 @@ struct Watch {
     requests_progress: bool,
     received: Received,
     open: Option<Open>,
-    /// How many streams broke in a row.
+    /// The number of streams that broke in a row.
     failures: u32,
     ended: bool,
-    /// What to end with once all is delivered.
+    /// The error with which the watch ends once all is delivered.
     end: Option<StorageError>,
 }
 
 /// An open stream to a member.
 struct Open {
     stream: WatchStream,
-    /// What etcd said to opening it: yes, at its current revision, or why not.
+    /// The answer of etcd to opening it: its current revision, or an error.
     first: Option<WatchResponse>,
     member: Arc<Connection>,
     suspicions: tokio::sync::watch::Receiver<u64>,
@@ -243,7 +243,7 @@ impl Watch {
     }
 }
 
-/// Waits until somebody wants progress reported; for ever where it is not.
+/// Waits until progress is requested; for ever where it is not reported.
 async fn progress_requested(
     requests: &mut Option<tokio::sync::watch::Receiver<u64>>,
     requests_progress: bool,
@@ -259,7 +259,7 @@ async fn progress_requested(
     std::future::pending().await
 }
 
-/// What came from etcd and was not delivered yet.
+/// The events that came from etcd and are not delivered yet.
 struct Received {
     /// The first revision that was not received completely: where a new stream begins.
     next: i64,
@@ -268,7 +268,7 @@ struct Received {
     ready: VecDeque<BackendEvent>,
 }
 
-/// What a message asks for.
+/// The next step after a message.
 #[derive(Debug, PartialEq)]
 enum Then {
     GoOn,
@@ -397,7 +397,7 @@ mod tests {
         WatchResponse { fragment: true, ..message(0, events) }
     }
 
-    /// What is delivered, as `key@revision` and `=progress`.
+    /// The delivered events, as `key@revision` and `=progress`.
     fn delivered(received: &mut Received) -> String {
         let words = received.ready.drain(..).map(|event| match event {
             BackendEvent::Put { item, .. } => format!("{}@{}", item.key, item.modified),

@@ -1,4 +1,4 @@
-//! What only etcd does: TLS, logins, leases, compaction by a group, large messages, watches that end on the server.
+//! Features of etcd alone: TLS, logins, leases, compaction by a group, large messages, watches that end on the server.
 
 #![allow(clippy::unwrap_used, reason = "a panic is how a test says that something is wrong")]
 
@@ -175,7 +175,7 @@ async fn a_user_logs_in_and_stays_logged_in() {
     assert!(matches!(next(&mut later).await, Ok(BackendEvent::Put { .. })));
     assert_eq!(backend.current_revision().await.unwrap(), last);
 
-    // Somebody changes rights: everyone must log in anew.
+    // Rights are changed: every client must log in anew.
     let admin = EtcdClient::connect(etcd.url(), Some(root)).await;
     admin.add_role("other").await;
     let revision = put(&backend, "a", "3").await;
@@ -215,7 +215,7 @@ async fn objects_with_the_same_ttl_share_a_lease() {
     assert_eq!(raw.lease_seconds(leases[0]).await, 3_660);
     assert_eq!(raw.lease_count().await, 2);
 
-    // Written again without a time to live, an object outlives the lease; and a lease that somebody revokes is
+    // Written again without a time to live, an object outlives the lease; and a lease that is revoked is
     // not used again.
     put(&backend, "a", "2").await;
     raw.revoke_lease(leases[0]).await;
@@ -287,7 +287,7 @@ async fn the_change_that_was_compacted_to_is_not_watched_in_part() {
         };
         let Swap::Done(compacted) = change else { panic!("nobody else writes") };
         let after = put(&backend, "b", "1").await;
-        // By somebody else, and until the last byte is gone.
+        // By another client, and until the last byte is gone.
         let raw = EtcdClient::connect(etcd.url(), None).await;
         raw.compact(i64::try_from(compacted.get()).unwrap()).await;
         let mut watch = backend.watch(pods(), before, false).await.unwrap();
@@ -330,7 +330,7 @@ async fn one_transaction_over_several_keys_is_delivered_whole_and_once() {
 
 /// 12 MB: more than gRPC's usual limit for a message, than HTTP/2's for a stream, and than etcd puts in one.
 #[tokio::test]
-async fn large_histories_are_read_whole_and_unread_watches_hold_nobody_up() {
+async fn large_histories_are_read_whole_and_unread_watches_delay_no_other() {
     const OBJECTS: usize = 120;
     let etcd = EtcdServer::start().await;
     let backend = connect(&etcd).await;
@@ -390,7 +390,7 @@ async fn a_dropped_watch_is_gone_on_the_server_too() {
     until("the end of all", async || watchers(&etcd).await == 0).await;
 }
 
-/// How many watches the server has, by its own count.
+/// The number of watches of the server, by its own count.
 async fn watchers(etcd: &EtcdServer) -> usize {
     let url = etcd.url();
     let address = url.trim_start_matches("http://");
@@ -404,7 +404,7 @@ async fn watchers(etcd: &EtcdServer) -> usize {
 }
 
 #[tokio::test]
-async fn a_read_from_a_key_on_tells_what_remains() {
+async fn a_read_from_a_key_on_reports_the_remaining_count() {
     let etcd = EtcdServer::start().await;
     let backend = connect(&etcd).await;
     for name in ["a", "b", "c", "d"] {
@@ -431,7 +431,7 @@ async fn a_read_from_a_key_on_tells_what_remains() {
     assert!(!backend.range(RangeRequest { scope: empty, ..none.clone() }).await.unwrap().more);
 }
 
-/// Where there is nothing to read the revision is checked all the same.
+/// The revision is checked even if there is nothing to read.
 #[tokio::test]
 async fn a_read_past_the_end_still_checks_its_revision() {
     let etcd = EtcdServer::start().await;

@@ -35,7 +35,7 @@ const KEYS: usize = 12;
 const PREFIX: &str = "/registry/faults/";
 /// The key whose creation is the last event of every watcher.
 const END: &str = "/registry/faults/zz-end";
-/// How long writes and watches may take to go on after a fault.
+/// The time in which writes and watches must go on after a fault.
 const GOES_ON: Duration = Duration::from_secs(60);
 
 fn rounds() -> usize {
@@ -114,7 +114,7 @@ async fn fault_an_idle_watch_leaves_a_member_out_of_reach() {
     eprintln!("an idle watch moved within {:?}", cut.elapsed());
 }
 
-/// What pausing costs: one read waits for the paused member, then all go to another.
+/// The cost of a pause: one read waits for the paused member, then all go to another.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn fault_a_paused_member_delays_one_read() {
     let mut cluster = EtcdCluster::start(3, ServerOptions::durable()).await;

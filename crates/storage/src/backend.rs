@@ -1,4 +1,4 @@
-//! What an engine promises: a revisioned key-value store.
+//! The interface of an engine: a revisioned key-value store.
 //!
 //! Kept true by every backend, and checked by `testing::conformance`:
 //! - there is one revision counter; each successful write raises it and has a revision of its own;
@@ -24,13 +24,13 @@ use std::{
 /// A value as it is stored. Cloning shares it.
 #[derive(Clone, Debug, Default)]
 pub struct Value {
-    /// What the transformer made of it.
+    /// The bytes that the transformer made of it.
     pub bytes: Bytes,
-    /// What was found in it before that. A backend that has values in memory hands on what it was given.
+    /// The attributes that were found in it before that. A backend with values in memory returns those that it was given.
     pub attributes: Option<Arc<Attributes>>,
 }
 
-/// What is found in a value depends on its bytes and on who looks.
+/// The attributes of a value depend on its bytes and on the inspector.
 impl PartialEq for Value {
     fn eq(&self, other: &Self) -> bool {
         self.bytes == other.bytes
@@ -50,7 +50,7 @@ impl<T: Into<Bytes>> From<T> for Value {
 pub struct KeyValue {
     /// The key.
     pub key: Key,
-    /// What is stored.
+    /// The stored bytes.
     pub value: Value,
     /// The revision that created the key.
     pub created: ResourceVersion,
@@ -67,7 +67,7 @@ pub enum Swap {
     Conflict(Option<KeyValue>),
 }
 
-/// What else must be so for a write to happen: another key was last written at a revision.
+/// A further condition of a write: another key was last written at a revision.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Unchanged {
     /// The other key.
@@ -79,11 +79,11 @@ pub struct Unchanged {
 /// A read of a scope.
 #[derive(Clone, Debug)]
 pub struct RangeRequest {
-    /// What to read.
+    /// The keys to read.
     pub scope: Scope,
-    /// Where to begin inside the scope (inclusive); the scope's beginning if absent.
+    /// The first key inside the scope (inclusive); the scope's beginning if absent.
     pub from: Option<String>,
-    /// How many items at the most.
+    /// The number of items at the most.
     pub limit: Option<usize>,
     /// At which revision; the current one if absent.
     pub at: Option<ResourceVersion>,
@@ -107,7 +107,7 @@ pub struct Range {
     pub items: Vec<KeyValue>,
     /// Whether keys remain beyond `items`.
     pub more: bool,
-    /// How many keys there are from the read's beginning on, limit aside; only if asked for.
+    /// The number of keys from the read's beginning on, limit aside; only on request.
     pub count: Option<usize>,
 }
 
@@ -204,24 +204,24 @@ pub trait Backend: Send + Sync + 'static {
     /// longer be read. Compacting what is compacted already changes nothing.
     async fn compact(&self, revision: ResourceVersion) -> Result<(), StorageError>;
 
-    /// Up to where the store is compacted, as far as this process knows.
+    /// The revision up to which the store is compacted, as far as this process knows.
     fn compacted_revision(&self) -> Option<ResourceVersion>;
 
     /// Asks a reader before compacting by itself, and puts that off for what the reader needs, within a limit that the
-    /// backend states. [`Backend::compact`] asks nobody.
+    /// backend states. [`Backend::compact`] asks no reader.
     fn keep_history_for(&self, _reader: Weak<dyn HistoryReader>) {}
 
-    /// How far back changes can be read, as far as this process knows.
+    /// The extent of the history that can be read, as far as this process knows.
     fn history(&self) -> HistoryExtent {
         HistoryExtent { oldest: self.compacted_revision(), ..HistoryExtent::default() }
     }
 
-    /// How many bytes the store takes on disk; none if it is not on one.
+    /// The number of bytes that the store takes on disk; none if it is not on one.
     async fn size_bytes(&self) -> Result<Option<u64>, StorageError> {
         Ok(None)
     }
 
-    /// Why not every write is taken, and what to do about it, if this process knows of anything.
+    /// The reason why not every write is taken, and the remedy, if this process knows of one.
     fn trouble(&self) -> Option<String> {
         None
     }
@@ -237,7 +237,7 @@ pub trait Backend: Send + Sync + 'static {
     }
 }
 
-/// Where a store is, seen from one scope.
+/// The progress of a store, seen from one scope.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Frontier {
     /// The store's revision.

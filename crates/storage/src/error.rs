@@ -1,4 +1,4 @@
-//! Why a storage call failed, by what the caller does next.
+//! The reasons why a storage call failed, distinguished by the next step of the caller.
 //!
 //! Nothing here is a [`Status`]: `endpoints` turns each variant into one. The text of a variant that has one
 //! Status alone is that Status's; the text of those that Kubernetes numbers is the one its clients have always
@@ -8,10 +8,10 @@ use crate::key::{InvalidKey, Key};
 use keepwatch_apimachinery::{ResourceVersion, list_options::ContinueToken, status::Status};
 use std::{error::Error, fmt};
 
-/// What a caller's own callback said when it refused an update or a delete.
+/// The error of a caller's own callback that refused an update or a deletion.
 pub type Rejection = Box<dyn Error + Send + Sync>;
 
-/// Why a storage call failed.
+/// The reason why a storage call failed.
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum StorageError {
@@ -31,7 +31,7 @@ pub enum StorageError {
     InvalidObject {
         /// The key that was looked at.
         key: Key,
-        /// Which precondition failed, and on what.
+        /// The precondition that failed, and the values it compared.
         message: String,
     },
     /// Another object, which had to be as it was, has changed. Nothing was written. Read it again, then decide.
@@ -43,51 +43,51 @@ pub enum StorageError {
     VersionSet,
     /// The store has not reached the version asked for. Wait, then retry.
     TooLarge {
-        /// What was asked for.
+        /// The requested revision.
         requested: ResourceVersion,
-        /// Where the store is.
+        /// The revision of the store.
         current: ResourceVersion,
-        /// When a retry makes sense; none if it is the caller's affair.
+        /// The time after which a retry makes sense; none if the caller decides.
         retry_after_seconds: Option<u32>,
     },
-    /// What was asked for is compacted away. List again from the newest state.
+    /// The requested revision is compacted away. List again from the newest state.
     Expired(ExpiredRead),
     /// The copy that would answer is not there yet, or not any more. Retry later.
     Unready {
-        /// Why, in the words clients know.
+        /// The reason, in the words that clients know.
         message: String,
-        /// When a retry makes sense.
+        /// The time after which a retry makes sense.
         retry_after_seconds: u32,
     },
     /// The stored value cannot be read. Nothing but writing the object anew helps.
     Corrupt {
         /// Whose value it is.
         key: Key,
-        /// What reading it ran into.
+        /// The error of reading it.
         source: Rejection,
     },
     /// The caller's own callback refused; this is what it said.
     Rejected(Rejection),
     /// The backend cannot be reached. Nothing is known of a write that was under way; retry later.
     Unreachable {
-        /// What was being done.
+        /// The operation that failed.
         doing: &'static str,
-        /// What the transport said.
+        /// The error of the transport.
         source: Rejection,
     },
     /// The backend did not answer in time. Nothing is known of a write that was under way; retry later.
     Timeout {
-        /// What was being done.
+        /// The operation that failed.
         doing: &'static str,
     },
     /// The backend has no room to write. Reads go on; writes succeed again once there is room.
     Full {
-        /// What the disk said.
+        /// The error of the disk.
         source: Rejection,
     },
     /// The backend failed in another way. `Display` says only while doing what; the cause is in `source()`.
     Backend {
-        /// What was being done.
+        /// The operation that failed.
         doing: &'static str,
         /// The cause, for the log.
         source: Rejection,
@@ -96,7 +96,7 @@ pub enum StorageError {
     WatchFailed(String),
 }
 
-/// Which read came too late for the history that is kept.
+/// The kind of a read that came too late for the history that is kept.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ExpiredRead {
     /// A list at an exact version.
@@ -107,7 +107,7 @@ pub enum ExpiredRead {
     Watch,
     /// A watch of a copy that keeps less than the store does.
     WatchAfter {
-        /// Where the watch was to begin.
+        /// The revision at which the watch was to begin.
         requested: ResourceVersion,
         /// The oldest place where one can.
         oldest: ResourceVersion,

@@ -20,7 +20,7 @@ pub struct PastChange {
     pub new: Option<Object>,
 }
 
-/// What was there before a change.
+/// The object before a change.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum OldObject {
     /// Nothing: the change created the object.
@@ -60,16 +60,16 @@ impl HistoryReaders {
     }
 }
 
-/// How far back a store's history reaches.
+/// The extent of a store's history.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct HistoryExtent {
     /// A watch can begin after this revision or any later one; absent if the store does not know it.
     pub oldest: Option<ResourceVersion>,
     /// Every change of at least this long is kept; absent if the store does not know it.
     pub age: Option<Duration>,
-    /// How many changes are kept; absent if the store does not count them.
+    /// The number of changes that are kept; absent if the store does not count them.
     pub events: Option<u64>,
-    /// How many bytes the values have that are kept for them; absent if the store does not count them.
+    /// The number of bytes of the values that are kept for them; absent if the store does not count them.
     pub bytes: Option<u64>,
 }
 

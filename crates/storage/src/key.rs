@@ -2,7 +2,7 @@
 //!
 //! Kept true by [`ResourcePrefix`]: what it makes of a caller's key begins with the global prefix and the
 //! resource's, and none of its elements is `.`, `..` or empty; only the prefix of [`Scope::Children`] ends in
-//! `/`, so that `/pods/ns` never takes in `/pods/ns2`.
+//! `/`, so that `/pods/ns` never covers `/pods/ns2`.
 
 use std::{borrow::Borrow, fmt, ops::Deref, sync::Arc};
 
@@ -48,7 +48,7 @@ impl fmt::Debug for Key {
     }
 }
 
-/// What a read or a watch covers.
+/// The keys that a read or a watch covers.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Scope {
     /// One key.
@@ -83,7 +83,7 @@ impl Scope {
     }
 }
 
-/// Where the objects of one resource are kept: the global prefix (`/registry`) and the resource's own (`/pods/`).
+/// The place of the objects of one resource: the global prefix (`/registry`) and the resource's own (`/pods/`).
 #[derive(Clone, Debug)]
 pub struct ResourcePrefix {
     global: String,
@@ -116,7 +116,7 @@ impl ResourcePrefix {
         Ok(full)
     }
 
-    /// What a read of `key` covers: the key, or if `recursive` everything below it.
+    /// The scope of a read of `key`: the key, or if `recursive` everything below it.
     pub fn scope(&self, key: &str, recursive: bool) -> Result<Scope, InvalidKey> {
         if !recursive {
             return Ok(Scope::Object(self.object(key)?));
@@ -130,7 +130,7 @@ impl ResourcePrefix {
         &self.resource
     }
 
-    /// How callers name what has this full key: without the global prefix.
+    /// The name that callers use for a full key: without the global prefix.
     pub fn relative<'a>(&self, key: &'a Key) -> &'a str {
         key.strip_prefix(self.global.as_str()).unwrap_or(key)
     }
@@ -159,7 +159,7 @@ fn refuse_bad_elements(key: &str) -> Result<(), InvalidKey> {
     Ok(())
 }
 
-/// Why a key was refused. Nothing was read or written.
+/// The reason why a key was refused. Nothing was read or written.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum InvalidKey {
     /// The key names nothing.
@@ -170,7 +170,7 @@ pub enum InvalidKey {
     LacksPrefix {
         /// The key as it was given.
         key: String,
-        /// What it should begin with.
+        /// The prefix that it should have.
         prefix: String,
     },
 }

@@ -42,15 +42,15 @@ pub struct Store {
     values: Values,
 }
 
-/// What a [`Store`] needs to know of its resource.
+/// The options of a [`Store`]: everything that it needs to know of its resource.
 pub struct StoreOptions {
-    /// Where its objects are kept.
+    /// The place of its objects.
     pub prefix: ResourcePrefix,
     /// The inspector of its values.
     pub inspector: Arc<dyn Inspector>,
-    /// What is done to values at rest.
+    /// The transformation of values at rest.
     pub transformer: Arc<dyn Transformer>,
-    /// Whether the backend is given what was found in a value, so that nobody who reads it from memory looks again. For a
+    /// Whether the backend keeps the attributes of a value, so that no reader of the value in memory inspects it again. For a
     /// resource with a watch cache that takes no memory, because the cache has the same [`Attributes`].
     pub shares_attributes: bool,
 }
@@ -85,7 +85,7 @@ struct Current {
     object: Object,
     /// Stored in an outdated form: write even if the value stays the same.
     stale: bool,
-    /// What the caller believed, not what the store said.
+    /// The caller's assumption, not the store's answer.
     hinted: bool,
 }
 
@@ -122,7 +122,7 @@ impl Values {
         Ok((Version { key, value: plain.value, revision, attributes }.into(), plain.stale))
     }
 
-    /// What to store for a new value, and what to call it once its revision is known.
+    /// The bytes to store for a new value, and the object that it becomes once its revision is known.
     fn encode(&self, key: &Key, value: Bytes) -> Result<(Value, Encoded), StorageError> {
         let attributes = self
             .inspect(key, &value)
@@ -153,7 +153,7 @@ fn lasting(ttl: Option<Duration>) -> Option<Duration> {
     ttl.filter(|ttl| !ttl.is_zero())
 }
 
-/// How many objects one task decodes in a row: few enough that other tasks on its thread need not wait long,
+/// The number of objects that one task decodes in a row: few enough that other tasks on its thread need not wait long,
 /// and so many that letting others run costs next to nothing.
 const DECODED_IN_A_ROW_MAX: usize = 256;
 
@@ -165,7 +165,7 @@ struct Yielding {
 }
 
 impl Yielding {
-    /// How many objects were decoded.
+    /// The number of decoded objects.
     fn count(&self) -> usize {
         self.decoded
     }

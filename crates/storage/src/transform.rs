@@ -1,11 +1,11 @@
-//! What happens to values between memory and disk: the seam for encryption at rest.
+//! Changes values between memory and disk, for encryption at rest.
 
 use crate::{error::Rejection, key::Key};
 use bytes::Bytes;
 
 /// Turns values into what is stored, and back.
 pub trait Transformer: Send + Sync {
-    /// What to store for `value`. The key may be bound to it, so that stored values cannot be swapped.
+    /// The bytes to store for `value`. The key may be bound to it, so that stored values cannot be swapped.
     fn seal(&self, key: &Key, value: Bytes) -> Result<Bytes, Rejection>;
 
     /// The value of what was stored. An error makes the object unreadable, not absent.

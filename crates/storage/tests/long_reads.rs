@@ -26,7 +26,7 @@ use std::{
 #[derive(Default)]
 struct Hasty {
     inner: Reference,
-    /// How many times yet compaction overtakes a read.
+    /// The number of times that compaction will still overtake a read.
     overtakes: AtomicUsize,
 }
 
@@ -150,10 +150,10 @@ async fn a_state_that_compaction_overtakes_ends_its_watch_as_expired() {
     assert!(matches!(error, StorageError::Expired(ExpiredRead::Watch)), "{error:?}");
 }
 
-/// How many pods the reads below go through.
+/// The number of pods that the reads below go through.
 const MANY: usize = 2_000;
 
-/// How often such a read is to let others run at the least.
+/// The least number of times that such a read yields to other tasks.
 const TURNS_MIN: usize = 4;
 
 /// Runs a future that waits for nothing to its end, and counts how often it let others run.

@@ -216,10 +216,10 @@ macro_rules! fails {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn every_mistake_in_writing_fails_a_case() {
-    fails!(WritesWithoutComparing, update::an_update_overtaken_by_another_is_tried_again_with_what_won);
+    fails!(WritesWithoutComparing, update::an_update_overtaken_by_another_is_tried_again_on_the_newer_object);
     fails!(WritesWithoutComparing, update::no_increment_is_lost_among_many_writers);
     fails!(CreatesOverWhatExists, create::of_many_creates_of_one_key_exactly_one_wins);
-    fails!(CreatesOverWhatExists, create::a_taken_key_is_refused_and_tells_no_watcher);
+    fails!(CreatesOverWhatExists, create::a_taken_key_is_refused_and_delivers_no_event);
     fails!(IgnoresTheOtherKey, create::a_creation_that_depends_on_another_object_needs_it_unchanged);
     fails!(DeletesWithoutComparing, delete::a_deletion_overtaken_by_an_update_checks_again);
     fails!(DeletesWithoutComparing, delete::a_stale_hint_is_validated_again_with_the_live_object);
@@ -254,7 +254,7 @@ async fn every_mistake_in_watching_fails_a_case() {
     fails!(TellsTheStartAgain, watch::a_watch_from_the_future_is_silent_until_its_revision_has_passed);
     fails!(CountsPastTheEnd, watch::a_watch_from_the_end_of_time_is_silent_for_ever);
     fails!(SkipsAnEvent, watch::a_resumed_watch_repeats_nothing_and_skips_nothing);
-    fails!(SkipsAnEvent, watch::watches_opened_among_many_writers_tell_every_change_once_and_in_order);
+    fails!(SkipsAnEvent, watch::watches_opened_among_many_writers_deliver_every_change_once_and_in_order);
     fails!(RepeatsAnEvent, watch::a_resumed_watch_repeats_nothing_and_skips_nothing);
     fails!(ForgetsThePrevious, view::a_change_in_view_is_modified);
     fails!(DeletesAtTheOldRevision, delete::a_deletion_returns_the_last_content_with_its_own_revision);
@@ -265,7 +265,7 @@ async fn every_mistake_in_watching_fails_a_case() {
 }
 
 #[test]
-fn model_finds_what_the_cases_find() {
+fn the_model_finds_the_mistakes_that_the_cases_find() {
     for mistake in [
         CreatesOverWhatExists,
         DeletesWithoutComparing,

@@ -1,4 +1,4 @@
-//! Where a list that came in pages goes on.
+//! The place where a list that came in pages goes on.
 //!
 //! Kept true: a token names a key below the list's prefix and never one beside or above it, whatever a
 //! client makes of it; the key is relative, so a token does not reveal where a store keeps its data.
@@ -22,7 +22,7 @@ pub enum ContinueAt {
     Newest,
 }
 
-/// Where a list that came in pages goes on. Opaque to clients.
+/// The place where a list that came in pages goes on. Opaque to clients.
 ///
 /// ```
 /// use keepwatch_apimachinery::ResourceVersion;

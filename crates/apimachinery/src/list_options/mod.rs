@@ -1,4 +1,4 @@
-//! What a list or watch request asks for, from query parameters to a question that storage can answer.
+//! The options of a list or watch request, from query parameters to a request that storage can answer.
 //!
 //! Three steps, in the order in which a server answers their errors: [`ListOptions::from_query`] reads
 //! parameters (400), [`ListOptions::check`] refuses combinations without a meaning (422), and
@@ -31,17 +31,17 @@ pub struct ListOptions {
     pub send_initial_events: Option<bool>,
     /// The version that is meant, as text.
     pub resource_version: String,
-    /// How the version is meant: `Exact`, `NotOlderThan` or nothing.
+    /// The meaning of the version: `Exact`, `NotOlderThan` or nothing.
     pub resource_version_match: String,
-    /// Where a paged list goes on, as text.
+    /// The continue token of a paged list, as text.
     pub continue_token: String,
-    /// How many objects a page has at most; no limit if not above zero.
+    /// The number of objects of a page at most; no limit if not above zero.
     pub limit: i64,
-    /// How long a watch lasts.
+    /// The duration of a watch.
     pub timeout_seconds: Option<i64>,
-    /// Which labels the objects have.
+    /// The labels of the objects.
     pub label_selector: LabelSelector,
-    /// Which values the objects' fields have.
+    /// The values of the objects' fields.
     pub field_selector: FieldSelector,
 }
 
@@ -70,7 +70,7 @@ impl ListOptions {
 
     /// Fills in what a watch leaves open, then refuses combinations without a meaning.
     ///
-    /// Which rules apply depends on `watch` alone: a request that watches by its path and does not set the
+    /// The rules depend on `watch` alone: a request that watches by its path and does not set the
     /// parameter is held to the rules of a list.
     pub fn check(mut self) -> Result<ValidListOptions, Status> {
         let causes = if self.watch {
@@ -153,7 +153,7 @@ impl ListOptions {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ValidListOptions(ListOptions);
 
-/// Which state a list shows.
+/// The state that a list shows.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum ListAt {
     /// Not older than the request.
@@ -169,12 +169,12 @@ pub enum ListAt {
     Continue(ContinueToken),
 }
 
-/// How a watch begins.
+/// The beginning of a watch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum WatchStart {
     /// With every object of the state at `position` as ADDED, then what changes after it.
     InitialEvents {
-        /// Where the state is; a version means that one or a newer one.
+        /// The position of the state; a version means that one or a newer one.
         position: Position,
         /// Whether a BOOKMARK with the annotation [`INITIAL_EVENTS_END`](crate::watch::INITIAL_EVENTS_END)
         /// marks the end of the state.
@@ -182,7 +182,7 @@ pub enum WatchStart {
     },
     /// With what changes after `position`.
     Changes {
-        /// Where the changes begin; what changed at a version itself is not repeated.
+        /// The position after which the changes begin; the change at a version itself is not repeated.
         position: Position,
     },
 }
@@ -206,12 +206,12 @@ impl WatchStart {
 
 /// A point in the history of a resource, as a watch or the read of one object names it.
 ///
-/// Where a state is asked for, a version means that one or a newer one; there is no reading of the past by it.
+/// A position. For a state, a version means that one or a newer one; there is no reading of the past by it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Position {
-    /// Where storage is when the request comes in.
+    /// The revision of storage when the request comes in.
     MostRecent,
-    /// Where the server's copy happens to be; where storage is if there is no copy.
+    /// The revision of the server's copy, whatever it is; that of storage if there is no copy.
     Any,
     /// A version.
     At(ResourceVersion),
@@ -223,7 +223,7 @@ impl ValidListOptions {
         &self.0
     }
 
-    /// How many objects a page has at most.
+    /// The number of objects of a page at most.
     pub fn limit(&self) -> Option<NonZeroU64> {
         u64::try_from(self.0.limit).ok().and_then(NonZeroU64::new)
     }
@@ -237,7 +237,7 @@ impl ValidListOptions {
         Ok(ValidListOptions(ListOptions { field_selector, ..self.0 }))
     }
 
-    /// Which state a list of a collection shows.
+    /// The state that a list of a collection shows.
     pub fn list_at(&self) -> Result<ListAt, Status> {
         if self.0.continue_token.is_empty() {
             return self.versioned_list_at(self.limit().is_some());
@@ -251,7 +251,7 @@ impl ValidListOptions {
         Ok(ListAt::Continue(token))
     }
 
-    /// Which state a list shows that a field selector narrows to one object. It has no pages.
+    /// The state of a list that a field selector narrows to one object. It has no pages.
     pub fn list_one_at(&self) -> Result<ListAt, Status> {
         self.versioned_list_at(false)
     }
@@ -270,7 +270,7 @@ impl ValidListOptions {
         })
     }
 
-    /// How a watch begins.
+    /// The beginning of a watch.
     ///
     /// The watch of a request that did not set `watch` may name no version and not say whether it wants
     /// initial events; then it gets them from any state, and no bookmark behind them.

@@ -7,7 +7,7 @@ use std::fmt;
 
 use super::Lookup;
 
-/// Which objects a client wants, by the values of fields: those for which every term holds.
+/// The objects that a client wants, by the values of fields: those for which every term holds.
 ///
 /// ```
 /// use keepwatch_apimachinery::selector::FieldSelector;
@@ -40,7 +40,7 @@ impl FieldSelector {
         self.terms.is_empty()
     }
 
-    /// What must hold, sorted.
+    /// The terms, sorted.
     pub fn terms(&self) -> &[FieldTerm] {
         &self.terms
     }

@@ -8,7 +8,7 @@ use std::fmt;
 use super::{Lookup, names};
 use crate::go::{self, Quoted};
 
-/// Which objects a client wants, by their labels: those for which every requirement holds.
+/// The objects that a client wants, by their labels: those for which every requirement holds.
 ///
 /// ```
 /// use keepwatch_apimachinery::selector::LabelSelector;
@@ -39,7 +39,7 @@ impl LabelSelector {
         self.requirements.is_empty()
     }
 
-    /// What is required, sorted by key.
+    /// The requirements, sorted by key.
     pub fn requirements(&self) -> &[Requirement] {
         &self.requirements
     }
@@ -76,7 +76,7 @@ impl fmt::Display for LabelSelector {
     }
 }
 
-/// How the value of a label relates to the values of a requirement.
+/// The relation of the value of a label to the values of a requirement.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Operator {
     /// `k=v`
@@ -137,12 +137,12 @@ impl Requirement {
         &self.key
     }
 
-    /// How the label's value relates to [`values`](Requirement::values).
+    /// The relation of the label's value to [`values`](Requirement::values).
     pub fn operator(&self) -> Operator {
         self.operator
     }
 
-    /// What the label's value is compared with: sorted, distinct.
+    /// The values with which the label's value is compared: sorted, distinct.
     pub fn values(&self) -> &[String] {
         &self.values
     }

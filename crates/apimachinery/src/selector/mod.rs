@@ -1,4 +1,4 @@
-//! Which objects a client wants: by label ([`label`]) and by field ([`field`]).
+//! The objects that a client wants: by label ([`label`]) and by field ([`field`]).
 //!
 //! Both kinds of selector are lists of terms that must all hold, kept sorted by what they look at, so
 //! that equal selectors print alike. Matching borrows and never allocates.

@@ -1,4 +1,4 @@
-//! What a label key and a label value may look like, and the texts for those that do not.
+//! The syntax of label keys and label values, and the error texts.
 
 const NAME_BYTES_MAX: usize = 63;
 const SUBDOMAIN_BYTES_MAX: usize = 253;
@@ -13,7 +13,7 @@ const SUBDOMAIN_RULE: &str = "a lowercase RFC 1123 subdomain must consist of low
      or '.', and must start and end with an alphanumeric character (e.g. 'example.com', regex used for validation is \
      '[a-z0-9]([-a-z0-9]*[a-z0-9])?(\\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*')";
 
-/// What is wrong with a label key; empty when nothing is.
+/// The faults of a label key; empty if there are none.
 pub fn key_faults(key: &str) -> Vec<String> {
     let mut faults = Vec::new();
     let mut parts = key.split('/');
@@ -40,7 +40,7 @@ pub fn key_faults(key: &str) -> Vec<String> {
     faults
 }
 
-/// What is wrong with a label value; empty when nothing is.
+/// The faults of a label value; empty if there are none.
 pub fn value_faults(value: &str) -> Vec<String> {
     let mut faults = Vec::new();
     if value.len() > NAME_BYTES_MAX {

@@ -170,7 +170,7 @@ impl Status {
         Status::failure(413, Reason::RequestEntityTooLarge, message)
     }
 
-    /// What was there is there no longer. For versions, [`expired`](Status::expired) is the newer word.
+    /// The resource is no longer there. For versions, [`expired`](Status::expired) is the newer word.
     pub fn gone(message: impl Into<String>) -> Status {
         Status::failure(410, Reason::Gone, message)
     }
@@ -430,7 +430,7 @@ mod tests {
     }
 
     #[test]
-    fn an_invalid_object_is_told_every_fault() {
+    fn the_status_of_an_invalid_object_lists_every_fault() {
         let (kind, pod) = (Qualified::new("meta.k8s.io", "PatchOptions"), Qualified::core("Pod"));
         for (status, message) in [
             (
@@ -524,7 +524,7 @@ mod tests {
     }
 
     #[test]
-    fn success_says_what_it_is_about() {
+    fn the_status_of_a_success_names_its_object() {
         assert_eq!(
             serde_json::to_string(&Status::deleted(Qualified::core("nodes"), "n", "u-1")).unwrap(),
             r#"{"kind":"Status","apiVersion":"v1","metadata":{},"status":"Success","details":{"name":"n","kind":"nodes","uid":"u-1"}}"#

@@ -46,22 +46,22 @@ pub struct Status {
     pub message: String,
     /// For programs; absent on success and on unexpected failures.
     pub reason: Option<Reason>,
-    /// What the failure is about.
+    /// The subject of the failure.
     pub details: Option<Box<Details>>,
     /// The HTTP status code; zero where upstream writes none.
     pub code: u16,
 }
 
-/// What a Status has for metadata.
+/// The metadata of a Status.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct StatusMeta {
-    /// Where a list may go on at a newer version, as the version of its first page is no longer kept.
+    /// The token with which a list may go on at a newer version, as the version of its first page is no longer kept.
     #[serde(rename = "continue", skip_serializing_if = "String::is_empty")]
     pub continue_token: String,
 }
 
-/// What a Status is about.
+/// The subject of a Status.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct Details {
@@ -80,7 +80,7 @@ pub struct Details {
     /// Each single fault.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub causes: Vec<Cause>,
-    /// How long a client waits before it tries again, if it should.
+    /// The time after which a client tries again, if it should.
     #[serde(skip_serializing_if = "is_zero")]
     pub retry_after_seconds: u32,
 }

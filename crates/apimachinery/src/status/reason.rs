@@ -6,7 +6,7 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 macro_rules! reasons {
     ($($(#[$doc:meta])* $name:ident,)*) => {
-        /// Why a request failed, in one word that programs understand.
+        /// The reason why a request failed, in one word that programs understand.
         #[derive(Clone, Debug, PartialEq, Eq)]
         #[non_exhaustive]
         pub enum Reason {

@@ -19,10 +19,10 @@ use tonic::{
 };
 use tonic_prost::ProstCodec;
 
-/// What etcd may send in one message: as much as gRPC allows. A list comes in one message.
+/// The size of a message that etcd may send: as much as gRPC allows. A list comes in one message.
 const MESSAGE_BYTES_MAX: usize = i32::MAX as usize;
 
-/// How many requests for progress may wait until the connection takes them. One that finds no room is left out.
+/// The number of requests for progress that may wait until the connection takes them. Further ones are left out.
 const WATCH_REQUESTS_MAX: usize = 8;
 
 type Token = MetadataValue<Ascii>;

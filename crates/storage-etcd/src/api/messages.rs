@@ -119,7 +119,7 @@ pub(crate) struct RequestOp {
     pub(crate) request: Option<Operation>,
 }
 
-/// What a transaction can do.
+/// An operation of a transaction.
 #[derive(Clone, PartialEq, Oneof)]
 pub(crate) enum Operation {
     #[prost(message, tag = "1")]

@@ -120,14 +120,14 @@ impl EtcdClient {
         self.0.call(&txn).await.expect("write");
     }
 
-    /// How many keys begin with a prefix. It must not be empty, nor end in the last byte that there is.
+    /// The number of keys with a prefix. It must not be empty, nor end in the last byte that there is.
     pub async fn count(&self, prefix: &str) -> i64 {
         let (key, range_end) = keys_below(prefix);
         let request = RangeRequest { key, range_end, count_only: true, ..RangeRequest::default() };
         self.range(request).await.count
     }
 
-    /// How often a key was written since it was created.
+    /// The number of writes of a key since it was created.
     pub async fn version_of(&self, key: &str) -> i64 {
         self.get(key).await.version
     }
@@ -142,7 +142,7 @@ impl EtcdClient {
         self.0.call(&LeaseTimeToLiveRequest { id }).await.expect("ask for a lease").granted_ttl
     }
 
-    /// How many leases there are.
+    /// The number of leases.
     pub async fn lease_count(&self) -> usize {
         self.0.call(&LeaseLeasesRequest {}).await.expect("ask for the leases").leases.len()
     }

@@ -22,18 +22,18 @@ use std::{
 use tempfile::TempDir;
 use tokio::time::{Instant, sleep, timeout};
 
-/// How long a server has to start, or a cluster to agree on a leader.
+/// The time that a server has to start, or a cluster to agree on a leader.
 const START_TIMEOUT: Duration = Duration::from_secs(30);
 
-/// How often other ports are tried when a server ends as soon as it has started.
+/// The number of times that other ports are tried when a server ends as soon as it has started.
 const PORT_TRIES_MAX: usize = 5;
 
-/// What etcd logs when it serves clients.
+/// The message that etcd logs when it serves clients.
 const READY: &str = "ready to serve client requests";
 
 const POLL_PAUSE: Duration = Duration::from_millis(20);
 
-/// How to start a server.
+/// The options of a server.
 #[derive(Clone, Debug, Default)]
 pub struct ServerOptions {
     /// Whether writes reach the disk before they are acknowledged. Slower; needed where a server is killed.
@@ -117,7 +117,7 @@ impl EtcdCluster {
         self.members.iter().map(EtcdMember::url).collect()
     }
 
-    /// Which member leads; waits until one does.
+    /// The number of the leader; waits until there is one.
     ///
     /// # Panics
     /// If none does for long.
@@ -331,7 +331,7 @@ fn tls_args(dir: &Path, tls: &ServerTls) -> Vec<String> {
     args
 }
 
-/// Takes ports that nobody uses, for as long as the listeners are kept.
+/// Takes unused ports, for as long as the listeners are kept.
 fn hold_free_ports(count: usize) -> Vec<TcpListener> {
     (0..count).map(|_| TcpListener::bind("127.0.0.1:0").expect("bind a free port")).collect()
 }

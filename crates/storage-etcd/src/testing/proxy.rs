@@ -11,7 +11,7 @@ use tokio::{
     task::{AbortHandle, JoinSet},
 };
 
-/// What the network does.
+/// The behaviour of the network.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Network {
     /// It works.

@@ -16,11 +16,11 @@ use keepwatch_apimachinery::ResourceVersion;
 use std::{collections::HashMap, time::Duration};
 use tokio::time::timeout;
 
-/// How long a backend may be silent before it is asked how far it is.
+/// The time that a backend may be silent before the store asks for its progress.
 const SILENCE_MAX: Duration = Duration::from_millis(100);
-/// How many bytes of objects are remembered because the next change of each carries it again, one being the least.
+/// The number of bytes of objects that are remembered because the next change of each carries it again; at least one is.
 const RECENT_BYTES_MAX: usize = 256 << 10;
-/// What an object takes beside its value.
+/// The memory that an object takes beside its value.
 const OBJECT_BYTES: usize = 512;
 
 pub(super) async fn read(

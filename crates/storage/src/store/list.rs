@@ -12,10 +12,10 @@ use keepwatch_apimachinery::{
     list_options::{ContinueAt, ContinueToken, ListAt},
 };
 
-/// How many keys one read of the backend asks for at the most, however many the list may return.
+/// The number of keys that one read of the backend asks for at the most, however many the list may return.
 pub(super) const PAGE_KEYS_MAX: usize = 10_000;
 
-/// How often a list of the newest state is begun before its caller learns that compaction overtook it each
+/// The number of times that a list of the newest state is begun before its caller learns that compaction overtook it each
 /// time. Compaction usually stays minutes behind the newest revision, so once more is enough; a list that
 /// takes longer than that is no shorter the next time, and without a limit might never end.
 const LIST_BEGINNINGS_MAX: usize = 3;

@@ -18,7 +18,7 @@ use keepwatch_apimachinery::{
     list_options::{Position, WatchStart},
 };
 
-/// When a watch that asked for a future state should be tried again.
+/// The time after which a watch that asked for a future state should be tried again.
 const TOO_LARGE_RETRY_SECONDS: u32 = 1;
 
 pub(super) async fn start(store: Store, scope: Scope, request: WatchRequest) -> Result<Watch, StorageError> {
@@ -140,7 +140,7 @@ fn expired(error: StorageError) -> StorageError {
     if error.is_expired() { StorageError::Expired(ExpiredRead::Watch) } else { error }
 }
 
-/// What one watcher sees of the backend's events.
+/// The events of one watcher, made from those of the backend.
 struct View {
     store: Store,
     predicate: Predicate,

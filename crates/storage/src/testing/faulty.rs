@@ -16,7 +16,7 @@ use std::{
     time::Duration,
 };
 
-/// What goes wrong with one call.
+/// The fault of one call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fault {
     /// The call does not reach the backend. Reads and writes.
@@ -31,7 +31,7 @@ pub enum Fault {
     Delay(Duration),
 }
 
-/// How a watch ends before its time.
+/// The way in which a watch ends before its time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Cut {
     /// After how many events.
@@ -42,7 +42,7 @@ pub struct Cut {
     pub expired: bool,
 }
 
-/// How often what goes wrong, in calls of a thousand.
+/// The frequency of each fault, in calls of a thousand.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Rates {
     /// [`Fault::Unreachable`].
@@ -67,7 +67,7 @@ pub struct Rates {
     pub cut_after_events_max: usize,
 }
 
-/// Which faults happen. The scripted ones come first, then those of the seed.
+/// The faults that happen. The scripted ones come first, then those of the seed.
 #[derive(Debug)]
 pub struct Plan {
     calls: VecDeque<Option<Fault>>,
@@ -82,7 +82,7 @@ impl Plan {
         Self::seeded(0, Rates::default())
     }
 
-    /// What goes wrong follows from the seed and the order of calls.
+    /// The faults follow from the seed and the order of calls.
     pub fn seeded(seed: u64, rates: Rates) -> Self {
         Self { calls: VecDeque::new(), cuts: VecDeque::new(), rates, random: Random(seed) }
     }
@@ -167,7 +167,7 @@ impl Random {
     }
 }
 
-/// What did go wrong, and with what.
+/// A fault that happened, and its call.
 pub type Injected = (&'static str, String);
 
 /// A backend whose calls fail by a [`Plan`]. Cloning shares it.
@@ -193,7 +193,7 @@ impl Faulty {
         self.lock().plan = plan;
     }
 
-    /// What went wrong so far, in order.
+    /// The faults so far, in order.
     pub fn injected(&self) -> Vec<Injected> {
         self.lock().injected.clone()
     }
@@ -429,7 +429,7 @@ mod tests {
         assert_ne!(runs[0], runs[2]);
     }
 
-    /// What every user of a faulty backend must bear: acknowledged writes are there, and a watch that is taken
+    /// The rules that hold with a faulty backend: acknowledged writes are there, and a watch that is taken
     /// up again after each cut has delivered everything.
     #[tokio::test]
     async fn through_faults_nothing_acknowledged_is_lost_and_a_watch_can_be_resumed() {

@@ -1,4 +1,4 @@
-//! What a case gets: a fresh backend, a storage over it, and short words for what cases do.
+//! The fixture of a case: a fresh backend, a storage over it, and short words for what cases do.
 
 use super::{Pod, PodInspector, Watching, pods_prefix, reference::Reference};
 use crate::{
@@ -43,9 +43,9 @@ pub type RequestProgress = Arc<dyn Fn() -> BoxFuture<'static, Result<(), Storage
 pub struct Fixture {
     /// The storage that is tried.
     pub storage: Arc<dyn Storage>,
-    /// How it is asked for bookmarks.
+    /// The way in which it is asked for bookmarks.
     pub request_progress: RequestProgress,
-    /// What it stands on, for what can only be done behind its back.
+    /// The backend below it, for operations that the storage does not offer.
     pub backend: Arc<dyn Backend>,
     /// In what it may differ from others.
     pub capabilities: Capabilities,
@@ -119,7 +119,7 @@ impl Fixture {
     /// Closes the store and opens it again, if it can be. All watches must have been dropped.
     pub async fn reopen(&mut self) {
         let Some(reopen) = self.reopen.clone() else { return };
-        // While a store is opened again nobody may hold it; an empty one stands in.
+        // While a store is opened again there may be no reference to it; an empty one takes its place.
         self.backend = Arc::new(Reference::default());
         (self.storage, self.request_progress) = store(self.backend.clone(), pods());
         self.backend = reopen().await;

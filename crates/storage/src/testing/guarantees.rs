@@ -1,10 +1,10 @@
-//! What a watch promises, as functions over what was recorded of one.
+//! The promises of a watch, as functions over a recorded stream.
 //!
 //! The same five hold at every hop (storage, watch cache, HTTP stream), so each hop turns what it saw into
 //! [`RecordedEvent`] events and asks the same functions. A stream may have been cut anywhere: what lies after the last
 //! revision it delivered is not judged.
 //!
-//! What must have been delivered comes from a [`History`]: every change of the store in order, best collected
+//! The events that must have been delivered come from a [`History`]: every change of the store in order, best collected
 //! from the answers to the writes and not from a watch.
 
 use crate::{Object, WatchEvent};
@@ -14,7 +14,7 @@ use std::{
     fmt,
 };
 
-/// What happened to an object, or that everything up to a revision was delivered.
+/// A change of an object, or the note that everything up to a revision was delivered.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Kind {
     /// It came into view.
@@ -32,7 +32,7 @@ pub enum Kind {
 /// One event of a recorded stream.
 #[derive(Clone, PartialEq, Eq)]
 pub struct RecordedEvent {
-    /// What happened.
+    /// The change.
     pub kind: Kind,
     /// To which object; empty for bookmarks.
     pub key: String,
@@ -81,7 +81,7 @@ impl fmt::Debug for RecordedEvent {
     }
 }
 
-/// Where a recorded stream began.
+/// The beginning of a recorded stream.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Start {
     /// With the initial state, which ends at [`Kind::InitialStateEnd`]. A stream that does not mark the end
@@ -94,7 +94,7 @@ pub enum Start {
 /// A stream as it was seen.
 #[derive(Clone, Debug)]
 pub struct Recorded {
-    /// Where it began.
+    /// Its beginning.
     pub start: Start,
     /// The events that it delivered.
     pub events: Vec<RecordedEvent>,
@@ -132,7 +132,7 @@ pub struct Change {
     pub key: String,
     /// At which revision.
     pub revision: u64,
-    /// What was written; absent for a deletion.
+    /// The written value; absent for a deletion.
     pub content: Option<Bytes>,
 }
 
@@ -189,7 +189,7 @@ impl History {
         self.0.last().map_or(0, |change| change.revision)
     }
 
-    /// What existed at a revision, with the revision of its last write.
+    /// The objects that existed at a revision, with the revision of their last write.
     pub fn state_at(&self, revision: u64) -> BTreeMap<&str, (u64, &Bytes)> {
         let mut state = BTreeMap::new();
         for change in self.0.iter().take_while(|change| change.revision <= revision) {
@@ -295,7 +295,7 @@ pub fn unique(stream: &Recorded) -> Result<(), Violation> {
     }
 }
 
-/// What was delivered is what happened: the state at its revision, then every visible change, none left out and
+/// The delivered events are the changes that happened: the state at its revision, then every visible change, none left out and
 /// none made up, up to the last revision delivered.
 pub fn reliable(stream: &Recorded, history: &History, visible: Visible<'_>) -> Result<(), Violation> {
     const RELIABLE: &str = "reliable";

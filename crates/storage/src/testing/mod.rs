@@ -1,4 +1,4 @@
-//! What proves a storage right: one suite of named cases, five guarantees, a model and injected faults.
+//! Tests of a storage: one suite of named cases, five guarantees, a model and injected faults.
 //!
 //! - [`conformance`]: every rule of the storage contract as a case over a [`Fixture`]; the macro of the same
 //!   name makes one test of each.

@@ -23,9 +23,9 @@ use proptest::{
 };
 use std::{collections::BTreeMap, future::Future};
 
-/// How many objects the operations are about: few, so that they meet.
+/// The number of objects of the operations: few, so that operations meet.
 const NAMES: u8 = 5;
-/// How many watches are left open at a time.
+/// The number of watches that are open at a time.
 const WATCHES_MAX: usize = 4;
 
 /// One operation. Revisions are given as how many changes ago they were.
@@ -35,7 +35,7 @@ pub enum Op {
     Create(u8, Content),
     /// Updates an object, creates it if `or_create`; with a hint that may be stale.
     Update {
-        /// Which.
+        /// Its number.
         name: u8,
         /// To what.
         content: Content,
@@ -50,9 +50,9 @@ pub enum Op {
     Get(u8),
     /// Lists in pages, at a revision of the past or now.
     List {
-        /// How many changes ago.
+        /// The number of changes since.
         back: Option<u8>,
-        /// How many objects a page holds.
+        /// The number of objects of a page.
         limit: Option<usize>,
         /// Whether only what is labelled `app=web`.
         selected: bool,
@@ -63,7 +63,7 @@ pub enum Op {
     Compact(u8),
     /// Opens a watch so many changes ago and leaves it open.
     Watch {
-        /// How many changes ago; with the state if absent.
+        /// The number of changes since; with the state if absent.
         back: Option<u8>,
         /// Whether only what is labelled `app=web`.
         selected: bool,
@@ -72,7 +72,7 @@ pub enum Op {
     Reopen,
 }
 
-/// What an object holds: whether it is labelled `app=web`, and a number.
+/// The content of an object: whether it is labelled `app=web`, and a number.
 pub type Content = (bool, u8);
 
 /// Random operations, as many as a run has.

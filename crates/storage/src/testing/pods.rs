@@ -69,14 +69,14 @@ impl Pod {
         self.document().to_string().into()
     }
 
-    /// Its value as somebody would send it who does not know that storage alone gives versions out.
+    /// Its value with a version, as a client might send it although storage alone assigns versions.
     pub fn value_with_version(&self, version: &str) -> Bytes {
         let mut document = self.document();
         document["metadata"]["resourceVersion"] = json!(version);
         document.to_string().into()
     }
 
-    /// What [`Pod::data`] put into a value.
+    /// The data that [`Pod::data`] put into a value.
     pub fn data_of(value: &[u8]) -> i64 {
         let document: Value = serde_json::from_slice(value).expect("a pod's value is JSON");
         document["data"].as_i64().expect("a pod has data")
@@ -93,7 +93,7 @@ impl Pod {
     }
 }
 
-/// Where the pods are kept: `/registry` and `pods`.
+/// The place of the pods: `/registry` and `pods`.
 pub fn pods_prefix() -> ResourcePrefix {
     ResourcePrefix::new("/registry", "pods").expect("a good prefix")
 }

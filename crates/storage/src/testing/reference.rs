@@ -19,7 +19,7 @@ pub struct Reference {
     state: Arc<watch::Sender<State>>,
 }
 
-/// What a reference backend is.
+/// The state of a reference backend.
 #[derive(Debug, Default)]
 struct State {
     changes: Vec<Change>,
@@ -32,7 +32,7 @@ struct State {
 struct Change {
     key: Key,
     revision: ResourceVersion,
-    /// What was written, absent for a deletion.
+    /// The written value, absent for a deletion.
     item: Option<KeyValue>,
     previous: Option<KeyValue>,
 }
@@ -210,7 +210,7 @@ impl Backend for Reference {
     }
 }
 
-/// How far a watch is.
+/// The progress of a watch.
 struct WatchPosition {
     scope: Scope,
     /// Every change up to here was delivered or lies outside the scope.

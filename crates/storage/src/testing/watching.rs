@@ -4,10 +4,10 @@ use crate::{StorageError, Watch, WatchEvent};
 use futures::StreamExt;
 use std::{future::Future, time::Duration};
 
-/// How long a case waits for what must come. Only a failing test ever waits this long.
+/// The time that a case waits for an event that must come. Only a failing test ever waits this long.
 pub const LONG_ENOUGH: Duration = Duration::from_secs(30);
 
-/// How long nothing may come for a case to believe that nothing will.
+/// The time without an event after which a case assumes that none will come.
 pub const QUIET: Duration = Duration::from_millis(150);
 
 /// A watch that a test reads.

@@ -1,4 +1,4 @@
-//! What is forgotten, what is kept, and how readers learn of it.
+//! Compaction: the history that it drops and keeps, and the errors of readers.
 //!
 //! Not asked: whether a watch after the revision right before the compacted one is still served. etcd keeps
 //! the change at the compacted revision itself, other engines need not.
@@ -23,7 +23,7 @@ fn at(at: ListAt) -> ListRequest {
     ListRequest { at, ..ListRequest::all() }
 }
 
-/// What was before the compacted revision cannot be read.
+/// States before the compacted revision cannot be read.
 pub async fn a_list_at_a_compacted_revision_is_expired(fixture: &Fixture) {
     if fixture.capabilities.cached {
         return;
@@ -155,7 +155,7 @@ pub async fn a_watch_that_is_up_to_date_goes_on_after_compaction(fixture: &Fixtu
 }
 
 /// Compacting again, or further back, changes nothing.
-pub async fn compacting_what_is_compacted_changes_nothing(fixture: &Fixture) {
+pub async fn compacting_again_to_the_same_revision_changes_nothing(fixture: &Fixture) {
     let created = five(fixture).await;
     for revision in [created[3].revision, created[3].revision, created[1].revision] {
         fixture.compact(revision).await;

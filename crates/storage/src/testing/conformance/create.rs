@@ -47,7 +47,7 @@ pub async fn an_object_that_carries_a_version_is_refused_and_nothing_is_written(
     assert_eq!(fixture.get(&a).await, None);
 }
 
-/// What could not be read again is not written.
+/// A value that could not be read again is not written.
 pub async fn a_value_that_is_no_object_of_the_kind_is_refused_and_nothing_is_written(fixture: &Fixture) {
     let (a, before) = (pod("a"), fixture.revision().await);
     let refused = fixture.storage.create(&a.key(), "not JSON".into(), None).await.unwrap_err();
@@ -57,7 +57,7 @@ pub async fn a_value_that_is_no_object_of_the_kind_is_refused_and_nothing_is_wri
 }
 
 /// A key that is taken stays as it is.
-pub async fn a_taken_key_is_refused_and_tells_no_watcher(fixture: &Fixture) {
+pub async fn a_taken_key_is_refused_and_delivers_no_event(fixture: &Fixture) {
     let a = pod("a");
     let first = fixture.create(&a).await;
     let mut watch = fixture.watch(WatchStart::after(first.revision)).await;
@@ -105,7 +105,7 @@ pub async fn of_many_creates_of_one_key_exactly_one_wins(fixture: &Fixture) {
     assert_eq!(fixture.get(&pod("a")).await.as_ref(), won.first());
 }
 
-/// What a creation depends on may be gone, changed, or made anew; a taken key is reported first.
+/// The object on which a creation depends may be gone, changed, or made anew; a taken key is reported first.
 pub async fn a_creation_that_depends_on_another_object_needs_it_unchanged(fixture: &Fixture) {
     let (a, home) = (pod("a"), pod("home"));
     let create = |unchanged: Unchanged| async move {
@@ -135,7 +135,7 @@ fn unchanged(object: &Object) -> Unchanged {
 }
 
 /// Of creations that race with a change of what they depend on, those that succeed were before it.
-pub async fn no_creation_comes_after_a_change_of_what_it_depends_on(fixture: &Fixture) {
+pub async fn no_creation_comes_after_a_change_of_the_object_it_depends_on(fixture: &Fixture) {
     for round in 0..20 {
         let home = pod("home").data(round);
         let before = unchanged(&fixture.put(&home).await);

@@ -26,7 +26,7 @@ pub async fn a_deletion_returns_the_last_content_with_its_own_revision(fixture: 
 }
 
 /// Nothing to delete, with a hint or without.
-pub async fn deleting_what_is_missing_is_not_found(fixture: &Fixture) {
+pub async fn deleting_a_missing_object_is_not_found(fixture: &Fixture) {
     let a = fixture.create(&pod("a")).await;
     let deleted = fixture.delete(&pod("a")).await;
     for options in [DeleteOptions::default(), hinting(&a)] {
@@ -126,7 +126,7 @@ pub async fn a_refused_hint_of_a_deleted_object_is_not_found(fixture: &Fixture) 
     no_such_object(missing, &old.key);
 }
 
-/// What is written between the check and the deletion is checked too.
+/// A version that is written between the check and the deletion is checked too.
 pub async fn a_deletion_overtaken_by_an_update_checks_again(fixture: &Fixture) {
     fixture.create(&pod("a")).await;
     let mut asked = 0;

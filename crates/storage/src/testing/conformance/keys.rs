@@ -1,4 +1,4 @@
-//! Which keys are taken, and what a read of one covers.
+//! The keys that are taken, and the scope of a read.
 
 use super::{Fixture, names, pod};
 use crate::{
@@ -86,7 +86,7 @@ pub async fn dots_inside_a_name_are_fine(fixture: &Fixture) {
     }
 }
 
-/// `/pods/ns` takes in nothing of `/pods/ns2`.
+/// `/pods/ns` covers nothing of `/pods/ns2`.
 pub async fn a_recursive_read_never_takes_in_a_neighbour_with_a_longer_name(fixture: &Fixture) {
     let mut watch = fixture.watch_with("/pods/ns", WatchRequest::from(WatchStart::now())).await;
     fixture.create(&pod("x").in_namespace("ns2")).await;
@@ -98,7 +98,7 @@ pub async fn a_recursive_read_never_takes_in_a_neighbour_with_a_longer_name(fixt
     assert_eq!(watch.event().await, WatchEvent::Added(own));
 }
 
-/// What is stored at the prefix itself is not among its children.
+/// An object at the prefix itself is not among its children.
 pub async fn a_recursive_read_takes_in_children_never_the_key_itself(fixture: &Fixture) {
     let mut watch = fixture.watch_with("/pods/ns", WatchRequest::from(WatchStart::now())).await;
     let value = pod("ns").value();

@@ -83,7 +83,7 @@ impl View {
 }
 
 /// From wherever a watch begins, up to compaction, it delivers everything since, once and in order, through any selector.
-pub async fn watches_from_every_revision_since_compaction_tell_everything(fixture: &Fixture) {
+pub async fn watches_from_every_revision_since_compaction_deliver_everything(fixture: &Fixture) {
     let before = fixture.revision().await;
     let history = churn(fixture, 400).await;
     let compacted = later(before, 100);
@@ -103,7 +103,7 @@ pub async fn watches_from_every_revision_since_compaction_tell_everything(fixtur
 }
 
 /// A watch that is not read for a long time goes on where it was, and is up to date then.
-pub async fn a_watch_that_is_read_again_after_long_tells_everything(fixture: &Fixture) {
+pub async fn a_watch_that_is_read_again_after_long_delivers_everything(fixture: &Fixture) {
     let before = fixture.revision().await;
     let mut watches = Vec::new();
     for view in View::all() {
@@ -179,8 +179,8 @@ pub async fn every_state_since_compaction_can_be_listed(fixture: &Fixture) {
     }
 }
 
-/// Past changes are those between two revisions, each with the object as it was before, or without if nobody asks.
-pub async fn past_changes_are_those_between_two_revisions_with_what_was_before(fixture: &Fixture) {
+/// Past changes are those between two revisions, each with the object as it was before, or without if not requested.
+pub async fn past_changes_are_those_between_two_revisions_with_the_objects_before(fixture: &Fixture) {
     let before = fixture.revision().await;
     let history = churn(fixture, 300).await;
     fixture.write_elsewhere().await;
@@ -208,7 +208,7 @@ pub async fn past_changes_are_those_between_two_revisions_with_what_was_before(f
     }
 }
 
-/// What is compacted is no longer there to be read.
+/// Compacted changes can no longer be read.
 pub async fn past_changes_before_compaction_are_expired(fixture: &Fixture) {
     let before = fixture.revision().await;
     churn(fixture, 20).await;

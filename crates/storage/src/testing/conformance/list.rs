@@ -94,7 +94,7 @@ pub async fn a_token_names_the_place_right_after_the_last_key(fixture: &Fixture)
     assert_eq!(below.next, Some(token_after("a", "ns/", ContinueAt::Exact(below.revision))));
 }
 
-/// What happens between two pages shows in neither.
+/// A change between two pages shows in neither.
 pub async fn a_write_between_pages_is_not_seen(fixture: &Fixture) {
     create_all(fixture, "a b c").await;
     let first = fixture.list(page(1, ListAt::MostRecent)).await;
@@ -138,7 +138,7 @@ pub async fn the_last_page_may_be_empty(fixture: &Fixture) {
     let request = ListRequest { predicate: labels("x=1"), ..page(1, ListAt::MostRecent) };
     let pages = pages(fixture, request).await;
     assert_eq!(pages.iter().map(names).collect::<Vec<_>>(), ["a", ""]);
-    assert!(pages.iter().all(|page| page.remaining.is_none()), "with a selector nobody knows");
+    assert!(pages.iter().all(|page| page.remaining.is_none()), "with a selector it is unknown");
 }
 
 /// A limit of zero is none.
@@ -293,7 +293,7 @@ pub async fn concurrent_lists_are_states_that_were(fixture: &Fixture) {
 }
 
 /// A backend that is asked for no items still reports that there are some.
-pub async fn a_range_of_no_items_tells_whether_there_are_any(fixture: &Fixture) {
+pub async fn a_range_of_no_items_reports_whether_there_are_any(fixture: &Fixture) {
     create_all(fixture, "a b").await;
     let scope = pods_prefix().all();
     let request = RangeRequest { limit: Some(0), count: true, ..RangeRequest::all(scope) };

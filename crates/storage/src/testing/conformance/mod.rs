@@ -42,7 +42,7 @@ fn later(revision: ResourceVersion, by: u64) -> ResourceVersion {
     ResourceVersion::new(revision.get() + by).expect("above zero")
 }
 
-/// What a caller's callback says when it refuses.
+/// The error of a caller's callback that refuses.
 fn rejection(text: &str) -> Rejection {
     text.into()
 }
@@ -150,11 +150,11 @@ macro_rules! conformance_cases {
                 every_write_raises_the_one_counter
                 an_object_that_carries_a_version_is_refused_and_nothing_is_written
                 a_value_that_is_no_object_of_the_kind_is_refused_and_nothing_is_written
-                a_taken_key_is_refused_and_tells_no_watcher
+                a_taken_key_is_refused_and_delivers_no_event
                 a_deleted_key_can_be_created_again_and_is_delivered_as_added
                 of_many_creates_of_one_key_exactly_one_wins
                 a_creation_that_depends_on_another_object_needs_it_unchanged
-                no_creation_comes_after_a_change_of_what_it_depends_on
+                no_creation_comes_after_a_change_of_the_object_it_depends_on
                 readers_see_their_own_writes
                 the_current_revision_is_not_below_a_completed_write
             }
@@ -168,7 +168,7 @@ macro_rules! conformance_cases {
             }
             delete {
                 a_deletion_returns_the_last_content_with_its_own_revision
-                deleting_what_is_missing_is_not_found
+                deleting_a_missing_object_is_not_found
                 a_failed_precondition_keeps_the_object
                 a_validation_that_refuses_keeps_the_object
                 a_stale_hint_costs_a_retry_never_a_wrong_deletion
@@ -179,11 +179,11 @@ macro_rules! conformance_cases {
             }
             update {
                 an_update_turns_the_stored_object_into_the_next
-                updating_what_is_missing_is_not_found
+                updating_a_missing_object_is_not_found
                 a_missing_object_is_created_if_the_caller_ignores_that
                 a_missing_object_fails_preconditions_too
                 an_undecodable_value_can_be_replaced_under_a_watch
-                a_no_op_update_writes_nothing_and_tells_no_watcher
+                a_no_op_update_writes_nothing_and_delivers_no_event
                 a_no_op_is_judged_by_the_store_not_by_a_hint
                 a_stale_hint_costs_a_retry_never_a_wrong_result
                 a_right_hint_is_asked_about_once
@@ -193,7 +193,7 @@ macro_rules! conformance_cases {
                 a_refused_hint_of_a_deleted_object_is_created_if_the_caller_ignores_that
                 a_failed_precondition_writes_nothing
                 an_update_to_a_value_with_a_version_is_refused
-                an_update_overtaken_by_another_is_tried_again_with_what_won
+                an_update_overtaken_by_another_is_tried_again_on_the_newer_object
                 an_update_overtaken_by_a_deletion_finds_nothing
                 a_creation_overtaken_by_another_updates_it
                 no_increment_is_lost_among_many_writers
@@ -219,7 +219,7 @@ macro_rules! conformance_cases {
                 field_selectors_choose_by_fields
                 an_undecodable_value_fails_the_whole_list
                 concurrent_lists_are_states_that_were
-                a_range_of_no_items_tells_whether_there_are_any
+                a_range_of_no_items_reports_whether_there_are_any
                 a_range_past_its_scope_checks_its_revision
             }
             view {
@@ -234,14 +234,14 @@ macro_rules! conformance_cases {
                 an_object_may_come_and_go_many_times
                 a_selector_of_absence_sees_the_opposite
                 a_pod_is_added_when_it_is_bound_to_the_node_that_is_watched
-                the_initial_state_holds_only_what_is_in_view
+                the_initial_state_holds_only_objects_in_view
             }
             watch {
-                a_watch_of_the_state_tells_what_exists_then_what_changes
+                a_watch_of_the_state_delivers_existing_objects_then_changes
                 the_end_of_the_initial_state_is_marked_if_asked_for
                 the_state_of_nothing_has_an_end_too
-                a_watch_from_now_tells_only_what_follows
-                a_watch_from_any_point_tells_what_follows
+                a_watch_from_now_delivers_only_later_changes
+                a_watch_from_any_point_delivers_later_changes
                 a_watch_after_a_revision_does_not_repeat_it
                 a_watch_of_a_state_that_is_reached_begins_with_the_newest
                 a_watch_of_a_state_that_is_not_reached_ends_with_too_large
@@ -253,9 +253,9 @@ macro_rules! conformance_cases {
                 a_resumed_watch_repeats_nothing_and_skips_nothing
                 a_state_goes_on_where_it_ends
                 any_state_goes_on_where_it_ends
-                watches_opened_among_many_writers_tell_every_change_once_and_in_order
+                watches_opened_among_many_writers_deliver_every_change_once_and_in_order
                 a_watch_with_a_timeout_ends_by_itself_without_an_error
-                a_watch_that_is_not_read_loses_nothing_and_delays_nobody
+                a_watch_that_is_not_read_loses_nothing_and_delays_no_other
                 progress_is_reported_on_request
                 a_bookmark_comes_after_everything_up_to_it
                 nothing_follows_an_error_on_a_watch
@@ -276,16 +276,16 @@ macro_rules! conformance_cases {
                 a_watch_after_a_compacted_revision_is_expired
                 a_watch_overtaken_by_compaction_skips_nothing_silently
                 a_watch_that_is_up_to_date_goes_on_after_compaction
-                compacting_what_is_compacted_changes_nothing
+                compacting_again_to_the_same_revision_changes_nothing
                 the_compacted_revision_is_known
                 compaction_among_readers_never_makes_a_wrong_answer
             }
             lag {
-                watches_from_every_revision_since_compaction_tell_everything
-                a_watch_that_is_read_again_after_long_tells_everything
+                watches_from_every_revision_since_compaction_deliver_everything
+                a_watch_that_is_read_again_after_long_delivers_everything
                 a_state_that_is_read_slowly_is_the_one_it_began_with
                 every_state_since_compaction_can_be_listed
-                past_changes_are_those_between_two_revisions_with_what_was_before
+                past_changes_are_those_between_two_revisions_with_the_objects_before
                 past_changes_before_compaction_are_expired
             }
             ttl {

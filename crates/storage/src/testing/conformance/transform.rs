@@ -87,7 +87,7 @@ pub async fn a_transformer_that_calls_a_value_stale_makes_a_no_op_write(fixture:
     assert_eq!(again, rewritten, "now it is as it should be");
 }
 
-/// What cannot be decrypted is an error to every reader, and none of them gets part of an answer.
+/// A value that cannot be decrypted is an error to every reader, and none of them gets part of an answer.
 pub async fn a_value_that_cannot_be_decrypted_fails_every_reader(fixture: &Fixture) {
     if fixture.capabilities.cached {
         return;
@@ -128,7 +128,7 @@ pub async fn a_stored_value_moved_to_another_key_cannot_be_read(fixture: &Fixtur
     assert_corrupt(storage.get(&b.key(), Position::MostRecent).await.unwrap_err(), &elsewhere);
 }
 
-/// What a transformer makes need not be text: every byte comes back, from another process too.
+/// The bytes that a transformer makes need not be text: every byte comes back, from another process too.
 pub async fn any_bytes_at_rest_survive_reopening(fixture: &mut Fixture) {
     let every_byte: Vec<u8> = (0..=u8::MAX).chain((0..=u8::MAX).rev()).collect();
     let key = Key::from_backend("/registry/other/bytes");

@@ -45,7 +45,7 @@ pub async fn an_update_without_a_ttl_keeps_the_object_for_ever(fixture: &Fixture
     outlives(fixture, &kept).await;
 }
 
-/// What is created anew has nothing of the time that its forerunner had.
+/// An object that is created anew does not inherit the time to live of the one before.
 pub async fn a_new_object_does_not_inherit_the_ttl_of_a_deleted_one(fixture: &Fixture) {
     let ttl = fixture.capabilities.shortest_ttl;
     fixture.create_for(&pod("a"), ttl).await;

@@ -44,7 +44,7 @@ pub async fn an_update_turns_the_stored_object_into_the_next(fixture: &Fixture) 
 }
 
 /// Nothing to update.
-pub async fn updating_what_is_missing_is_not_found(fixture: &Fixture) {
+pub async fn updating_a_missing_object_is_not_found(fixture: &Fixture) {
     let before = fixture.revision().await;
     let (missing, saw) = update(fixture, UpdateOptions::default(), &pod("a")).await;
     no_such_object(missing.unwrap_err(), &fixture.full_key(&pod("a")));
@@ -62,7 +62,7 @@ pub async fn a_missing_object_is_created_if_the_caller_ignores_that(fixture: &Fi
     assert_eq!(watch.event().await, WatchEvent::Added(created));
 }
 
-/// What does not exist has no uid, so that a precondition on one fails.
+/// An object that does not exist has no uid, so that a precondition on one fails.
 pub async fn a_missing_object_fails_preconditions_too(fixture: &Fixture) {
     let preconditions = Preconditions { uid: Some("A".to_owned()), ..Preconditions::default() };
     let options = UpdateOptions { preconditions, ..or_create() };
@@ -89,7 +89,7 @@ pub async fn an_undecodable_value_can_be_replaced_under_a_watch(fixture: &Fixtur
 }
 
 /// Writing what is stored already is no write.
-pub async fn a_no_op_update_writes_nothing_and_tells_no_watcher(fixture: &Fixture) {
+pub async fn a_no_op_update_writes_nothing_and_delivers_no_event(fixture: &Fixture) {
     let a = fixture.create(&pod("a")).await;
     let mut watch = fixture.watch(WatchStart::after(a.revision)).await;
     for options in [UpdateOptions::default(), or_create(), hinting(&a)] {
@@ -101,7 +101,7 @@ pub async fn a_no_op_update_writes_nothing_and_tells_no_watcher(fixture: &Fixtur
     assert_eq!(watch.event().await, WatchEvent::Added(fence));
 }
 
-/// What would be no write against the hint is one against what is really stored.
+/// An update that changes nothing in the hint may change the object that is really stored.
 pub async fn a_no_op_is_judged_by_the_store_not_by_a_hint(fixture: &Fixture) {
     let old = fixture.create(&pod("a")).await;
     let live = fixture.put(&pod("a").data(1)).await;
@@ -136,7 +136,7 @@ pub async fn a_right_hint_is_asked_about_once(fixture: &Fixture) {
     assert_eq!(saw, [a.revision.get()]);
 }
 
-/// What fails on a stale hint is tried again on the live object.
+/// An update that fails on a stale hint is tried again on the live object.
 pub async fn a_refusal_of_a_stale_hint_is_not_final(fixture: &Fixture) {
     let old = fixture.create(&pod("a").uid("A")).await;
     let live = fixture.put(&pod("a").uid("B")).await;
@@ -154,7 +154,7 @@ pub async fn a_refusal_of_a_stale_hint_is_not_final(fixture: &Fixture) {
     assert_eq!(Pod::data_of(&updated.expect("the live object passes").value), 2);
 }
 
-/// What fails on a right hint has failed.
+/// An update that fails on a right hint has failed.
 pub async fn a_refusal_of_a_right_hint_is_final(fixture: &Fixture) {
     let a = fixture.create(&pod("a")).await;
     for hint in [None, Some(a.clone())] {
@@ -251,7 +251,7 @@ async fn overtaken<T>(
 }
 
 /// A conflict is never the caller's affair.
-pub async fn an_update_overtaken_by_another_is_tried_again_with_what_won(fixture: &Fixture) {
+pub async fn an_update_overtaken_by_another_is_tried_again_on_the_newer_object(fixture: &Fixture) {
     fixture.create(&pod("a")).await;
     let (updated, saw) =
         overtaken(fixture, UpdateOptions::default(), async || fixture.put(&pod("a").data(10)).await).await;
@@ -259,7 +259,7 @@ pub async fn an_update_overtaken_by_another_is_tried_again_with_what_won(fixture
     assert_eq!(saw, [Some(0), Some(10)]);
 }
 
-/// What is deleted in between is missing, or created anew if the caller ignores that.
+/// An object that is deleted in between is missing, or created anew if the caller ignores that.
 pub async fn an_update_overtaken_by_a_deletion_finds_nothing(fixture: &Fixture) {
     let a = fixture.create(&pod("a").data(5)).await;
     let (missing, saw) =

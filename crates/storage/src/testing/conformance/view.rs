@@ -1,4 +1,4 @@
-//! What a watcher with selectors sees: objects come into view and go out of it.
+//! The events of a watcher with selectors: objects come into view and go out of it.
 
 use super::{Fixture, Watching, fields, labels, pod};
 use crate::{Object, Predicate, WatchEvent, WatchRequest, testing::Pod};
@@ -123,7 +123,7 @@ pub async fn a_pod_is_added_when_it_is_bound_to_the_node_that_is_watched(fixture
 }
 
 /// The initial state holds what matches, at the revision of the read all the same.
-pub async fn the_initial_state_holds_only_what_is_in_view(fixture: &Fixture) {
+pub async fn the_initial_state_holds_only_objects_in_view(fixture: &Fixture) {
     let a = fixture.create(&pod("a").label("app", "web")).await;
     let b = fixture.create(&pod("b").label("app", "db")).await;
     let request = WatchRequest { predicate: labels("app=web"), ..super::marked_state() };

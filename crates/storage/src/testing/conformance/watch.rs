@@ -1,4 +1,4 @@
-//! Where a watch begins, what it promises while it lasts, and how it ends.
+//! The beginning of a watch, its promises while it lasts, and its end.
 
 use super::{
     Fixture, assert_corrupt, end_of_time, guarantees, labels, later, marked_state, marked_state_at, pod,
@@ -25,7 +25,7 @@ async fn abc(fixture: &Fixture) -> [Object; 3] {
 }
 
 /// Version 0: what exists, each with its own revision, then what changes. No bookmark unless asked for.
-pub async fn a_watch_of_the_state_tells_what_exists_then_what_changes(fixture: &Fixture) {
+pub async fn a_watch_of_the_state_delivers_existing_objects_then_changes(fixture: &Fixture) {
     let created = abc(fixture).await;
     let mut watch = fixture.watch(STATE).await;
     assert_eq!(watch.events(3).await, created.clone().map(WatchEvent::Added));
@@ -54,7 +54,7 @@ pub async fn the_state_of_nothing_has_an_end_too(fixture: &Fixture) {
 }
 
 /// Version 0 without initial events: only what follows.
-pub async fn a_watch_from_now_tells_only_what_follows(fixture: &Fixture) {
+pub async fn a_watch_from_now_delivers_only_later_changes(fixture: &Fixture) {
     abc(fixture).await;
     let mut watch = fixture.watch(WatchStart::now()).await;
     let d = fixture.create(&pod("d")).await;
@@ -62,7 +62,7 @@ pub async fn a_watch_from_now_tells_only_what_follows(fixture: &Fixture) {
 }
 
 /// The same from any position: no later event is missing. A cache may begin earlier.
-pub async fn a_watch_from_any_point_tells_what_follows(fixture: &Fixture) {
+pub async fn a_watch_from_any_point_delivers_later_changes(fixture: &Fixture) {
     abc(fixture).await;
     let mut watch = fixture.watch(WatchStart::Changes { position: Position::Any }).await;
     let d = fixture.create(&pod("d")).await;
@@ -265,7 +265,7 @@ async fn goes_on_where_it_ends(fixture: &Fixture, position: Position) {
 }
 
 /// While many clients write, watches opened at any time from any start deliver the same events in the same order.
-pub async fn watches_opened_among_many_writers_tell_every_change_once_and_in_order(fixture: &Fixture) {
+pub async fn watches_opened_among_many_writers_deliver_every_change_once_and_in_order(fixture: &Fixture) {
     let before = fixture.revision().await;
     let writers = (0..6).map(|writer| {
         let storage = fixture.storage.clone();
@@ -339,7 +339,7 @@ pub async fn a_watch_with_a_timeout_ends_by_itself_without_an_error(fixture: &Fi
 }
 
 /// A watcher that does not read keeps its position, and delays no other.
-pub async fn a_watch_that_is_not_read_loses_nothing_and_delays_nobody(fixture: &Fixture) {
+pub async fn a_watch_that_is_not_read_loses_nothing_and_delays_no_other(fixture: &Fixture) {
     let before = fixture.revision().await;
     let mut slow = fixture.watch(WatchStart::after(before)).await;
     let mut quick = fixture.watch(WatchStart::after(before)).await;
