@@ -63,6 +63,7 @@ mod tests {
     use super::*;
     use crate::{
         history::{FRESH_DURATION_MIN, Limits},
+        predicates::SharedPredicate,
         state::State,
         watcher::WatchPosition,
     };
@@ -91,8 +92,8 @@ mod tests {
             let scope = Scope::Children(Key::from_backend("/r/pods/"));
             let position = WatchPosition::After(self.state.revision);
             let deadline = deadline.map(|seconds| self.at(seconds));
-            let (watcher, _) =
-                Watcher::add(&mut self.state, scope, Predicate::everything(), position, deadline, true);
+            let everything = SharedPredicate::unshared(Predicate::everything());
+            let (watcher, _) = Watcher::add(&mut self.state, scope, everything, position, deadline, true);
             self.state.watchers.remove(&watcher);
             self.bookmarks.schedule(&watcher, self.at(now));
             watcher

@@ -70,6 +70,7 @@ impl Cacher {
             keys,
             options,
             state: RwLock::new(state),
+            predicates: Arc::default(),
             metrics,
             random: Mutex::new(random),
             snapshots_trusted: AtomicBool::new(true),

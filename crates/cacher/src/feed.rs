@@ -22,8 +22,10 @@ use tokio::time::{Instant, sleep};
 const OBJECTS_BETWEEN_YIELDS: usize = 1024;
 /// How many changes are applied at a time while the state is locked.
 const BATCH_CHANGES_MAX: usize = 64;
-/// To how many watchers events are dispatched while the state is locked. At least one change is applied.
-const BATCH_DISPATCHES_MAX: usize = 4096;
+/// To how many watchers events are dispatched, and how many terms of their selectors are evaluated, while the state is
+/// locked. At least one change is applied.
+const BATCH_WATCHERS_MAX: usize = 4096;
+const BATCH_TERMS_MAX: usize = 16 << 10;
 /// How long errors of the watch of storage are tolerated before the cache relists.
 const WATCH_ERRORS_TOLERATED_FOR: Duration = Duration::from_secs(30);
 /// A watch of storage that lasts this long is healthy, and errors before it do not count any more.
@@ -173,7 +175,7 @@ async fn apply_watch(
                 None => break None,
             }
         };
-        apply_batch(shared, &mut events, &mut wakers);
+        apply_batch(shared, &mut events, &mut wakers).await;
         if let Some(end) = end {
             shared.become_ready(initializing);
             return end;
@@ -185,18 +187,23 @@ fn begins_next_batch(batch: &[WatchEvent], event: &WatchEvent) -> bool {
     batch.len() >= BATCH_CHANGES_MAX && batch.last().is_some_and(|last| last.revision() != event.revision())
 }
 
-/// Applies events, and wakes the waiting readers after the lock is released.
-fn apply_batch(shared: &Shared, changes: &mut Vec<WatchEvent>, wakers: &mut Wakers) {
+/// Applies events, and wakes the waiting readers after the lock is released. Other tasks have their turn before the rest of
+/// the events if they are much work.
+async fn apply_batch(shared: &Shared, changes: &mut Vec<WatchEvent>, wakers: &mut Wakers) {
     let mut changes = changes.drain(..).peekable();
     let now = Instant::now();
     while changes.peek().is_some() {
         let revision = shared.change(|state| {
-            let mut dispatched = 0;
+            let (mut watchers, mut terms) = (0, 0);
             while let Some(event) = changes.next() {
                 let revision = event.revision();
-                dispatched += apply_event(shared, state, event, now, wakers);
+                if let Some(applied) = apply_event(shared, state, event, now, wakers) {
+                    watchers += applied.watchers;
+                    terms += applied.terms;
+                }
+                let is_enough = watchers >= BATCH_WATCHERS_MAX || terms >= BATCH_TERMS_MAX;
                 let revision_continues = changes.peek().is_some_and(|next| next.revision() == revision);
-                if dispatched >= BATCH_DISPATCHES_MAX && !revision_continues {
+                if is_enough && !revision_continues {
                     break;
                 }
             }
@@ -205,6 +212,9 @@ fn apply_batch(shared: &Shared, changes: &mut Vec<WatchEvent>, wakers: &mut Wake
         });
         wakers.wake();
         shared.set_reached(revision);
+        if changes.peek().is_some() {
+            tokio::task::yield_now().await;
+        }
     }
 }
 
@@ -214,27 +224,27 @@ fn apply_event(
     event: WatchEvent,
     now: Instant,
     wakers: &mut Wakers,
-) -> usize {
+) -> Option<Applied> {
     shared.metrics.events_dispatched.inc();
     let change = match event {
         WatchEvent::Added(object) | WatchEvent::Modified(object) => Change::Put(object),
         WatchEvent::Deleted(object) => Change::Deleted { key: object.key.clone(), revision: object.revision },
         WatchEvent::Bookmark { revision, .. } => {
             state.advance(revision);
-            return 0;
+            return None;
         }
     };
     shared.metrics.events_received.inc();
-    let Applied { resized, dispatched } = state.apply(change, now, wakers);
-    match resized {
+    let applied = state.apply(change, now, wakers);
+    match applied.resized {
         Resized::No => {}
         Resized::Grown => shared.metrics.capacity_increases.inc(),
         Resized::Shrunk => shared.metrics.capacity_decreases.inc(),
     }
-    if resized != Resized::No {
+    if applied.resized != Resized::No {
         shared.metrics.capacity.set(state.history.capacity() as i64);
     }
-    dispatched
+    Some(applied)
 }
 
 /// An exponential backoff, which limits the load on storage in trouble.

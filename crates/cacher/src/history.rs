@@ -78,8 +78,15 @@ impl Event {
 
     /// The event that a watcher with this predicate receives, if any.
     pub(crate) fn watch_event(&self, predicate: &Predicate) -> Option<WatchEvent> {
-        let sees = |object: &&Arc<HistoryObject>| object.matches(predicate);
-        match (self.old.as_ref().filter(sees), self.new.as_ref().filter(sees)) {
+        let matches = |object: &Option<Arc<HistoryObject>>| {
+            object.as_ref().is_some_and(|object| object.matches(predicate))
+        };
+        self.watch_event_if(Matches { old: matches(&self.old), new: matches(&self.new) })
+    }
+
+    /// The event that a watcher receives, if any, if these versions of the object match its predicate.
+    pub(crate) fn watch_event_if(&self, matches: Matches) -> Option<WatchEvent> {
+        match (self.old.as_ref().filter(|_| matches.old), self.new.as_ref().filter(|_| matches.new)) {
             (None, None) => None,
             (None, Some(new)) if self.is_old_unread => Some(WatchEvent::Modified(new.object())),
             (None, Some(new)) => Some(WatchEvent::Added(new.object())),
@@ -95,6 +102,27 @@ impl Event {
             *cached = deleted.downgrade();
             deleted
         })
+    }
+}
+
+/// Which versions of an object match a predicate: the one before an event, and the one after it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Matches {
+    pub(crate) old: bool,
+    pub(crate) new: bool,
+}
+
+impl Matches {
+    /// The number of bits that [`Matches::bits`] has.
+    pub(crate) const BITS: u32 = 2;
+
+    pub(crate) fn bits(self) -> u64 {
+        u64::from(self.old) << 1 | u64::from(self.new)
+    }
+
+    /// The matches in the lowest bits of a number.
+    pub(crate) fn from_bits(bits: u64) -> Self {
+        Self { old: bits & 2 != 0, new: bits & 1 != 0 }
     }
 }
 

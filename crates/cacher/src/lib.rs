@@ -33,7 +33,7 @@
 //! ```
 //!
 //! The state is plain data behind one lock: objects (`store`), recent events (`history`), earlier states (`snapshots`),
-//! watchers (`watcher_index`, `watcher`) and the times of their bookmarks (`bookmark`). `feed` changes it, lists and
+//! watchers (`watcher_index`, `watcher`, `predicates`) and the times of their bookmarks (`bookmark`). `feed` changes it, lists and
 //! watches read it, and no task waits while it holds the lock.
 
 mod sync;
@@ -44,6 +44,7 @@ mod delta;
 mod history;
 mod history_pages;
 mod snapshots;
+mod predicates;
 mod watcher_index;
 mod watcher;
 mod bookmark;

@@ -7,6 +7,7 @@
 use crate::{
     history::{Event, Limits},
     history_pages::Page,
+    predicates::SharedPredicate,
     state::{Change, State},
     sync::{Mutex, RwLock},
     watcher::{Reader, StorageRequest, Wakers, WatchPosition, Watcher},
@@ -25,6 +26,10 @@ fn check_every_interleaving(run: impl Fn() + Send + Sync + 'static) {
 
 fn version(number: u64) -> ResourceVersion {
     ResourceVersion::new(number).unwrap()
+}
+
+fn everything() -> std::sync::Arc<SharedPredicate> {
+    SharedPredicate::unshared(Predicate::everything())
 }
 
 fn all_pods() -> Scope {
@@ -53,7 +58,7 @@ impl Cache {
     fn watch(&self, start: impl FnOnce(&State) -> WatchPosition) -> Reader {
         let mut state = self.state.write();
         let start = start(&state);
-        Watcher::add(&mut state, all_pods(), Predicate::everything(), start, None, false).1
+        Watcher::add(&mut state, all_pods(), everything(), start, None, false).1
     }
 
     /// Writes an object whose name is its revision.
@@ -216,8 +221,7 @@ fn a_bookmark_follows_every_event_up_to_it() {
         let cache = Cache::new(100);
         let mut state = cache.state.write();
         let start = WatchPosition::After(version(1));
-        let (watcher, mut reader) =
-            Watcher::add(&mut state, all_pods(), Predicate::everything(), start, None, true);
+        let (watcher, mut reader) = Watcher::add(&mut state, all_pods(), everything(), start, None, true);
         drop(state);
         let feed = thread::spawn({
             let cache = cache.clone();

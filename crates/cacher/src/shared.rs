@@ -5,8 +5,8 @@
 //! wakes it.
 
 use crate::{
-    history_pages::HistoryPages, metrics::Metrics, options::CacherOptions, state::State, sync::RwLock,
-    watcher::Wakers,
+    history_pages::HistoryPages, metrics::Metrics, options::CacherOptions, predicates::Predicates,
+    state::State, sync::RwLock, watcher::Wakers,
 };
 use keepwatch_apimachinery::ResourceVersion;
 use keepwatch_storage::{CacheSource, Frontier, HistoryReader, ResourcePrefix, StorageError};
@@ -39,6 +39,8 @@ pub(crate) struct Shared {
     pub(crate) prefix: String,
     pub(crate) options: CacherOptions,
     pub(crate) state: RwLock<State>,
+    /// The predicates of the watchers in the state.
+    pub(crate) predicates: Arc<Predicates>,
     /// The events that are older than the history in the state.
     pub(crate) pages: Arc<HistoryPages>,
     pub(crate) metrics: Metrics,

@@ -8,6 +8,7 @@
 use crate::{
     bookmark::Bookmarks,
     history::{Event, History, Limits, Resized, TooOld},
+    predicates::Dispatch,
     ready::Readiness,
     snapshots::{PastState, Snapshots},
     store::Store,
@@ -34,6 +35,7 @@ pub(crate) struct State {
     /// Data that is no longer needed. It is dropped after the lock is released, because dropping it takes a while.
     garbage: Vec<Garbage>,
     last_watcher_number: u64,
+    last_event_number: u64,
 }
 
 /// Large data that is no longer needed.
@@ -51,8 +53,9 @@ pub(crate) enum Change {
 /// The outcome of a change.
 pub(crate) struct Applied {
     pub(crate) resized: Resized,
-    /// How many watchers the event was dispatched to.
-    pub(crate) dispatched: usize,
+    /// How many watchers the event was dispatched to, and how many terms of selectors were evaluated for it.
+    pub(crate) watchers: usize,
+    pub(crate) terms: usize,
 }
 
 impl State {
@@ -68,6 +71,7 @@ impl State {
             snapshots: Snapshots::default(),
             garbage: Vec::new(),
             last_watcher_number: 0,
+            last_event_number: 0,
         }
     }
 
@@ -93,19 +97,17 @@ impl State {
         };
         self.revision = self.revision.max(revision);
         if old.is_none() && new.is_none() {
-            return Applied { resized: Resized::No, dispatched: 0 };
+            return Applied { resized: Resized::No, watchers: 0, terms: 0 };
         }
         if let Some(old) = &old {
             self.snapshots.object_replaced(old);
         }
         let (event, resized) = self.history.record(revision, old.clone(), new.clone(), now);
-        let mut dispatched = 0;
-        self.watchers.dispatch(old.as_ref(), new.as_ref(), |watcher| {
-            watcher.enqueue(&event, wakers);
-            dispatched += 1;
-        });
+        self.last_event_number += 1;
+        let mut dispatch = Dispatch::new(event, self.last_event_number, old.as_ref(), new.as_ref());
+        self.watchers.dispatch(old.as_ref(), new.as_ref(), |watcher| watcher.enqueue(&mut dispatch, wakers));
         self.remove_costly_snapshots();
-        Applied { resized, dispatched }
+        Applied { resized, watchers: dispatch.watchers, terms: dispatch.terms }
     }
 
     /// Advances to the revision of storage, if the state holds the last change of the resource.
@@ -342,6 +344,7 @@ mod tests {
     #[cfg(not(feature = "loom"))]
     #[test]
     fn a_reader_that_takes_one_event_of_a_revision_early_receives_the_others() {
+        use crate::predicates::SharedPredicate;
         use crate::{
             sync::RwLock,
             watcher::{WATCHER_QUEUE_EVENTS_MAX, WatchPosition},
@@ -353,8 +356,8 @@ mod tests {
         fill(&mut state.write(), &KEYS, 7);
         let scope = Scope::Children(Key::from_backend("/r/pods/"));
         let start = WatchPosition::After(version(7));
-        let (_, mut reader) =
-            Watcher::add(&mut state.write(), scope, Predicate::everything(), start, None, false);
+        let everything = SharedPredicate::unshared(Predicate::everything());
+        let (_, mut reader) = Watcher::add(&mut state.write(), scope, everything, start, None, false);
         let mut next = || loop {
             match reader.poll_next(&state, &mut Context::from_waker(Waker::noop())) {
                 Poll::Ready(event) => return event.expect("an event follows").revision().get(),

@@ -49,6 +49,8 @@ impl Cacher {
             }
             WatchStart::Changes { position: Position::Any } => None,
         };
+        // Not while the state is locked: a selector may be long.
+        let predicate = shared.predicates.share(request.predicate);
         let reader = shared.change(|state| {
             if !state.ready.is_ready() {
                 return Ok::<_, StorageError>(None);
@@ -64,7 +66,7 @@ impl Cacher {
                 self.check_not_expired(state, requested)?;
             }
             let (watcher, reader) =
-                Watcher::add(state, scope, request.predicate, start, deadline, request.progress);
+                Watcher::add(state, scope, predicate, start, deadline, request.progress);
             if request.progress {
                 state.bookmarks.schedule(&watcher, started);
             }

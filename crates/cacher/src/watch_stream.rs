@@ -6,6 +6,7 @@
 
 use crate::{
     history_pages::{Page, PageReader, View},
+    predicates::SharedPredicate,
     shared::Shared,
     watcher::{Reader, StorageRequest},
 };
@@ -147,7 +148,7 @@ struct Load {
     shared: Arc<Shared>,
     page_reader: Arc<PageReader>,
     scope: Scope,
-    predicate: Predicate,
+    predicate: Arc<SharedPredicate>,
     request: StorageRequest,
     state_page_objects: usize,
 }
@@ -203,7 +204,7 @@ impl Load {
                     recursive: matches!(self.scope, Scope::Children(_)),
                     at: list_position(*revision, after.as_ref(), prefix),
                     limit: Some(self.state_page_objects),
-                    predicate: self.predicate.clone(),
+                    predicate: Predicate::clone(&self.predicate),
                 };
                 let key = self.shared.keys.relative(prefix);
                 self.shared.storage.get_list(key, list_request).await.map(Loaded::State)

@@ -19,6 +19,7 @@ use crate::{
     bloom::PredicateFilter,
     history::{Event, TooOld},
     history_pages::Page,
+    predicates::{Dispatch, SharedPredicate},
     state::State,
     sync::{Mutex, RwLock},
     watcher_index::IndexedWatcher,
@@ -68,7 +69,7 @@ pub(crate) struct Watcher {
     /// A later watcher has a higher number.
     pub(crate) number: u64,
     scope: Scope,
-    predicate: Predicate,
+    predicate: Arc<SharedPredicate>,
     index_position: AtomicUsize,
     /// Whether the client wants bookmarks. They are delivered only if they are newer than `start`.
     bookmarks: bool,
@@ -119,7 +120,7 @@ impl Watcher {
     pub(crate) fn add(
         state: &mut State,
         scope: Scope,
-        predicate: Predicate,
+        predicate: Arc<SharedPredicate>,
         start: WatchPosition,
         deadline: Option<Instant>,
         bookmarks: bool,
@@ -169,8 +170,9 @@ impl Watcher {
     }
 
     /// Adds an event to the queue if the watcher is live and its predicate matches.
-    pub(crate) fn enqueue(&self, event: &Arc<Event>, wakers: &mut Wakers) {
-        let Some(watch_event) = event.watch_event(&self.predicate) else { return };
+    pub(crate) fn enqueue(&self, dispatch: &mut Dispatch<'_>, wakers: &mut Wakers) {
+        let Some(watch_event) = dispatch.watch_event(&self.predicate) else { return };
+        let event = &dispatch.event;
         let mut queue = self.queue.lock();
         match queue.mode {
             Mode::Live { after } if event.revision > after && !queue.is_closed() => {}
@@ -300,7 +302,7 @@ impl Reader {
     }
 
     /// The objects that the reader may see.
-    pub(crate) fn scope_and_predicate(&self) -> (&Scope, &Predicate) {
+    pub(crate) fn scope_and_predicate(&self) -> (&Scope, &Arc<SharedPredicate>) {
         (&self.watcher.scope, &self.watcher.predicate)
     }
 

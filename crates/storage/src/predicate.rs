@@ -5,6 +5,7 @@
 use crate::key::Key;
 use keepwatch_apimachinery::selector::{FieldSelector, LabelSelector, Lookup};
 use std::{
+    collections::HashMap,
     error::Error,
     fmt,
     sync::atomic::{AtomicU8, AtomicU32, Ordering},
@@ -99,6 +100,11 @@ impl Attributes {
 #[derive(Clone, Default, PartialEq, Eq)]
 pub struct Pairs(Box<[u8]>);
 
+/// How many bytes of pairs are many. Those of an ordinary object have a few hundred.
+const MANY_PAIRS_BYTES: usize = 2 << 10;
+/// How many requirements are so many that it pays to sort an object's labels by name for one evaluation.
+const MANY_REQUIREMENTS: usize = 32;
+
 /// Before each pair: how long its name and its text are.
 type Lengths = [u8; 8];
 
@@ -116,6 +122,19 @@ impl Pairs {
     /// Whether there are none.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
+    }
+
+    /// The texts by name, if there are so many that finding one takes long: an object may have thousands of labels, and a
+    /// selector thousands of requirements.
+    pub fn by_name_if_many(&self) -> Option<HashMap<&str, &str>> {
+        if self.0.len() < MANY_PAIRS_BYTES {
+            return None;
+        }
+        let mut by_name = HashMap::new();
+        for (name, value) in self.iter() {
+            by_name.entry(name).or_insert(value);
+        }
+        Some(by_name)
     }
 
     fn raw(&self) -> impl Iterator<Item = (&[u8], &[u8])> {
@@ -183,7 +202,7 @@ impl fmt::Display for Undecodable {
 impl Error for Undecodable {}
 
 /// The selectors of a list or watch. The default lets everything pass.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Predicate {
     /// Over the object's labels.
     pub labels: LabelSelector,
@@ -204,7 +223,16 @@ impl Predicate {
 
     /// Whether an object passes. A field that the object lacks has the value "".
     pub fn matches(&self, attributes: &Attributes) -> bool {
-        self.labels.matches(&attributes.labels) && self.fields.matches(&attributes.fields)
+        let is_long = self.labels.requirements().len() >= MANY_REQUIREMENTS;
+        match is_long.then(|| attributes.labels.by_name_if_many()).flatten() {
+            Some(labels) => self.matches_labels(&labels, attributes),
+            None => self.matches_labels(&attributes.labels, attributes),
+        }
+    }
+
+    /// The same for attributes whose labels are in `labels`, too, where they are found faster.
+    pub fn matches_labels<L: Lookup>(&self, labels: &L, attributes: &Attributes) -> bool {
+        self.labels.matches(labels) && self.fields.matches(&attributes.fields)
     }
 }
 
@@ -220,6 +248,26 @@ mod tests {
         marks.set(8);
         let set: Vec<usize> = (0..10).filter(|flag| marks.clone().is_set(*flag)).collect();
         assert_eq!(set, [0, 7]);
+    }
+
+    /// A selector of 4,000 requirements was compared with an object of 10,000 labels for 0.2 s.
+    #[test]
+    fn many_labels_are_matched_as_few_are() {
+        let names: Vec<_> = (0..1000).map(|number| format!("a{number}")).collect();
+        let labels: Pairs = names.iter().map(|name| (name, "x")).chain([(&names[7], "second")]).collect();
+        assert_eq!(labels.by_name_if_many().map(|labels| labels.len()), Some(1000));
+        let attributes = Attributes { labels, ..Attributes::default() };
+        let many = |last: &str| {
+            let selector: String = (0..100).map(|number| format!("a{number}=x,!b{number},")).collect();
+            LabelSelector::parse(&(selector + last)).unwrap()
+        };
+        for (last, matches) in [("a7=x", true), ("a7=second", false), ("b=x", false), ("c notin (x)", true)] {
+            for labels in [many(last), LabelSelector::parse(last).unwrap()] {
+                let predicate = Predicate { labels, ..Predicate::default() };
+                assert_eq!(predicate.matches(&attributes), matches, "{last}");
+            }
+        }
+        assert!([("app", "web")].into_iter().collect::<Pairs>().by_name_if_many().is_none());
     }
 
     /// There is one for each object in memory. With the two counters of an `Arc` they take a size class of 80 bytes.
