@@ -65,8 +65,11 @@ impl Cacher {
             if let WatchPosition::After(requested) = start {
                 self.check_not_expired(state, requested)?;
             }
-            let (watcher, reader) =
+            let (watcher, mut reader) =
                 Watcher::add(state, scope, predicate, start, deadline, request.progress);
+            if request.turns.is_some() {
+                reader.take_turns();
+            }
             if request.progress {
                 state.bookmarks.schedule(&watcher, started);
             }
@@ -76,7 +79,7 @@ impl Cacher {
         if request.progress {
             shared.bookmarks_changed.notify_one();
         }
-        Ok(Some(WatchStream::new(shared.clone(), reader, deadline)))
+        Ok(Some(WatchStream::new(shared.clone(), reader, deadline, request.turns)))
     }
 
     /// Fails if neither the cache nor storage holds the events after a revision.

@@ -10,12 +10,14 @@ use crate::{
     shared::Shared,
     watcher::{Reader, StorageRequest},
 };
-use futures::Stream;
+use futures::{Stream, future::BoxFuture};
 use keepwatch_apimachinery::{
     ResourceVersion,
     list_options::{ContinueAt, ContinueToken, ListAt},
 };
-use keepwatch_storage::{ExpiredRead, Key, List, ListRequest, Predicate, Scope, StorageError, WatchEvent};
+use keepwatch_storage::{
+    ExpiredRead, Key, List, ListRequest, Predicate, Scope, StorageError, WatchEvent, WatchTurn, WatchTurns,
+};
 use std::{
     future::Future,
     pin::Pin,
@@ -42,6 +44,9 @@ pub(crate) struct WatchStream {
     shared: Arc<Shared>,
     reader: Reader,
     deadline: Option<Pin<Box<Sleep>>>,
+    turns: Option<Arc<dyn WatchTurns>>,
+    /// Present while the watcher waits for a turn.
+    next_turn: Option<BoxFuture<'static, WatchTurn>>,
     /// Present while the watcher needs events that the cache does not hold.
     page_reader: Option<Arc<PageReader>>,
     /// The request runs in its own task, so that it finishes, and does not block other watchers, even if this stream is
@@ -58,9 +63,22 @@ enum Loaded {
 }
 
 impl WatchStream {
-    pub(crate) fn new(shared: Arc<Shared>, reader: Reader, deadline: Option<Instant>) -> Self {
-        let deadline = deadline.map(|deadline| Box::pin(sleep_until(deadline)));
-        Self { shared, reader, deadline, page_reader: None, loading: None, state_page_objects: None }
+    pub(crate) fn new(
+        shared: Arc<Shared>,
+        reader: Reader,
+        deadline: Option<Instant>,
+        turns: Option<Arc<dyn WatchTurns>>,
+    ) -> Self {
+        Self {
+            shared,
+            reader,
+            deadline: deadline.map(|deadline| Box::pin(sleep_until(deadline))),
+            turns,
+            next_turn: None,
+            page_reader: None,
+            loading: None,
+            state_page_objects: None,
+        }
     }
 
     fn poll_read(&mut self, context: &mut Context<'_>) -> Poll<Option<Result<WatchEvent, StorageError>>> {
@@ -75,7 +93,13 @@ impl WatchStream {
                     }
                 }
             }
+            if self.reader.needs_turn() && !ready!(self.poll_turn(context)) {
+                return Poll::Ready(None);
+            }
             let next = self.reader.poll_next(&self.shared.state, context);
+            if next.is_pending() && self.reader.needs_turn() {
+                continue;
+            }
             if let Poll::Pending = next
                 && let Some(request) = self.reader.take_storage_request()
             {
@@ -92,6 +116,19 @@ impl WatchStream {
             }
             return next.map(|event| event.map(Ok));
         }
+    }
+
+    /// Takes a turn. Returns whether the watch goes on.
+    #[inline(never)]
+    fn poll_turn(&mut self, context: &mut Context<'_>) -> Poll<bool> {
+        let Some(turns) = &self.turns else { return Poll::Ready(false) };
+        if self.reader.poll_ended(context) {
+            return Poll::Ready(false);
+        }
+        let turn = ready!(self.next_turn.get_or_insert_with(|| turns.turn()).as_mut().poll(context));
+        self.next_turn = None;
+        self.reader.set_turn(turn);
+        Poll::Ready(true)
     }
 
     /// Takes the answer of storage. Returns whether the watch goes on.

@@ -25,7 +25,7 @@ use crate::{
     watcher_index::IndexedWatcher,
 };
 use keepwatch_apimachinery::ResourceVersion;
-use keepwatch_storage::{Key, List, Predicate, Scope, WatchEvent};
+use keepwatch_storage::{Key, List, Predicate, Scope, WatchEvent, WatchTurn};
 use std::{
     collections::VecDeque,
     sync::{Arc, atomic::AtomicUsize},
@@ -165,6 +165,9 @@ impl Watcher {
             initial_count: 0,
             reads_storage: false,
             storage_request: None,
+            takes_turns: false,
+            turn: None,
+            needs_turn: false,
         };
         (watcher, reader)
     }
@@ -264,6 +267,12 @@ pub(crate) struct Reader {
     reads_storage: bool,
     /// A request to storage without whose answer the reader cannot continue.
     storage_request: Option<Box<StorageRequest>>,
+    /// Whether the state and the history are read in turns.
+    takes_turns: bool,
+    /// The turn for the next read.
+    turn: Option<WatchTurn>,
+    /// The reader cannot continue without a turn.
+    needs_turn: bool,
 }
 
 enum Stage {
@@ -292,6 +301,7 @@ enum ReadOutcome {
     Progressed,
     Idle,
     Ended,
+    NeedsTurn,
     /// Boxed because it is rare, so that the other variants stay small.
     NeedsStorage(Box<StorageRequest>),
 }
@@ -341,6 +351,22 @@ impl Reader {
         self.storage_request.take()
     }
 
+    /// Has the reader pend from now on until it has a turn, before each read of the state or the history.
+    pub(crate) fn take_turns(&mut self) {
+        self.takes_turns = true;
+    }
+
+    /// Whether it is a missing turn that makes the reader pending. [`Reader::set_turn`] takes the turn.
+    pub(crate) fn needs_turn(&self) -> bool {
+        self.needs_turn
+    }
+
+    /// Sets the turn for the next read.
+    pub(crate) fn set_turn(&mut self, turn: WatchTurn) {
+        self.needs_turn = false;
+        self.turn = Some(turn);
+    }
+
     /// The next event; none when the watch has ended.
     pub(crate) fn poll_next(
         &mut self,
@@ -364,6 +390,10 @@ impl Reader {
             }
             (None, ReadOutcome::Idle) => Poll::Pending,
             (None, ReadOutcome::Ended) => Poll::Ready(None),
+            (None, ReadOutcome::NeedsTurn) => {
+                self.needs_turn = true;
+                Poll::Pending
+            }
             (None, ReadOutcome::NeedsStorage(storage_request)) => {
                 self.storage_request = Some(storage_request);
                 Poll::Pending
@@ -374,6 +404,10 @@ impl Reader {
     /// Reads the next objects of the initial state.
     #[inline(never)]
     fn read_state(&mut self, state: &RwLock<State>) -> ReadOutcome {
+        let turn = self.turn.take();
+        if self.takes_turns && turn.is_none() {
+            return ReadOutcome::NeedsTurn;
+        }
         let Stage::State { revision, after, .. } = &self.stage else { return ReadOutcome::Ended };
         let (revision, after) = (*revision, after.clone());
         let past = {
@@ -477,6 +511,10 @@ impl Reader {
                 queue.register_waker(context);
                 return ReadOutcome::Idle;
             }
+        }
+        let turn = self.turn.take();
+        if self.takes_turns && turn.is_none() {
+            return ReadOutcome::NeedsTurn;
         }
         self.catch_up(&state.read())
     }

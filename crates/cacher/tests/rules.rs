@@ -15,6 +15,7 @@ mod rules {
     mod delivery;
     mod bookmarks;
     mod slow_watchers;
+    mod turns;
     mod old_history;
     mod freshness;
     mod lists;

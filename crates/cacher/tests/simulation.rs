@@ -8,7 +8,7 @@
 
 #![allow(clippy::unwrap_used, reason = "this is test code: a panic is how it says that something is wrong")]
 
-use futures::StreamExt;
+use futures::{FutureExt, StreamExt, future::BoxFuture};
 use keepwatch_apimachinery::{
     ResourceVersion,
     list_options::{ListAt, Position, WatchStart},
@@ -17,7 +17,7 @@ use keepwatch_apimachinery::{
 use keepwatch_cacher::{CacheMetrics, Cacher, CacherOptions};
 use keepwatch_storage::{
     Attributes, Backend, Inspector, Key, List, ListRequest, Predicate, Scope, Storage, StorageError, Store,
-    StoreOptions, Undecodable, Update, UpdateOptions, Watch, WatchEvent, WatchRequest,
+    StoreOptions, Undecodable, Update, UpdateOptions, Watch, WatchEvent, WatchRequest, WatchTurn, WatchTurns,
     testing::{
         Pod,
         faulty::{Faulty, Plan, Rates},
@@ -402,6 +402,30 @@ enum End {
     Expired,
 }
 
+/// Turns for which a watch waits a random time, or not at all.
+#[derive(Debug)]
+struct RandomTurns(Mutex<SmallRng>);
+
+impl RandomTurns {
+    fn new(random: &mut SmallRng) -> Arc<dyn WatchTurns> {
+        Arc::new(Self(Mutex::new(SmallRng::from_rng(random))))
+    }
+}
+
+impl WatchTurns for RandomTurns {
+    fn turn(&self) -> BoxFuture<'static, WatchTurn> {
+        let mut random = self.0.lock().unwrap();
+        let wait = random.random_bool(0.2).then(|| Duration::from_millis(random.random_range(1..2000)));
+        async move {
+            if let Some(wait) = wait {
+                sleep(wait).await;
+            }
+            Box::new(()) as WatchTurn
+        }
+        .boxed()
+    }
+}
+
 struct Watcher {
     viewer: Viewer,
     behavior: Behavior,
@@ -429,6 +453,7 @@ impl Watcher {
                 .random
                 .random_bool(0.5)
                 .then(|| Duration::from_secs(self.random.random_range(1..200))),
+            turns: self.random.random_bool(0.5).then(|| RandomTurns::new(&mut self.random)),
         };
         match self.simulation.cacher.watch(self.viewer.key, request).await {
             Ok(watch) => Some(watch),

@@ -29,6 +29,7 @@ use crate::{
     unauthenticated::UnauthenticatedConnections,
     watch::{Encodings, websocket},
     watch_limits::{TooMany, WatchLimits, WatchPermit},
+    watch_turns::ReadingTurns,
 };
 use bytes::Bytes;
 use futures::FutureExt;
@@ -84,6 +85,8 @@ pub struct Api {
     /// Requests whose bodies are being read. Each takes some memory, however little of its body has arrived.
     reading: Arc<FairSemaphore>,
     watches: WatchLimits,
+    /// The turns in which watches send what they do not receive live.
+    pub(crate) reading_turns: ReadingTurns,
     pub(crate) unauthenticated: Arc<UnauthenticatedConnections>,
     /// Permits to read the rest of the body of a refused request.
     discards: Semaphore,
@@ -146,6 +149,7 @@ impl Api {
             held: FairSemaphore::with_some_for_each(HELD_BYTES_MAX, HELD_BYTES_OF_EACH),
             reading: FairSemaphore::new(BODIES_READ_MAX),
             watches: WatchLimits::new(),
+            reading_turns: ReadingTurns::new(),
             unauthenticated: Arc::default(),
             discards: Semaphore::new(DISCARDS_MAX),
             options: parts.options,

@@ -20,6 +20,7 @@ pub mod origins;
 mod fair_semaphore;
 mod watch_limits;
 mod turns;
+mod watch_turns;
 mod large_documents;
 mod request_body;
 mod request_context;

@@ -42,6 +42,16 @@ impl Turns {
         Arc::new(Turns { max, state: Mutex::new(State { free: max, users: VecDeque::new() }) })
     }
 
+    /// This amount, if it is free and nobody waits.
+    pub(crate) fn try_take(self: &Arc<Turns>, amount: usize) -> Option<Turn> {
+        let state = &mut *self.state.lock();
+        if !state.users.is_empty() {
+            return None;
+        }
+        state.free = state.free.checked_sub(amount)?;
+        Some(Turn { turns: Arc::clone(self), amount })
+    }
+
     /// Waits until this amount, or all there is if that is less, may be in work.
     pub(crate) async fn wait(self: &Arc<Turns>, user: &str, amount: usize) -> Option<Turn> {
         let (granted, turn) = oneshot::channel();
@@ -82,8 +92,8 @@ impl State {
     fn grant(&mut self) -> Vec<Waiting> {
         let mut granted = Vec::new();
         while let Some(mut queue) = self.users.pop_front() {
-            queue.waiting.retain(|waiting| !waiting.granted.is_closed());
-            match queue.waiting.pop_front() {
+            let first = std::iter::from_fn(|| queue.waiting.pop_front());
+            match first.into_iter().find(|waiting| !waiting.granted.is_closed()) {
                 None => continue,
                 Some(first) if first.amount > self.free => {
                     queue.waiting.push_front(first);

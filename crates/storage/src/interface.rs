@@ -14,7 +14,7 @@ use crate::{
 };
 use async_trait::async_trait;
 use bytes::Bytes;
-use futures::stream::BoxStream;
+use futures::{future::BoxFuture, stream::BoxStream};
 use keepwatch_apimachinery::{
     ResourceVersion,
     list_options::{ContinueToken, ListAt, Position, WatchStart},
@@ -235,12 +235,26 @@ pub struct WatchRequest {
     pub predicate: Predicate,
     /// After what time the watch ends by itself, without an error.
     pub timeout: Option<Duration>,
+    /// The turns in which the watch reads what it does not receive live. Without them it reads at any time. Only a watch
+    /// cache takes turns.
+    pub turns: Option<Arc<dyn WatchTurns>>,
 }
+
+/// The turns in which watches read what they do not receive live: their initial states, and events that they missed. So
+/// thousands of watches that start at once leave time for other work.
+pub trait WatchTurns: fmt::Debug + Send + Sync {
+    /// Waits for a turn, in which the watch reads a few objects or events.
+    fn turn(&self) -> BoxFuture<'static, WatchTurn>;
+}
+
+/// The turn of one watch, until it is dropped.
+pub type WatchTurn = Box<dyn Send + Sync>;
 
 impl WatchRequest {
     /// Everything below the key, from `start` on.
     pub fn from(start: WatchStart) -> Self {
-        Self { recursive: true, start, progress: false, predicate: Predicate::everything(), timeout: None }
+        let predicate = Predicate::everything();
+        Self { recursive: true, start, progress: false, predicate, timeout: None, turns: None }
     }
 }
 

@@ -36,7 +36,7 @@ pub use error::{ExpiredRead, Rejection, StorageError};
 pub use history::{HistoryExtent, HistoryReader, HistoryReaders, OldObject, PastChange, PastChanges};
 pub use interface::{
     DeleteOptions, Existing, List, ListRequest, Object, Preconditions, Storage, TryUpdate, Update,
-    UpdateOptions, Validate, Version, Watch, WatchEvent, WatchRequest, WeakObject,
+    UpdateOptions, Validate, Version, Watch, WatchEvent, WatchRequest, WatchTurn, WatchTurns, WeakObject,
 };
 pub use key::{InvalidKey, Key, ResourcePrefix, Scope};
 pub use predicate::{Attributes, Inspector, Marks, Pairs, Predicate, StoreId, Undecodable};

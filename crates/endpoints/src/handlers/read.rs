@@ -127,7 +127,8 @@ pub(crate) async fn watch(
     }
     let permit = api.watch_permit(&context.limited_as, call.selectors())?;
     let target = keepwatch_registry::rest::Target { name: "", ..call.target() };
-    let watch = api.registry.watch(target, options, timeout).await?;
+    let turns = api.reading_turns.of_user(&context.limited_as);
+    let watch = api.registry.watch(target, options, timeout, turns).await?;
     let metrics = api.metrics.watch(&context.info, &route.kind);
     let stopping = api.shutdown.signal.wait();
     let media = renderer.form.media;

@@ -10,8 +10,8 @@ use keepwatch_apimachinery::{
     Quoted,
     list_options::{Position, ValidListOptions},
 };
-use keepwatch_storage::{List, ListRequest, Object, Predicate, Watch, WatchRequest};
-use std::time::Duration;
+use keepwatch_storage::{List, ListRequest, Object, Predicate, Watch, WatchRequest, WatchTurns};
+use std::{sync::Arc, time::Duration};
 
 impl Registry {
     /// Reads an object.
@@ -60,6 +60,7 @@ impl Registry {
         target: Target<'_>,
         options: ValidListOptions,
         timeout: Duration,
+        turns: Option<Arc<dyn WatchTurns>>,
     ) -> Result<Watch, Error> {
         let scope = Scope::of(target, options)?;
         let start = scope.options.watch_start().map_err(|status| Error::Unexplained(status.message))?;
@@ -69,6 +70,7 @@ impl Registry {
             progress: scope.options.options().allow_watch_bookmarks,
             predicate: scope.predicate,
             timeout: Some(timeout),
+            turns,
         };
         let store = self.store(target.kind)?;
         if !target.kind.is_custom() {

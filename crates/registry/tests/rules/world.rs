@@ -451,7 +451,7 @@ impl World {
         let place = place(at);
         let pairs = place.query.iter().copied().chain([("watch", "1")]);
         let options = ListOptions::from_query(pairs)?.check()?;
-        let watch = self.registry.watch(place.target, options, Duration::from_secs(60)).await?;
+        let watch = self.registry.watch(place.target, options, Duration::from_secs(60), None).await?;
         Ok(Watcher { resource: place.kind, watch })
     }
 
