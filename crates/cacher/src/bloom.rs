@@ -62,8 +62,8 @@ impl<'a> PredicateFilter<'a> {
         filter
     }
 
-    /// How many objects may be examined where `max` may be with a short selector: the cost of an object grows with the
-    /// number of terms, of which a client may send thousands.
+    /// The number of objects that may be examined where `max` may be with a short selector: the cost of an object grows
+    /// with the number of terms, of which a client may send thousands.
     pub(crate) fn examined_max(&self, max: usize) -> usize {
         const TERMS_OF_A_SHORT_SELECTOR: usize = 64;
         let terms = self.predicate.labels.requirements().len() + self.predicate.fields.terms().len();

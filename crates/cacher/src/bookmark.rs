@@ -7,7 +7,7 @@ use crate::watcher::Watcher;
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 use tokio::time::Instant;
 
-/// How often a watcher gets a bookmark.
+/// The time between the bookmarks of a watcher.
 const BOOKMARK_INTERVAL: Duration = Duration::from_secs(60);
 /// The time between the last bookmark and the end of the watch, so that the client can resume from it.
 const LAST_BEFORE_DEADLINE: Duration = Duration::from_secs(2);

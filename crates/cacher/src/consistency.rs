@@ -12,7 +12,7 @@ use tokio::time::sleep;
 /// The shortest time between two checks. The longest is half as long again.
 const CHECK_INTERVAL_MIN: Duration = Duration::from_secs(5 * 60);
 
-/// How many objects are read from storage at a time.
+/// The number of objects that are read from storage at a time.
 const PAGE_OBJECTS: usize = 5000;
 
 /// Checks until the task is dropped.

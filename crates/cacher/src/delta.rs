@@ -13,7 +13,7 @@ use keepwatch_storage::{Attributes, Key, Object, Predicate, Version, WeakObject}
 use parking_lot::{Mutex, RwLock};
 use std::sync::Arc;
 
-/// How many versions in a row may be deltas.
+/// The number of versions in a row that may be deltas.
 const DELTA_CHAIN_MAX: u8 = 15;
 
 /// One version of an object.
@@ -102,7 +102,7 @@ impl HistoryObject {
         predicate.is_everything() || self.with_attributes(|attributes| predicate.matches(attributes))
     }
 
-    /// How much memory this version takes once it is not current any more.
+    /// The memory that this version takes once it is not current any more.
     pub(crate) fn bytes(&self) -> usize {
         match &*self.content.read() {
             Content::Full(object) => object.value.len() + object.attributes.bytes(),
@@ -158,7 +158,7 @@ impl Delta {
     }
 }
 
-/// How many bytes are compared at a time while they are equal.
+/// The number of bytes that are compared at a time while they are equal.
 const COMPARED_BYTES: usize = 128;
 
 fn common_prefix_len(a: &[u8], b: &[u8]) -> usize {

@@ -18,19 +18,19 @@ use keepwatch_storage::{ListRequest, StorageError, Watch, WatchEvent, WatchReque
 use std::{panic::AssertUnwindSafe, sync::Arc, time::Duration};
 use tokio::time::{Instant, sleep};
 
-/// How many objects are put into the store before other tasks have their turn.
+/// The number of objects that are put into the store before other tasks have their turn.
 const OBJECTS_BETWEEN_YIELDS: usize = 1024;
-/// How many changes are applied at a time while the state is locked.
+/// The number of changes that are applied at a time while the state is locked.
 const BATCH_CHANGES_MAX: usize = 64;
 /// To how many watchers events are dispatched, and how many terms of their selectors are evaluated, while the state is
 /// locked. At least one change is applied.
 const BATCH_WATCHERS_MAX: usize = 4096;
 const BATCH_TERMS_MAX: usize = 16 << 10;
-/// How long errors of the watch of storage are tolerated before the cache relists.
+/// The time for which errors of the watch of storage are tolerated before the cache relists.
 const WATCH_ERRORS_TOLERATED_FOR: Duration = Duration::from_secs(30);
 /// A watch of storage that lasts this long is healthy, and errors before it do not count any more.
 const HEALTHY_WATCH_MIN: Duration = Duration::from_secs(30);
-/// How long the clients' watches continue when the cache is about to relist.
+/// The time for which the clients' watches continue when the cache is about to relist.
 const END_WATCHES_AFTER: Duration = Duration::from_secs(1);
 /// The shortest and the longest delay between attempts.
 const BACKOFF_MIN: Duration = Duration::from_millis(800);

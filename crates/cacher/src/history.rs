@@ -18,9 +18,9 @@ use tokio::time::Instant;
 const LOWER_BOUND_EVENTS: usize = 100;
 /// The maximum capacity for a fresh duration of up to [`FRESH_DURATION_MIN`].
 const UPPER_BOUND_EVENTS: usize = 102_400;
-/// How many times the maximum capacity is doubled at most for a longer fresh duration.
+/// The number of times that the maximum capacity is doubled at most for a longer fresh duration.
 const UPPER_BOUND_DOUBLINGS_MAX: u32 = 14;
-/// How long events are kept at least, if there is room for them.
+/// The time for which events are kept at least, if there is room for them.
 pub(crate) const FRESH_DURATION_MIN: Duration = Duration::from_secs(75);
 /// The size of an event without the old value: the event, its entry in the history, and the delta of the object.
 const EVENT_BYTES: usize = 480;
@@ -38,8 +38,8 @@ pub(crate) struct Event {
     /// still hold it.
     deleted: Mutex<WeakObject>,
     arrived: Instant,
-    /// How many bytes this event adds to the history. The new version is counted later, as the old version of the next
-    /// event.
+    /// The number of bytes that this event adds to the history. The new version is counted later, as the old version of
+    /// the next event.
     bytes: usize,
 }
 
@@ -126,7 +126,7 @@ impl Matches {
     }
 }
 
-/// How many events the history holds.
+/// The number of events that the history holds.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Limits {
     pub(crate) fresh: Duration,
@@ -151,7 +151,7 @@ impl Limits {
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct TooOld(pub(crate) ResourceVersion);
 
-/// How the capacity changed.
+/// The change of the capacity.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Resized {
     No,

@@ -28,19 +28,20 @@ use std::{
 };
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, SemaphorePermit, watch};
 
-/// How many changes a page holds, and how many bytes of values. A page holds the changes of at least one revision.
+/// The number of changes that a page holds, and the size of their values. A page holds the changes of at least one
+/// revision.
 const PAGE_EVENTS_MAX: usize = 512;
 const PAGE_BYTES_MAX: usize = 512 << 10;
 /// The size of a change in a page without its values.
 const EVENT_BYTES: usize = 512;
-/// How many pages are read concurrently.
+/// The number of pages that are read concurrently.
 const READS_MAX: usize = 8;
-/// How many bytes of pages are cached.
+/// The size of the pages that are cached.
 const CACHED_BYTES_MAX: usize = 16 << 20;
-/// How many bytes of pages are cached for a resource even if other resources have taken all the room.
+/// The size of the pages that are cached for a resource even if other resources have taken all the room.
 const CACHED_BYTES_PER_RESOURCE_MIN: usize = 2 << 20;
-/// How many reads stay open to be continued, on the server and for one resource. Each holds what its backend reads at a
-/// time: up to 1 MiB, or one change.
+/// The number of reads that stay open to be continued, on the server and for one resource. Each holds what its backend
+/// reads at a time: up to 1 MiB, or one change.
 const OPEN_READS_MAX: usize = 32;
 const OPEN_READS_PER_RESOURCE_MAX: usize = 8;
 
@@ -332,7 +333,7 @@ impl Drop for PageReadGuard<'_> {
     }
 }
 
-/// What a watcher does to get a page.
+/// The next step of a watcher that needs a page.
 enum PageLookup<'a> {
     Page(Arc<Page>),
     /// Wait for a read that is under way, of this page or of one before it that may contain the changes.

@@ -7,7 +7,7 @@ use keepwatch_apimachinery::{
 };
 use keepwatch_storage::{InvalidKey, List, Object, Predicate, Scope, StorageError};
 
-/// How many objects are examined with a short selector before other tasks have their turn.
+/// The number of objects that are examined with a short selector before other tasks have their turn.
 const OBJECTS_BETWEEN_YIELDS: usize = 4096;
 
 /// A list request for a snapshot.

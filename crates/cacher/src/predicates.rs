@@ -99,7 +99,7 @@ pub(crate) struct Dispatch<'a> {
     new: Option<Version<'a>>,
     /// A later event has a higher number. The first has the number one.
     number: u64,
-    /// How many watchers the event was dispatched to, and how many terms of selectors were evaluated for it.
+    /// The number of watchers that the event was dispatched to, and of the terms of selectors that were evaluated for it.
     pub(crate) watchers: usize,
     pub(crate) terms: usize,
 }
@@ -126,7 +126,7 @@ impl<'a> Version<'a> {
 }
 
 impl<'a> Dispatch<'a> {
-    /// An event with its objects. The number tells it from earlier events.
+    /// An event with its objects. No earlier event has the same number.
     pub(crate) fn new(
         event: Arc<Event>,
         number: u64,

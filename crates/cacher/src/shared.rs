@@ -24,11 +24,11 @@ use tokio::{
     time::{Instant, sleep, timeout_at},
 };
 
-/// How long a read waits for the cache to become fresh enough.
+/// The time for which a read waits for the cache to become fresh enough.
 const READ_WAIT_MAX: Duration = Duration::from_secs(3);
 /// The retry delay for a client whose read has timed out.
 const TOO_LARGE_RETRY_SECONDS: u32 = 1;
-/// How often storage is asked for progress while a reader waits.
+/// The time between requests for progress to storage while a reader waits.
 const PROGRESS_INTERVAL: Duration = Duration::from_millis(100);
 
 pub(crate) struct Shared {

@@ -21,11 +21,11 @@ use std::{
     },
 };
 
-/// How many snapshots are kept.
+/// The largest number of snapshots.
 pub(crate) const SNAPSHOTS_MAX: usize = 16;
-/// How many bytes of replaced values a snapshot may hold that no client has read yet. It can be rebuilt.
+/// The size of the replaced values that a snapshot may hold that no client has read yet. It can be rebuilt.
 pub(crate) const UNREAD_SNAPSHOT_BYTES_MAX: usize = 1 << 20;
-/// How many bytes of replaced values a snapshot may hold that a client reads page by page.
+/// The size of the replaced values that a snapshot may hold that a client reads page by page.
 const READ_SNAPSHOT_BYTES_MAX: usize = 32 << 20;
 
 #[derive(Default)]
@@ -115,7 +115,7 @@ impl Snapshots {
         self.by_revision.keys().copied()
     }
 
-    /// How many bytes the snapshot of a revision costs, if there is one.
+    /// The size of the values that the snapshot of a revision holds, if there is one.
     #[cfg(test)]
     pub(crate) fn bytes_at(&self, revision: ResourceVersion) -> Option<usize> {
         self.by_revision.get(&revision).map(|snapshot| snapshot.bytes)

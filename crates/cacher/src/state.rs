@@ -53,7 +53,7 @@ pub(crate) enum Change {
 /// The outcome of a change.
 pub(crate) struct Applied {
     pub(crate) resized: Resized,
-    /// How many watchers the event was dispatched to, and how many terms of selectors were evaluated for it.
+    /// The number of watchers that the event was dispatched to, and of the terms of selectors that were evaluated for it.
     pub(crate) watchers: usize,
     pub(crate) terms: usize,
 }

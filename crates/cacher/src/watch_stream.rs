@@ -30,13 +30,13 @@ use tokio::{
     time::{Instant, Sleep, sleep, sleep_until},
 };
 
-/// How many objects of an earlier state are read from storage at a time, and how many bytes these should have.
+/// The number of objects of an earlier state that are read from storage at a time, and the size that they should have.
 const STATE_PAGE_OBJECTS_MAX: usize = 100;
 const STATE_PAGE_BYTES: usize = 64 << 10;
 /// The shortest and the longest delay before a request to storage is repeated.
 const RETRY_WAIT_MIN: Duration = Duration::from_millis(100);
 const RETRY_WAIT_MAX: Duration = Duration::from_secs(2);
-/// How long a request is repeated when storage is reachable but fails.
+/// The time for which a request is repeated when storage is reachable but fails.
 const RETRY_FAILURES_FOR: Duration = Duration::from_secs(30);
 
 /// The stream of one watch.
@@ -52,7 +52,7 @@ pub(crate) struct WatchStream {
     /// The request runs in its own task, so that it finishes, and does not block other watchers, even if this stream is
     /// not polled.
     loading: Option<JoinHandle<Result<Loaded, StorageError>>>,
-    /// How many objects of an earlier state to read next, if some were read before.
+    /// The number of objects of an earlier state to read next, if some were read before.
     state_page_objects: Option<usize>,
 }
 
@@ -190,7 +190,7 @@ struct Load {
     state_page_objects: usize,
 }
 
-/// How many objects to read so that they have the intended size, if they are like these.
+/// The number of objects to read so that they have the intended size, if they are like these.
 fn state_page_objects(objects: usize, bytes: usize) -> usize {
     (STATE_PAGE_BYTES * objects.max(1) / bytes.max(1)).clamp(1, STATE_PAGE_OBJECTS_MAX)
 }

@@ -33,18 +33,18 @@ use std::{
 };
 use tokio::time::Instant;
 
-/// How many events the queue of a watcher holds before the watcher reads from the history instead. Pointers: 16 bytes
+/// The number of events that the queue of a watcher holds before it reads from the history instead. Pointers: 16 bytes
 /// each.
 pub(crate) const WATCHER_QUEUE_EVENTS_MAX: usize = if cfg!(feature = "loom") { 1 } else { 128 };
-/// How many bytes of values the queue of a watcher holds, unless it holds only one event. The history and the store
+/// The size of the values that the queue of a watcher holds, unless it holds only one event. The history and the store
 /// share the values, but a queue that is not read may hold them longer.
 const WATCHER_QUEUE_BYTES_MAX: usize = 256 << 10;
-/// How many events or objects a reader takes at a time, and how many bytes of values.
+/// The number of events or objects that a reader takes at a time, and the size of their values.
 const BATCH_EVENTS_MAX: usize = if cfg!(feature = "loom") { 1 } else { 100 };
 const BATCH_BYTES_MAX: usize = 64 << 10;
 /// For how many events an idle watcher keeps capacity, both in its queue and in its batch.
 const IDLE_CAPACITY_EVENTS: usize = 8;
-/// How many events or objects a reader examines before other tasks have their turn.
+/// The number of events or objects that a reader examines before other tasks have their turn.
 const EXAMINED_PER_POLL_MAX: usize = 2000;
 
 /// The wakers of readers that have something to read now. They are woken when this is dropped, which happens after the

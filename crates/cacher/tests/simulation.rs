@@ -43,7 +43,7 @@ use tokio::time::{Instant, sleep, timeout};
 /// A watcher that waits this long for an event has been forgotten.
 const FORGOTTEN_AFTER: Duration = Duration::from_secs(600);
 
-/// What happened in all runs. A simulation in which nothing fails proves nothing.
+/// Counts of the events of all runs. A simulation in which nothing fails proves nothing.
 #[derive(Default)]
 struct Tally {
     events: AtomicUsize,

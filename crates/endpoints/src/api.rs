@@ -48,13 +48,13 @@ use tokio_util::task::AbortOnDropHandle;
 
 /// Limits, addresses and descriptions of the HTTP API.
 pub struct ApiOptions {
-    /// How long a request may take.
+    /// The time within which a request has to be answered.
     pub request_timeout: Duration,
-    /// How long a watch lasts at least if its client sets no timeout; at most twice as long.
+    /// The time that a watch lasts at least if its client sets no timeout; at most twice as long.
     pub min_watch: Duration,
-    /// How many reads may be in flight.
+    /// The number of reads that may be in flight.
     pub reads_in_flight_max: usize,
-    /// How many writes may be in flight.
+    /// The number of writes that may be in flight.
     pub writes_in_flight_max: usize,
     /// The origins whose pages may call from a browser.
     pub allowed_origins: AllowedOrigins,
@@ -73,7 +73,7 @@ pub struct Api {
     pub(crate) authenticator: Authenticator,
     pub(crate) authorizer: Arc<dyn Authorizer>,
     pub(crate) tokens: Option<Arc<dyn TokenIssuer>>,
-    /// How the server stops; watches end with it.
+    /// The shutdown of the server, with which watches end.
     pub(crate) shutdown: Shutdown,
     pub(crate) health: Health,
     pub(crate) gathered: MetricsEndpoint,
@@ -110,17 +110,18 @@ pub struct Parts {
     pub health: Health,
     /// The registry of metrics.
     pub metrics: MetricsEndpoint,
-    /// How the server stops.
+    /// The shutdown of the server.
     pub shutdown: Shutdown,
 }
 
-/// How many bytes all requests together may hold: their bodies, and the documents that their answers are made from.
+/// The number of bytes that all requests together may hold: their bodies, and the documents that their answers are made
+/// from.
 const HELD_BYTES_MAX: usize = 256 << 20;
-/// How many of them a user may hold in any case: an ordinary write, whatever others hold.
+/// The number of them that a user may hold in any case: an ordinary write, whatever others hold.
 const HELD_BYTES_OF_EACH: usize = 64 << 10;
-/// How many request bodies are read at a time.
+/// The number of request bodies that are read at a time.
 const BODIES_READ_MAX: usize = 8192;
-/// How many bytes an answer may hold without being counted.
+/// The number of bytes that an answer may hold without being counted.
 const UNCOUNTED_BYTES_MAX: usize = 16 << 10;
 /// The longest path with its parameters.
 pub const URL_BYTES_MAX: usize = 32 << 10;
@@ -540,10 +541,10 @@ impl Drop for InFlightPermit {
     }
 }
 
-/// How much of the body of a refused request is read, and for how long.
+/// The size of the part of a refused request's body that is read, and the time for it.
 const DISCARD_BYTES_MAX: usize = 16 << 20;
 const DISCARD_WAIT_MAX: Duration = Duration::from_secs(5);
-/// How many bodies are discarded at a time.
+/// The number of bodies that are discarded at a time.
 const DISCARDS_MAX: usize = 256;
 
 /// The answer to a HEAD request. hyper removes the body over HTTP/1 but not over HTTP/2.

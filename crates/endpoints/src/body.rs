@@ -58,7 +58,7 @@ impl fmt::Display for EndedEarly {
 
 impl std::error::Error for EndedEarly {}
 
-/// How chunks are encoded.
+/// The way in which chunks are encoded.
 enum ChunkStream {
     /// By the task that polls, and how many more before other tasks run.
     Inline { chunks: Chunks, left: usize },
@@ -219,14 +219,15 @@ impl Drop for DeadlineBody {
     }
 }
 
-/// How long a client may take to read a chunk.
+/// The time within which a client has to read a chunk.
 const STALL_MAX: Duration = Duration::from_secs(10);
 /// From what size on a whole body is sent in chunks, and how large these are.
 const WHOLE_BYTES_MAX: usize = 64 << 10;
 /// Up to what size a body has no deadline and holds nothing: a connection with a thousand streams keeps 8 MB at most of
 /// answers that are not read.
 const UNHELD_BYTES_MAX: usize = 8 << 10;
-/// How many cheap chunks are encoded at a time: they take a fraction of a millisecond, and waking a thread is not free.
+/// The number of cheap chunks that are encoded at a time: they take a fraction of a millisecond, and waking a thread is
+/// not free.
 const INLINE_CHUNKS_MAX: usize = 4;
 
 /// From what size on an answer is compressed for clients that can read that.
@@ -414,9 +415,9 @@ impl Gzip {
     }
 }
 
-/// How many bytes of a whole body are compressed at a time.
+/// The number of bytes of a whole body that are compressed at a time.
 const GZIP_INPUT_BYTES: usize = 128 << 10;
-/// How many compressed bytes are sent at a time.
+/// The number of compressed bytes that are sent at a time.
 const GZIP_CHUNK_BYTES: usize = 16 << 10;
 
 impl Iterator for Gzip {

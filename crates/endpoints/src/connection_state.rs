@@ -1,4 +1,4 @@
-//! What a connection knows about its requests: how many are in flight, whether they are read, and when it is idle.
+//! The state of a connection's requests: how many are in flight, whether they are read, and when it is idle.
 
 use crate::{serve::Limits, unauthenticated::Unauthenticated};
 use std::sync::{
@@ -17,15 +17,15 @@ pub(crate) struct ConnectionState {
     pub(crate) has_requests: AtomicBool,
     /// Whether there was a request since this was last looked at.
     active: AtomicBool,
-    /// How many of its reads are in flight, and how many of its writes.
+    /// The number of its reads that are in flight, and of its writes.
     in_flight: [AtomicUsize; 2],
-    /// How many of its streams have an answer that was not read in time.
+    /// The number of its streams with an answer that was not read in time.
     pub(crate) stalled: AtomicUsize,
     /// Notified when the connection is to be closed because answers are not read.
     pub(crate) closed: Notify,
 }
 
-/// How many streams of a connection may stall before it is closed.
+/// The number of streams of a connection that may stall before it is closed.
 const STALLED_STREAMS_MAX: usize = 16;
 
 impl ConnectionState {

@@ -1,4 +1,4 @@
-//! What clients ask first: which groups, versions and resources there are, and what can be done with them.
+//! Discovery, which clients ask for first: the groups, versions and resources, and their verbs.
 //!
 //! The documents say nothing but what the kinds say that they are made of, built-in and custom alike. They are made once
 //! and then only handed out; when a kind comes or goes, all of them are made again.
@@ -16,7 +16,7 @@ use keepwatch_registry::kind::{Kind, Subresource, by_preference, group_version};
 use serde_json::{Map, Value, json};
 use xxhash_rust::xxh3::xxh3_128;
 
-/// What aggregated discovery says that it is. The only version: the server whose answers are the measure no longer has
+/// The media type of aggregated discovery. The only version: the server whose answers are the measure no longer has
 /// `v2beta1`, and who asks for that gets the documents one by one.
 pub const AGGREGATED: &str = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList";
 
@@ -329,7 +329,7 @@ mod tests {
     }
 
     #[test]
-    fn the_core_group_is_told_with_the_servers_address() {
+    fn the_core_group_is_listed_with_the_address_of_the_server() {
         assert_eq!(
             get("/api"),
             json!({
@@ -343,7 +343,7 @@ mod tests {
     }
 
     #[test]
-    fn groups_are_told_with_their_versions_in_the_order_of_display() {
+    fn groups_are_listed_with_their_versions_in_the_order_of_display() {
         let groups = get("/apis");
         assert_eq!((text(&groups["kind"]), text(&groups["apiVersion"])), ("APIGroupList", "v1"));
         let names: Vec<&str> = groups["groups"]
@@ -372,7 +372,7 @@ mod tests {
     }
 
     #[test]
-    fn a_group_is_told_on_its_own() {
+    fn a_single_group_is_described() {
         assert_eq!(
             get("/apis/apps"),
             json!({
@@ -466,7 +466,7 @@ mod tests {
     }
 
     #[test]
-    fn the_stored_version_is_told_as_a_hash() {
+    fn the_stored_version_is_listed_as_a_hash() {
         for (path, name, hash) in [
             ("/api/v1", "configmaps", Some("qFsyl6wFWjQ=")),
             ("/apis/apps/v1", "deployments", Some("8aSe+NMegvE=")),
@@ -484,7 +484,7 @@ mod tests {
     }
 
     #[test]
-    fn aggregated_discovery_tells_everything_at_once() {
+    fn aggregated_discovery_has_all_groups_in_one_document() {
         let documents = documents();
         let core = parsed(&documents.aggregated("/api").unwrap().bytes);
         assert_eq!((text(&core["kind"]), &core["metadata"]), ("APIGroupDiscoveryList", &json!({})));

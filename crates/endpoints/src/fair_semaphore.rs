@@ -23,7 +23,7 @@ use std::{
 /// A limit on permits, as a whole and for each user.
 pub(crate) struct FairSemaphore {
     max: usize,
-    /// What a user may have in any case.
+    /// The amount that a user may have in any case.
     of_each: usize,
     taken: Mutex<PermitCounts>,
 }

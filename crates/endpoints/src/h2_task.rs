@@ -62,10 +62,10 @@ impl Wake for CoalescingWaker {
     }
 }
 
-/// How many requests are begun, and how many may end, in one round of polls. One packet can bring a thousand requests, and
-/// each of them may be answered when it is polled first.
+/// The number of requests that are begun, and that may end, in one round of polls. One packet can bring a thousand
+/// requests, and each of them may be answered when it is polled first.
 const REQUESTS_PER_ROUND_MAX: usize = 16;
-/// How many rounds of polls a connection may have in a row, before other tasks run.
+/// The number of rounds of polls that a connection may have in a row, before other tasks run.
 const ROUNDS_MAX: usize = 4;
 
 /// A connection with its requests. Bytes are sent when all of them have been polled.

@@ -17,7 +17,7 @@ pub struct Check {
     pub look: Arc<dyn Fn() -> BoxFuture<'static, bool> + Send + Sync>,
     /// Details while it is met, for verbose requests.
     pub detail: Option<Arc<dyn Fn() -> String + Send + Sync>>,
-    /// What to do while it is not met, if everyone may know that.
+    /// The advice to clients while it is not met, if everyone may know that.
     pub advice: Option<Arc<dyn Fn() -> Option<String> + Send + Sync>>,
 }
 
@@ -40,7 +40,7 @@ impl Check {
         Check { advice: Some(Arc::new(advice)), ..self }
     }
 
-    /// What is said of why it is not met.
+    /// The reason why it is not met.
     fn reason(&self) -> String {
         let advice = self.advice.as_ref().and_then(|advice| advice());
         advice.unwrap_or_else(|| "reason withheld".to_owned())
@@ -51,11 +51,11 @@ impl Check {
 #[derive(Clone, Default)]
 pub struct Health {
     checks: Vec<Check>,
-    /// What was found, by the name of a check and the probe it was made for.
+    /// The results, by the name of a check and the probe it was made for.
     found: Arc<Mutex<BTreeMap<(&'static str, &'static str), CheckCounts>>>,
 }
 
-/// What a check found.
+/// The results of a check.
 #[derive(Clone, Copy, Default)]
 struct CheckCounts {
     is_met: bool,
@@ -98,7 +98,7 @@ impl Health {
         Some((check.look)().await)
     }
 
-    /// What the checks found, as Prometheus reads it.
+    /// The results of the checks, as Prometheus reads them.
     pub fn indicators(&self) -> String {
         let found = self.found.lock().clone();
         let mut text = String::from(

@@ -40,12 +40,12 @@ pub(crate) fn is_large(body: &[u8], is_protobuf: bool) -> bool {
 /// From how many bytes on a document is huge: it can occupy a thread for a tenth of a second.
 const HUGE_BYTES_MIN: usize = 256 << 10;
 
-/// How many large requests of a user, and how many of its large answers, are in work at a time.
+/// The number of large requests of a user, and of its large answers, that are in work at a time.
 const OF_USER_MAX: usize = 4;
 
-/// How many KiB of large bodies that are not huge are in work at a time.
+/// The size in KiB of the large bodies that are not huge and in work at a time.
 const LARGE_KIB_MAX: usize = 2 << 10;
-/// How many KiB of huge bodies are in work at a time: three of the largest, or some smaller ones.
+/// The size in KiB of the huge bodies that are in work at a time: three of the largest, or some smaller ones.
 const HUGE_KIB_MAX: usize = 10 << 10;
 
 /// Large documents of similar size, which wait for one another only.

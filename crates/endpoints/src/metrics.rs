@@ -1,4 +1,4 @@
-//! What the HTTP side counts, under the names that kube-apiserver has for it.
+//! The metrics of the HTTP side, under the names that kube-apiserver has for them.
 
 use crate::request_info::RequestInfo;
 use futures::future::BoxFuture;
@@ -9,7 +9,7 @@ use prometheus::{
 };
 use std::time::{Duration, Instant};
 
-/// How long is waited for the size of the store before the answer goes without it.
+/// The time for which the size of the store is waited for before the answer is sent without it.
 const SIZE_WAIT_MAX: Duration = Duration::from_secs(1);
 
 /// All metrics of the server, and those that are looked up only for a request.
@@ -20,7 +20,7 @@ pub struct MetricsEndpoint {
 }
 
 impl MetricsEndpoint {
-    /// What this registry has, and how many bytes the store takes on disk, if `ask_size` knows.
+    /// The metrics of this registry, and the size of the store on disk, if `ask_size` returns it.
     pub fn new<F>(
         registry: Registry,
         ask_size: impl Fn() -> F + Send + Sync + 'static,
@@ -219,7 +219,7 @@ impl ApiMetrics {
         }
     }
 
-    /// How many requests of a kind are being answered.
+    /// The number of requests of a kind that are being answered.
     pub fn in_flight(&self, mutating: bool) -> IntGauge {
         self.in_flight.with_label_values(&[if mutating { "mutating" } else { "readOnly" }])
     }
@@ -249,7 +249,7 @@ impl ApiMetrics {
     }
 }
 
-/// What is counted of one watch.
+/// The metrics of one watch.
 pub struct WatchMetrics {
     open: IntGauge,
     events: IntCounter,
@@ -279,7 +279,7 @@ impl Drop for WatchMetrics {
     }
 }
 
-/// What a request is called: its verb in capitals, or its method for what is no resource.
+/// The verb of a request in metrics: in capitals, or the method if the path is no resource.
 fn verb(info: &RequestInfo) -> &'static str {
     match info.verb {
         "list" => "LIST",
@@ -326,7 +326,7 @@ mod tests {
     use std::sync::atomic::{AtomicU64, Ordering};
 
     #[tokio::test(start_paused = true)]
-    async fn the_size_of_the_store_is_told_while_it_is_known() {
+    async fn the_size_of_the_store_is_reported_while_it_is_known() {
         let size = Arc::new(AtomicU64::new(0));
         let asked = Arc::clone(&size);
         let gathered = MetricsEndpoint::new(Registry::new(), move || {

@@ -6,7 +6,7 @@ use keepwatch_registry::codec::Media;
 /// The form of an answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Form {
-    /// How it is written.
+    /// Its media type.
     pub media: Media,
     /// As what it is shown.
     pub representation: Representation,
@@ -44,7 +44,7 @@ impl MetaVersion {
     }
 }
 
-/// What is to be answered.
+/// The kind of the answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ResponseKind {
     /// One object, or a Status.
@@ -71,7 +71,7 @@ impl Form {
     /// Plain JSON.
     pub const JSON: Form = Form { media: Media::Json, representation: Representation::Itself };
 
-    /// What the header says of an answer in this form.
+    /// The Content-Type of an answer in this form.
     pub fn content_type(&self) -> &'static str {
         match self.media {
             Media::Json => JSON,
@@ -184,7 +184,7 @@ fn form_of(clause: &Clause<'_>) -> Option<Form> {
     Some(Form { media, representation })
 }
 
-/// How a body is written, from its Content-Type.
+/// The media type of a body, from its Content-Type.
 pub fn body_media(content_type: Option<&str>) -> Result<Media, Status> {
     let content_type = content_type.unwrap_or_default();
     if content_type.is_empty() {
@@ -214,7 +214,7 @@ fn are_parameters(text: &str) -> bool {
     true
 }
 
-/// What follows the value of a parameter.
+/// The rest of a header after the value of a parameter.
 fn after_value(text: &str) -> Option<&str> {
     let Some(quoted) = text.strip_prefix('"') else {
         let end = text.find([';', ' ', '\t']).unwrap_or(text.len());

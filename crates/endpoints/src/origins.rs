@@ -5,7 +5,7 @@ use http::{HeaderMap, HeaderName, HeaderValue, Method, Uri, header};
 use regex_lite::Regex;
 use std::fmt;
 
-/// What makes an entry an expression rather than an origin; dots stand in both.
+/// The characters that make an entry an expression rather than an origin; dots are in both.
 const EXPRESSION_MARKS: [char; 12] = ['^', '$', '*', '+', '?', '(', ')', '[', ']', '{', '|', '\\'];
 
 /// The origins that are allowed, each given exactly or as a regular expression.

@@ -29,7 +29,7 @@ impl Query {
         self.first(name).is_some_and(keepwatch_apimachinery::list_options::is_true)
     }
 
-    /// How long the client waits, if that is less than `max`.
+    /// The timeout of the client, if that is less than `max`.
     pub fn timeout(&self, max: Duration) -> Result<Duration, Status> {
         let Some(text) = self.first("timeout").filter(|text| !text.is_empty()) else { return Ok(max) };
         let asked = go_duration(text).map_err(|why| {

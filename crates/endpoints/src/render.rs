@@ -26,7 +26,7 @@ use keepwatch_storage::Object;
 use serde_json::{Map, Value, json};
 use std::sync::Arc;
 
-/// What a row of a table says of its object.
+/// The part of its object that a row of a table includes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum IncludeObject {
     /// Its metadata.
@@ -52,7 +52,7 @@ impl IncludeObject {
     }
 }
 
-/// How one request's answers are written.
+/// The form of one request's answers.
 #[derive(Clone, Debug)]
 pub struct Renderer {
     /// The kind that is shown.
@@ -61,11 +61,11 @@ pub struct Renderer {
     pub form: Form,
     /// Whether for people.
     pub pretty: bool,
-    /// What rows of a table say of their objects.
+    /// The part of their objects that rows of a table include.
     pub include_object: IncludeObject,
 }
 
-/// How many bytes a piece of a list has, about: with an object more and its frames it fits into the 64 KB that TLS takes
+/// The size of a piece of a list, about: with an object more and its frames it fits into the 64 KB that TLS takes
 /// at a time.
 const PIECE_BYTES: usize = 56 << 10;
 
@@ -544,7 +544,7 @@ fn write_item(out: &mut Vec<u8>, object: &Object, own: &[u8]) {
     write_versioned(out, rest, version_at, object.revision);
 }
 
-/// What ends a list of rows or items.
+/// The end of a list of rows or items.
 const JSON_FOOT: Bytes = Bytes::from_static(b"]}\n");
 
 /// A head, items with something between them, and a foot, in pieces of about the same size.

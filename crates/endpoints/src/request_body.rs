@@ -45,7 +45,7 @@ where
     Ok(received.into_bytes())
 }
 
-/// What has arrived of a body.
+/// The part of a body that has arrived.
 #[derive(Default)]
 struct Received {
     /// The first piece, while it is the only one.

@@ -53,7 +53,7 @@ impl RequestContext {
         }
     }
 
-    /// What an authorizer sees of the request.
+    /// The attributes of the request, for an authorizer.
     pub(crate) fn attributes(&self) -> Attributes<'_> {
         let info = &self.info;
         let named = match info.verb {

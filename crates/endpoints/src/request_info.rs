@@ -1,16 +1,16 @@
-//! What a request is about, read from its method and path alone.
+//! The attributes of a request, read from its method and path alone.
 //!
 //! Authorization, metrics and handlers all go by what is found here, so they never disagree about what a path means.
 
 use percent_encoding::percent_decode_str;
 use std::borrow::Cow;
 
-/// What a request is about.
+/// The attributes of a request.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct RequestInfo {
     /// The decoded path.
     pub path: String,
-    /// What is to be done: `list`, `create`; for a path that is no resource the method, in lower case.
+    /// The verb: `list`, `create`; for a path that is no resource the method, in lower case.
     pub verb: &'static str,
     /// Whether the path names a resource.
     pub is_resource: bool,
@@ -20,9 +20,9 @@ pub struct RequestInfo {
     pub version: String,
     /// The resource's name in paths; empty for discovery.
     pub resource: String,
-    /// What is asked for under the object's name.
+    /// The subresource.
     pub subresource: String,
-    /// What follows the subresource.
+    /// The path after the subresource.
     pub rest: String,
     /// The namespace; empty outside namespaces and for all of them.
     pub namespace: String,
@@ -32,7 +32,7 @@ pub struct RequestInfo {
     pub watch_path: bool,
 }
 
-/// What can be asked for under the name of a namespace that is not a resource in it.
+/// The paths under the name of a namespace that are not resources in it.
 const NAMESPACE_SUBRESOURCES: [&str; 2] = ["status", "finalize"];
 
 impl RequestInfo {

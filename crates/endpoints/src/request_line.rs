@@ -13,14 +13,14 @@ use std::{
 };
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
-/// How long a header line may be that is looked at; those that matter are short.
+/// The largest size of the header lines that are examined; those that matter are short.
 const HEADER_BYTES_MAX: usize = 64;
 
 /// A stream whose requests are read in that form.
 pub(crate) struct RequestLines<S> {
     stream: S,
     at: At,
-    /// What was read and changed, and there was no room for.
+    /// Bytes that were read and changed, and that the reader had no room for.
     pending: Vec<u8>,
 }
 
@@ -212,7 +212,7 @@ mod tests {
     use super::*;
     use tokio::io::AsyncReadExt;
 
-    /// What the library reads when these bytes come, and nothing of what it may do is left out: any split of them.
+    /// Compares what the library reads when these bytes arrive, split at any position.
     async fn check(sent: &str, read: &str) {
         for split in 0..sent.len() {
             let (first, second) = sent.as_bytes().split_at(split);

@@ -61,10 +61,10 @@ pub(crate) fn set_etag(headers: &mut HeaderMap, etag: &str) {
     }
 }
 
-/// How many characters all warnings of an answer may have. If they have more, each is truncated, and those that are too many
-/// even then are left out.
+/// The number of characters that all warnings of an answer may have. If they have more, each is truncated, and those that
+/// are too many even then are left out.
 const WARNINGS_CHARS_MAX: usize = 4096;
-/// How many characters are left of a truncated warning.
+/// The number of characters that are left of a truncated warning.
 const TRUNCATED_CHARS: usize = 256;
 
 pub(crate) fn add_warnings(headers: &mut HeaderMap, warnings: &[String]) {

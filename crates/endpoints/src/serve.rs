@@ -39,21 +39,22 @@ use tokio_rustls::{
 /// Time and space that a connection may take. The defaults suit a server; tests want less time.
 #[derive(Clone, Copy, Debug)]
 pub struct Limits {
-    /// How long a TLS handshake may take.
+    /// The time within which a TLS handshake has to end.
     pub tls_handshake: Duration,
-    /// How long a client may take to send the head of a request, from when it connected or the last one was answered.
+    /// The time within which a client has to send the head of a request, from when it connected or the last one was
+    /// answered.
     pub head_wait: Duration,
-    /// How many bytes the headers of a request may have; over HTTP/1 with the path in front of them.
+    /// The size that the headers of a request may have; over HTTP/1 with the path in front of them.
     pub head_bytes: u32,
-    /// How many headers a request may have over HTTP/1.
+    /// The number of headers that a request may have over HTTP/1.
     pub headers: usize,
-    /// How many requests one HTTP/2 connection may have at a time.
+    /// The number of requests that one HTTP/2 connection may have at a time.
     pub streams: u32,
-    /// How long an HTTP/2 connection may be silent before the server sends a PING.
+    /// The time for which an HTTP/2 connection may be silent before the server sends a PING.
     pub ping_interval: Duration,
-    /// How long the client may take to answer the PING.
+    /// The time within which the client has to answer the PING.
     pub ping_answer: Duration,
-    /// How long an HTTP/2 connection may have no request.
+    /// The time for which an HTTP/2 connection may have no request.
     pub idle: Duration,
 }
 
@@ -72,28 +73,28 @@ impl Default for Limits {
     }
 }
 
-/// How long a connection may be silent before TCP probes the other end.
+/// The time for which a connection may be silent before TCP probes the other end.
 const KEEPALIVE: Duration = Duration::from_secs(30);
 /// The first bytes of a client that uses HTTP/2 without negotiation: no method has this name.
 const HTTP2_BEGINS: &[u8; 4] = b"PRI ";
-/// How many bytes of an HTTP/2 answer may wait for the client before no more are encoded.
+/// The number of bytes of an HTTP/2 answer that may wait for the client before no more are encoded.
 const UNSENT_BYTES_MAX: usize = 64 << 10;
-/// How long to wait when no connection can be accepted, as when too many files are open.
+/// The pause when no connection can be accepted, as when too many files are open.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
-/// How many connections without an authenticated request are closed then.
+/// The number of connections without an authenticated request that are closed then.
 const CLOSED_AT_ONCE: usize = 32;
-/// How often it is logged that no connection can be accepted.
+/// The time between log messages that no connection can be accepted.
 const ACCEPT_ERROR_INTERVAL: Duration = Duration::from_secs(60);
 
 /// A listening socket and how its connections are served.
 pub struct Acceptor {
     /// The socket to which clients connect.
     pub listener: TcpListener,
-    /// How connections are encrypted; without it they are not.
+    /// The encryption of connections; without it they are not encrypted.
     pub tls: Option<Tls>,
     /// The API that answers requests.
     pub api: Arc<Api>,
-    /// How the server stops.
+    /// The shutdown of the server.
     pub shutdown: Shutdown,
     /// Limits of each connection.
     pub limits: Limits,

@@ -1,4 +1,4 @@
-//! How a server stops.
+//! The shutdown of a server.
 
 use crate::shutdown_signal::ShutdownSignal;
 use std::time::Duration;
@@ -8,13 +8,13 @@ use tokio::{
 };
 use tokio_util::task::TaskTracker;
 
-/// How long a server that stops waits for its clients, unless a write is in progress.
+/// The time for which a server that stops waits for its clients, unless a write is in progress.
 const LINGER_MAX: Duration = Duration::from_millis(750);
-/// How long a connection that is abandoned may take to say goodbye.
+/// The time within which a connection that is abandoned has to be closed.
 pub(crate) const FAREWELL_MAX: Duration = Duration::from_secs(1);
 
-/// How a server stops: it takes no new requests, gives clients a moment to receive their answers, and finishes the writes
-/// that were begun. Clients that do not read, or do not finish their requests, are abandoned. Clones share it.
+/// The shutdown of a server: it takes no new requests, gives clients a moment to receive their answers, and finishes the
+/// writes that were begun. Clients that do not read, or do not finish their requests, are abandoned. Clones share it.
 #[derive(Clone, Default)]
 pub struct Shutdown {
     /// Set when the server stops.

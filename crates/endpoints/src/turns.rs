@@ -20,7 +20,7 @@ struct State {
     users: VecDeque<UserQueue>,
 }
 
-/// What a user waits for, in the order in which it was asked for.
+/// The amounts that a user waits for, in the order in which they were asked for.
 struct UserQueue {
     user: String,
     waiting: VecDeque<Waiting>,

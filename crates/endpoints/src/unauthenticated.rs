@@ -27,7 +27,7 @@ pub(crate) struct UnauthenticatedConnections(Mutex<Connections>);
 #[derive(Default)]
 struct Connections {
     next: u64,
-    /// What serves each, once that is known.
+    /// The task that serves each, once that is known.
     tasks: BTreeMap<u64, Option<AbortHandle>>,
 }
 

@@ -8,12 +8,13 @@ use crate::{
 };
 use std::sync::Arc;
 
-/// How many watches may be open.
+/// The number of watches that may be open.
 const WATCHES_MAX: usize = 1 << 16;
-/// How many terms the selectors of all of them may have. An event is compared with each of them while nothing else is
-/// dispatched, in a few nanoseconds; those of one user take two milliseconds then.
+/// The number of terms that the selectors of all of them may have. An event is compared with each of them while nothing
+/// else is dispatched, in a few nanoseconds; those of one user take two milliseconds then.
 const TERMS_MAX: usize = 1 << 20;
-/// How many bytes a watch needs for each byte of its selectors: of a short value, its terms take much more than its text.
+/// The number of bytes that a watch needs for each byte of its selectors: of a short value, its terms take much more than
+/// its text.
 const BYTES_PER_SELECTOR_BYTE: usize = 16;
 
 pub(crate) struct WatchLimits {
@@ -27,7 +28,7 @@ pub(crate) struct WatchPermit {
     _selectors: Option<[FairPermit; 2]>,
 }
 
-/// What a user has too much of.
+/// The limit that a user has reached.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum TooMany {
     Watches,
@@ -60,7 +61,7 @@ impl WatchLimits {
     }
 }
 
-/// How many terms a selector has at most: the values of a set count as well.
+/// The number of terms that a selector has at most: the values of a set count as well.
 fn terms_of(selector: &str) -> usize {
     if selector.is_empty() { 0 } else { memchr::memchr_iter(b',', selector.as_bytes()).count() + 1 }
 }

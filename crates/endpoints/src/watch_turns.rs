@@ -16,9 +16,9 @@ use keepwatch_storage::{WatchTurn, WatchTurns};
 use std::{fmt, sync::Arc, time::Duration};
 use tokio::sync::oneshot;
 
-/// How many watches have a turn at a time. A turn takes a fraction of a millisecond.
+/// The number of watches that have a turn at a time. A turn takes a fraction of a millisecond.
 const READING_MAX: usize = 8;
-/// How long a watch may keep a turn for which it has waited.
+/// The time for which a watch may keep a turn that it has waited for.
 const UNUSED_TURN_MAX: Duration = Duration::from_millis(20);
 
 /// The turns of the watches of all users.

@@ -27,7 +27,7 @@ pub(crate) enum Call {
     Revision,
 }
 
-/// How the backend answers each call.
+/// The answers of the backend to each call.
 #[derive(Clone, Default)]
 struct Behavior {
     failing: BTreeMap<Call, fn() -> StorageError>,
@@ -42,7 +42,7 @@ struct Behavior {
     ignores_progress_requests: bool,
 }
 
-/// How a watch ends.
+/// The end of a watch.
 type End = Option<StorageError>;
 
 #[derive(Default)]

@@ -1,4 +1,4 @@
-//! How the cache follows storage, and what its clients notice when that fails.
+//! The cache follows storage, and its clients notice little when that fails.
 
 use super::{
     controlled_backend::{Call, ControlledBackend},

@@ -1,4 +1,4 @@
-//! How long a read waits for the cache to become fresh enough.
+//! Reads that wait for the cache to become fresh enough.
 
 use super::{
     controlled_backend::Call,

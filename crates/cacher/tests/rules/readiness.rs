@@ -1,4 +1,4 @@
-//! What clients get while the cache is not ready.
+//! The answers to clients while the cache is not ready.
 
 use super::{
     controlled_backend::{Call, ControlledBackend},

@@ -1,4 +1,4 @@
-//! How long the cache can restore earlier states, and when it does not trust them.
+//! Earlier states: for how long the cache can restore them, and when it does not trust them.
 
 use super::{
     controlled_backend::{Call, ControlledBackend},

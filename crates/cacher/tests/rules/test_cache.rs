@@ -15,7 +15,7 @@ use keepwatch_storage::{
 use std::{future::Future, ops::Deref, sync::Arc, time::Duration};
 use tokio::time::{Instant, sleep, timeout};
 
-/// How long a client waits for an expected event. It is longer than any test takes; the time is virtual.
+/// The time for which a client waits for an expected event. It is longer than any test takes; the time is virtual.
 const TIMEOUT: Duration = Duration::from_secs(600);
 
 /// A cache of pods. It is also the [`Fixture`] of the storage suite, with the cache as its storage.
@@ -149,7 +149,7 @@ impl TestCache {
         self.registry.gather().iter().map(name).collect()
     }
 
-    /// How many times the cache has listed storage.
+    /// The number of times that the cache has listed storage.
     pub(crate) fn initializations(&self) -> f64 {
         self.metric("apiserver_watch_cache_initializations_total", &[])
     }

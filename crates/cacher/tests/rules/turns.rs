@@ -7,7 +7,7 @@ use keepwatch_storage::{WatchRequest, WatchTurn, WatchTurns, testing::pod};
 use std::sync::Arc;
 use tokio::sync::Semaphore;
 
-/// How many events a watch reads in one turn.
+/// The number of events that a watch reads in one turn.
 const EVENTS_IN_A_TURN: usize = 100;
 
 /// Turns that a test grants one by one.

@@ -155,7 +155,7 @@ impl Authenticator {
     }
 }
 
-/// What the `Authorization` header has for us.
+/// The credentials in the `Authorization` header.
 enum Bearer<'a> {
     Token(&'a [u8]),
     /// A second space stands before the token, which upstream ignores with a warning.

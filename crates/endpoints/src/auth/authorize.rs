@@ -10,7 +10,7 @@ use super::user::{ALL_AUTHENTICATED, SYSTEM_MASTERS, User};
 /// The paths that the role `system:public-info-viewer` allows to all users.
 const PUBLIC_PATHS: [&str; 5] = ["/healthz", "/livez", "/readyz", "/version", "/version/"];
 
-/// What a request asks for. What does not apply is empty.
+/// The attributes of a request. Those that do not apply are empty.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Attributes<'a> {
     /// `list` and the like; the method in lower case where no resource is asked for.
@@ -33,7 +33,7 @@ pub struct Attributes<'a> {
     pub is_resource_request: bool,
 }
 
-/// What one authorizer thinks of a request.
+/// The decision of one authorizer about a request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Decision {
     /// It may be carried out.
@@ -135,7 +135,7 @@ mod tests {
 
     /// As recorded in `auth.anonymous`, and the same with a subresource and a watch of one object.
     #[tokio::test]
-    async fn an_anonymous_user_is_told_what_it_may_not_do() {
+    async fn the_refusal_of_an_anonymous_user_names_the_forbidden_request() {
         let resource = |verb, group, resource, name, namespace| {
             let (is_resource_request, none) = (true, Attributes::default());
             Attributes { verb, group, resource, name, namespace, is_resource_request, ..none }

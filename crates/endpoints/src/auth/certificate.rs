@@ -26,7 +26,7 @@ use super::user::{CREDENTIAL_ID, User};
 /// Where a certificate's subject may have a uid for the user.
 const USER_ID: Oid<'static> = oid!(1.3.6.1.4.1.57683.2);
 
-/// What a client has shown of itself when it connected.
+/// The identity that a client has presented when it connected.
 #[derive(Clone, Debug)]
 pub struct ClientCertificate {
     /// None if the certificate has no name for one.
@@ -88,13 +88,13 @@ struct Verified {
     at: Instant,
 }
 
-/// How many certificates are remembered.
+/// The number of certificates that are remembered.
 const VERIFIED_MAX: usize = 32;
 /// After what time one is verified again: what leads to its CA may have expired.
 const VERIFIED_FOR: Duration = Duration::from_secs(60);
 
 impl RecentlyVerified {
-    /// What a client has shown with these certificates, which are verified if need be. Only what was found to be good is
+    /// The identity that these certificates present, which are verified if need be. Only a valid identity is
     /// remembered.
     pub(crate) fn certificate(
         &self,

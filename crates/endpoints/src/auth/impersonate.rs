@@ -157,7 +157,8 @@ impl ImpersonationMode {
         }
     }
 
-    /// Who is asked about. A pod may act as the node it runs on wherever that is, so where it is does not count.
+    /// The user whose permission is checked. A pod may act as the node it runs on wherever that is, so where it is does
+    /// not count.
     fn requestor(self, requestor: &User) -> User {
         let mut requestor = requestor.clone();
         if self == ImpersonationMode::AssociatedNode {
@@ -271,7 +272,7 @@ impl Question<'_> {
     }
 }
 
-/// What is wrong with an extra, for all ways but the old one.
+/// The fault of an extra, for all ways but the old one.
 fn extra_fault(key: &str, values: &[String]) -> Option<String> {
     if key.is_empty() {
         return Some("impersonating the empty string key in extra is not allowed".to_owned());

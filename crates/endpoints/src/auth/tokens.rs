@@ -88,7 +88,7 @@ impl StaticTokens {
         Ok(())
     }
 
-    /// How many tokens there are.
+    /// The number of tokens.
     pub fn len(&self) -> usize {
         self.users.len()
     }
@@ -126,7 +126,7 @@ pub enum TokenFileError {
     ConnectionState {
         /// Which, counted from one.
         line: usize,
-        /// What is wrong with it.
+        /// The fault.
         fault: String,
     },
 }
@@ -249,7 +249,7 @@ mod tests {
     }
 
     #[test]
-    fn a_fault_in_a_token_file_is_told_with_its_line() {
+    fn a_fault_in_a_token_file_is_reported_with_its_line() {
         for (text, message) in [
             ("t,u,i\n\nt,u\n", "line 3: needs at least 3 columns (token, user name, uid) and has 2"),
             ("t,u,i\nt,,i\n", "line 2: the user name is empty"),

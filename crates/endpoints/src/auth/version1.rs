@@ -23,7 +23,7 @@ pub struct WithVersion1 {
     pub others: Arc<dyn ClientCertVerifier>,
     /// The CAs that sign certificates of clients.
     pub client_cas: Vec<CertificateDer<'static>>,
-    /// How signatures are verified.
+    /// The algorithms that verify signatures.
     pub algorithms: WebPkiSupportedAlgorithms,
 }
 
@@ -163,7 +163,7 @@ impl<'a> Key<'a> {
     }
 }
 
-/// What stands behind the first element, and what is inside it.
+/// The bytes after the first element, and its content.
 fn element(der: &[u8]) -> Option<(&[u8], &[u8])> {
     let (rest, any) = Any::from_der(der).ok()?;
     Some((rest, any.data))

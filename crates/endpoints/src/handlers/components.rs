@@ -25,9 +25,9 @@ const PARTS: [(&str, u16); 2] = [("controller-manager", 10257), ("scheduler", 10
 /// The store, which the server asks itself.
 const STORE: &str = "etcd-0";
 
-/// How long a part may take to answer.
+/// The time within which a component has to answer.
 const ANSWER_WAIT_MAX: Duration = Duration::from_secs(20);
-/// How much of its answer is read.
+/// The number of bytes of its answer that are read.
 const ANSWER_BYTES_MAX: u64 = 16 << 10;
 
 impl Call<'_> {
@@ -78,7 +78,8 @@ impl Call<'_> {
     }
 }
 
-/// Asks a part on this machine for its health. What it says, or why it is not well, in the words of the original.
+/// Asks a component on this machine for its health. Returns its answer, or why it is not healthy, in the words of the
+/// original.
 async fn ask(port: u16) -> Result<String, String> {
     let about = format!("Get \"https://127.0.0.1:{port}/healthz\"");
     let asked = tokio::time::timeout(ANSWER_WAIT_MAX, ask_once(port)).await;

@@ -1,4 +1,4 @@
-//! What is done with a resource, one file for each kind of request.
+//! The handlers of requests for resources, one file for each kind of request.
 
 mod read;
 mod write;
@@ -40,7 +40,7 @@ pub(crate) struct Answer {
     pub(crate) content_type: &'static str,
     pub(crate) body: Body,
     pub(crate) warnings: Vec<String>,
-    /// What is held until it is sent.
+    /// A permit that is held until the answer is sent.
     pub(crate) held: Option<FairPermit>,
 }
 
@@ -82,7 +82,7 @@ impl From<WriteError> for ErrorResponse {
     }
 }
 
-/// What a request does.
+/// The action of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Action {
     Get,
@@ -100,7 +100,7 @@ pub(crate) enum Action {
     Evict,
     Token,
     Review(CreateOnly),
-    /// What would need a node to talk to.
+    /// A connection to a container, for which there is no node.
     Connect,
 }
 
@@ -117,7 +117,7 @@ pub(crate) struct Route {
     pub(crate) action: Action,
 }
 
-/// What a resource has at the request's path and method.
+/// The route of a resource at the request's path and method.
 pub(crate) fn route(kind: Arc<Kind>, context: &RequestContext, method: &Method) -> Result<Route, NoRoute> {
     let info = &context.info;
     if kind.is_custom() {
@@ -196,7 +196,7 @@ impl From<Status> for NoRoute {
     }
 }
 
-/// What a custom resource has at a path. Upstream has another server for them, which finds its way differently.
+/// The route of a custom resource at a path. Upstream has another server for them, which finds its way differently.
 fn custom_action(kind: &Kind, context: &RequestContext) -> Result<Action, NoRoute> {
     let info = &context.info;
     let is_across_namespaces = kind.namespaced && matches!(info.verb, "list" | "watch");
@@ -336,7 +336,7 @@ struct Call<'a> {
 }
 
 impl Call<'_> {
-    /// What the request is about.
+    /// The target of the request.
     fn target(&self) -> Target<'_> {
         let kind = &*self.route.kind;
         let namespace = if kind.namespaced { self.context.info.namespace.as_str() } else { "" };
@@ -379,7 +379,7 @@ impl Call<'_> {
         ["labelSelector", "fieldSelector"].map(|name| self.context.query.first(name).unwrap_or_default())
     }
 
-    /// How long the selectors are.
+    /// The length of the selectors in bytes.
     fn selector_bytes(&self) -> usize {
         self.selectors().map(str::len).iter().sum()
     }

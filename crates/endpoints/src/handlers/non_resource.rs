@@ -180,7 +180,7 @@ const OPENAPI_V3_PROTOBUF_ASKED: &str = "application/com.github.proto-openapi.sp
 /// The media types of the answers: an `@` must not be part of one.
 const OPENAPI_V2_PROTOBUF: &str = "application/com.github.proto-openapi.spec.v2.v1.0+protobuf";
 const OPENAPI_V3_PROTOBUF: &str = "application/com.github.proto-openapi.spec.v3.v1.0+protobuf";
-/// How long a client may cache a document whose URL has its hash, in seconds.
+/// The time for which a client may cache a document whose URL has its hash, in seconds.
 const IMMUTABLE_SECONDS: u64 = 365 * 24 * 3600;
 
 /// An OpenAPI document, which is stored compressed.

@@ -25,7 +25,7 @@ use keepwatch_storage::{List, Object};
 use std::time::Duration;
 use tokio_util::task::AbortOnDropHandle;
 
-/// How many items are made as a whole on a thread that has other things to do.
+/// The number of items that are encoded as a whole on a thread that serves other requests, too.
 const ITEMS_AT_ONCE_MAX: usize = 20;
 
 impl Call<'_> {
@@ -91,7 +91,8 @@ impl Call<'_> {
     }
 }
 
-/// What is held while a list is sent: all of it if it is made at once, else where its objects are.
+/// The number of bytes that are held while a list is sent: all of it if it is encoded at once, else the pointers to its
+/// objects.
 fn held_bytes(renderer: &Renderer, list: &List) -> usize {
     match renderer.lists_at_once() {
         true => list.items.iter().map(|object| object.value.len()).sum(),
@@ -156,7 +157,7 @@ fn ends_before_its_state(options: &ListOptions) -> bool {
         && matches!(options.resource_version.as_str(), "" | "0")
 }
 
-/// How long a watch lasts: as its client says, or some time that differs so that not all come back at once.
+/// The duration of a watch: that of its client, or a random one, so that not all clients come back at once.
 fn duration(options: &ValidListOptions, min: Duration) -> Duration {
     match options.options().timeout_seconds {
         Some(seconds) if seconds > 0 => Duration::from_secs(seconds.unsigned_abs()),

@@ -94,7 +94,7 @@ impl Call<'_> {
         })
     }
 
-    /// What the user may do here, as far as the authorizer can be asked: everything, or nothing that is known.
+    /// The permissions of the user in the namespace, as far as the authorizer can list them: all, or none that are known.
     async fn review_rules(&self, document: &Value) -> Result<Value, ErrorResponse> {
         let namespace = document["spec"]["namespace"].as_str().unwrap_or_default();
         let attributes = Attributes {

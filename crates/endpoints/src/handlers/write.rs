@@ -148,7 +148,7 @@ impl Call<'_> {
         Ok(answer(StatusCode::OK, renderer, bytes, warnings))
     }
 
-    /// What is no object of the resource is shown as what it is.
+    /// A renderer for answers that are not objects of the resource, which are rendered as they are.
     fn plain(&self, renderer: &Renderer) -> Renderer {
         Renderer {
             form: Form { representation: crate::negotiation::Representation::Itself, ..renderer.form },

@@ -12,10 +12,10 @@ pub(super) enum Dialect {
     V3,
 }
 
-/// What answers of most kinds are written in.
+/// The media types of the answers of most kinds.
 pub(super) const MEDIA_TYPES: &[&str] =
     &["application/json", "application/yaml", "application/vnd.kubernetes.protobuf"];
-/// What lists are written in, which may also be answered with events one after another.
+/// The media types of lists, which may also be answered with events one after another.
 pub(super) const LIST_TYPES: &[&str] = &[
     "application/json",
     "application/yaml",
@@ -26,7 +26,7 @@ pub(super) const LIST_TYPES: &[&str] = &[
 /// Whatever the client and the server agree on.
 pub(super) const ANY_TYPE: &[&str] = &["*/*"];
 
-/// What custom resources are written in.
+/// The media types of custom resources.
 pub(super) const CUSTOM_TYPES: &[&str] = &["application/json", "application/yaml"];
 
 impl Dialect {

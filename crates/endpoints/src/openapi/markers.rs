@@ -1,10 +1,10 @@
-//! What is declared of a few fields beside their types and only documents say: defaults and unions.
+//! Defaults and unions of a few fields, which only the documents declare beside the fields' types.
 //!
 //! Each row names a type of the table and its fields; a test looks them all up.
 
 use serde_json::{Map, Value, json};
 
-/// What a field is if it is not given, where that does not follow from its type: types, field, default.
+/// The defaults of fields where they do not follow from the type: types, field, default.
 const DEFAULTS: &[(&[&str], &str, Plain)] = &[
     (&["autoscaling.v1.ScaleSpec"], "replicas", Plain::Number(0)),
     (&["core.v1.AzureDiskVolumeSource"], "cachingMode", Plain::Text("ReadWrite")),
@@ -58,14 +58,14 @@ const UNIONS: &[(&str, Option<&str>, &[&str])] = &[
     ("flowcontrol.v1.Subject", Some("kind"), &["group", "serviceAccount", "user"]),
 ];
 
-/// How server-side apply takes a field, where it is said although it is what happens anyway.
+/// The merging of fields by server-side apply, where it is declared although it is the default.
 const TOPOLOGIES: &[(&str, &str, &str, &str)] = &[
     ("apiregistration.v1.APIServiceSpec", "caBundle", "x-kubernetes-list-type", "atomic"),
     ("core.v1.PersistentVolumeClaimStatus", "allocatedResourceStatuses", "x-kubernetes-map-type", "granular"),
     ("core.v1.PersistentVolumeSpec", "claimRef", "x-kubernetes-map-type", "granular"),
 ];
 
-/// What the field is if it is not given.
+/// The default of a field.
 pub(super) fn default_of(ty: &str, field: &str) -> Option<Value> {
     let (_, _, default) = DEFAULTS.iter().find(|(types, name, _)| *name == field && types.contains(&ty))?;
     Some(match default {

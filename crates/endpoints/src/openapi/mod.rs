@@ -171,7 +171,7 @@ impl OpenApi {
     }
 
     fn v3_json(&self, path: &str, kinds: &[&Kind]) -> Vec<u8> {
-        // What custom resources there are is not told in their documents.
+        // The documents of custom resources do not list them.
         let is_custom = !kinds.is_empty() && kinds.iter().all(|kind| kind.is_custom());
         let discovery = (!is_custom).then(|| Discovery::at(path));
         document(Dialect::V3, kinds, discovery.as_slice(), &self.descriptions)

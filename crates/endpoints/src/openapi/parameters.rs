@@ -1,4 +1,4 @@
-//! What operations can be asked in the query.
+//! The query parameters of operations.
 
 use keepwatch_registry::schema::{self, ValueKind};
 use serde_json::{Map, Value, json};
@@ -114,7 +114,7 @@ pub(super) fn of(dialect: Dialect, groups: &[&[Parameter]]) -> Vec<Value> {
         .collect()
 }
 
-/// What a document of OpenAPI 2 refers to.
+/// The parameters that a document of OpenAPI 2 refers to.
 pub(super) fn shared() -> Map<String, Value> {
     [SELECTION, WATCH, DELETION, &[PRETTY, FIELD_MANAGER, FIELD_VALIDATION, FORCE]]
         .concat()

@@ -19,17 +19,17 @@ const PATCH_TYPES: &[&str] = &[
     "application/strategic-merge-patch+json",
     "application/apply-patch+yaml",
 ];
-/// What a log may be asked for as; it is text whatever is chosen.
+/// The media types that a client may ask a log for; it is text in any case.
 const LOG_TYPES: &[&str] =
     &["text/plain", "application/json", "application/yaml", "application/vnd.kubernetes.protobuf"];
 
-/// How a verb of the API is done over HTTP.
+/// A verb of the API over HTTP.
 struct Verb {
     /// As discovery has it.
     verb: &'static str,
     method: &'static str,
     action: &'static str,
-    /// How the name of the operation begins, and its description.
+    /// The first word of the operation's name, and of its description.
     word: &'static str,
     parameters: &'static [&'static [Parameter]],
     body: Body,
@@ -177,7 +177,7 @@ pub(super) fn add(paths: &mut Map<String, Value>, dialect: Dialect, kind: &Kind)
 const VERSION: &str = "version.Info";
 const VERSION_TYPES: &[&str] = &["application/json"];
 
-/// What a path answers that says which groups, versions and resources there are.
+/// The discovery document of a path, which lists groups, versions or resources.
 pub(super) struct Discovery {
     /// The path without slashes at its ends, which is also the name of its document: `apis/apps/v1`.
     path: String,
@@ -190,7 +190,8 @@ pub(super) struct Discovery {
 }
 
 impl Discovery {
-    /// What the path of that name answers: `api`, `apis`, `version`, or the path of a group or of a version of one.
+    /// The discovery document of the path with this name: `api`, `apis`, `version`, or the path of a group or of a
+    /// version of one.
     pub(super) fn at(path: &str) -> Self {
         let parts: Vec<&str> = path.split('/').collect();
         let (tag, id, what, ty) = match *parts {

@@ -27,7 +27,7 @@ struct Message {
     extensions: Option<u32>,
 }
 
-/// How a value is written.
+/// The form of a value.
 enum Form {
     Text,
     Flag,
@@ -45,7 +45,7 @@ enum Form {
     Entries(u32, &'static Form),
     /// A parameter: where it goes decides which message it is.
     Parameter,
-    /// What is written so, in the field with the number 1, or a reference to it.
+    /// A value of this form, in the field with the number 1, or a reference to it.
     OrReference(&'static Form),
     /// Which other fields an object may have: a schema, or whether any.
     Additional(&'static Form),

@@ -316,7 +316,7 @@ impl Schemas<'_> {
     }
 }
 
-/// What a value in a list or map is that is null there.
+/// The value of an element of a list or map that is null.
 fn zero_of(kind: ValueKind) -> Option<Value> {
     match kind {
         ValueKind::Message(_) => Some(json!({})),
@@ -327,7 +327,7 @@ fn zero_of(kind: ValueKind) -> Option<Value> {
     }
 }
 
-/// What a field is that is not given, if it is there all the same.
+/// The value of a field that is not given, if the object has it all the same.
 fn default_of(field: &Field) -> Option<Value> {
     let is_there = match field.kind {
         ValueKind::Message(_) => matches!(field.presence, Presence::Always | Presence::UnlessEmpty),
@@ -353,7 +353,7 @@ fn date_time() -> Value {
     json!({ "type": "string", "format": "date-time" })
 }
 
-/// How a field is merged, by strategic merge patch and by server-side apply.
+/// The extensions for the merging of a field, by strategic merge patch and by server-side apply.
 fn merging(field: &Field) -> Map<String, Value> {
     let mut said = Map::new();
     let merge = &field.merge;

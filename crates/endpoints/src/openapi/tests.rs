@@ -460,8 +460,8 @@ fn every_parameter_is_described() {
     }
 }
 
-/// What a part of a document may be. Whatever is not named here, Kubernetes' own types for OpenAPI drop when they read
-/// a document, so what they write again is another one.
+/// The keys that a part of a document may have. Whatever is not named here, Kubernetes' own types for OpenAPI drop when
+/// they read a document, so what they write again is another one.
 enum Part {
     Text,
     Flag,

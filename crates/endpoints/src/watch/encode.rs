@@ -75,10 +75,10 @@ impl Weighter<EncodingKey, Bytes> for WeighBytes {
     }
 }
 
-/// How many bytes each shard of the cache has at least: enough for an event of the largest possible object (1.5 MB), with
+/// The size that each shard of the cache has at least: enough for an event of the largest possible object (1.5 MB), with
 /// its value.
 const SHARD_BYTES_MIN: usize = 8 << 20;
-/// How many bytes of JSON lines are cached.
+/// The size of the JSON lines that are cached.
 const JSON_LINES_BYTES_MAX: usize = 2 << 20;
 /// A JSON line of at least this many bytes goes to the general cache.
 const LARGE_BYTES: usize = 64 << 10;
@@ -124,7 +124,7 @@ impl Encodings {
         }
     }
 
-    /// How many times an event was encoded so far.
+    /// The number of times that an event was encoded so far.
     pub fn encoded(&self) -> u64 {
         self.encoded.load(Ordering::Relaxed)
     }

@@ -110,7 +110,7 @@ struct Encoder {
     first: bool,
 }
 
-/// How many forms one resource has in which events are sent.
+/// The number of forms in which the events of one resource are sent.
 const FORMS: u64 = 64;
 
 /// The number of a form of events: no two that differ have the same.

@@ -21,7 +21,7 @@ use tokio_tungstenite::{
 
 use crate::body::Body;
 
-/// How large a message from a client may be. Its content is ignored, but it is in memory until it is complete.
+/// The largest size of a message from a client. Its content is ignored, but it is in memory until it is complete.
 const MESSAGE_BYTES_MAX: usize = 1 << 20;
 
 /// Whether a request asks for a WebSocket.
@@ -70,7 +70,7 @@ pub fn handshake(headers: &HeaderMap) -> Result<Response<Body>, HandshakeRefused
     Ok(response)
 }
 
-/// What proves to a client that its handshake was understood (RFC 6455).
+/// The value that proves to a client that its handshake was understood (RFC 6455).
 fn accept_key(key: &str) -> String {
     let text = format!("{key}258EAFA5-E914-47DA-95CA-C5AB0DC85B11");
     BASE64_STANDARD.encode(digest::digest(&digest::SHA1_FOR_LEGACY_USE_ONLY, text.as_bytes()))
@@ -157,12 +157,12 @@ where
 
 /// The first byte of a frame that ends a connection.
 const CLOSE_FRAME: u8 = 0x88;
-/// How long a client may take to hear that it is over.
+/// The time within which a client has to receive the end of its watch.
 const FAREWELL_MAX: Duration = Duration::from_secs(5);
 
-/// How many bytes of events are sent at once.
+/// The size of the events that are sent at once.
 const WRITE_BUFFER_BYTES: usize = 16 << 10;
-/// How much is read from a client at once. It has little to say.
+/// The number of bytes that are read from a client at once. It sends few.
 const READ_BUFFER_BYTES: usize = 1 << 10;
 
 fn message(bytes: Bytes, text: bool) -> Message {
@@ -174,5 +174,5 @@ fn message(bytes: Bytes, text: bool) -> Message {
     Message::Text(text.expect("stored values were checked to be text"))
 }
 
-/// How many bytes say the length of an event in Protobuf.
+/// The size of the length in front of an event in Protobuf.
 const LENGTH_BYTES: usize = 4;
