@@ -20,6 +20,8 @@ TARGET = os.path.join(ROOT, os.environ.get("CARGO_TARGET_DIR") or "target")
 ADMIN_TOKEN = "the-admins-token"
 # The groups of ordinary users.
 ALICE_TOKEN, MALLORY_TOKEN = "alices-token", "mallorys-token"
+# Tokens of two hundred more ordinary users.
+MORE_TOKENS = [f"token-of-user-{n}" for n in range(200)]
 
 START_SECONDS = 30
 STOP_SECONDS = 30
@@ -48,6 +50,7 @@ class Server:
         tokens = os.path.join(self.data, "tokens.csv")
         with open(tokens, "w") as file:
             file.write(f'{ADMIN_TOKEN},admin,1,"system:masters"\n{ALICE_TOKEN},alice,2\n{MALLORY_TOKEN},mallory,3\n')
+            file.writelines(f"{token},user-{n},more-{n}\n" for n, token in enumerate(MORE_TOKENS))
         command = [keepwatch(), "serve", "--secure-port=0", f"--data-dir={self.data}", f"--token-auth-file={tokens}", *flags]
         with open(self.log, "w") as log:
             self.process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=log, stderr=subprocess.STDOUT)
