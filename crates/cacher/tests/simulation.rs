@@ -407,7 +407,7 @@ enum End {
 struct RandomTurns(Mutex<SmallRng>);
 
 impl RandomTurns {
-    fn new(random: &mut SmallRng) -> Arc<dyn WatchTurns> {
+    fn from_random(random: &mut SmallRng) -> Arc<dyn WatchTurns> {
         Arc::new(Self(Mutex::new(SmallRng::from_rng(random))))
     }
 }
@@ -453,7 +453,7 @@ impl Watcher {
                 .random
                 .random_bool(0.5)
                 .then(|| Duration::from_secs(self.random.random_range(1..200))),
-            turns: self.random.random_bool(0.5).then(|| RandomTurns::new(&mut self.random)),
+            turns: self.random.random_bool(0.5).then(|| RandomTurns::from_random(&mut self.random)),
         };
         match self.simulation.cacher.watch(self.viewer.key, request).await {
             Ok(watch) => Some(watch),
