@@ -9,7 +9,8 @@ use crate::ast::{
     Call, Comprehension, Expr, Id, Kind, ListLiteral, Literal, MapEntry, StructLiteral, operator,
 };
 use crate::declarations::{Function, Overload, function, type_by_name};
-use crate::env::{Env, message_fields};
+use crate::env::Env;
+use crate::library::messages::{Message, NULL_VALUE};
 use crate::syntax::Parsed;
 use crate::syntax::source::Errors;
 use crate::types::Type;
@@ -23,8 +24,8 @@ pub(crate) struct Typed {
     pub(crate) types: Vec<Type>,
     /// What names and calls refer to, by the node's number.
     pub(crate) references: Vec<Option<Reference>>,
-    /// How many loop variables and accumulators there are.
-    pub(crate) locals: usize,
+    /// The names of the loop variables and accumulators, by their numbers.
+    pub(crate) locals: Vec<Arc<str>>,
 }
 
 impl Typed {
@@ -48,6 +49,8 @@ pub(crate) enum Reference {
     Variable(usize),
     /// A type by its name.
     Type(Type),
+    /// A constant of an enumeration.
+    Constant(i64),
     /// A function, and those of its overloads that fit the types of the arguments.
     Function(&'static Function, Vec<&'static Overload>),
 }
@@ -61,7 +64,7 @@ pub(crate) fn check(parsed: Parsed, env: &Env) -> Result<Typed, Errors> {
         types: vec![Type::Error; positions.len()],
         references: vec![None; positions.len()],
         scope: Vec::new(),
-        locals: 0,
+        locals: Vec::new(),
         positions,
         errors,
     };
@@ -93,8 +96,8 @@ struct Checker<'e> {
     references: Vec<Option<Reference>>,
     /// Loop variables and accumulators in scope, the innermost last.
     scope: Vec<Local>,
-    /// How many loop variables and accumulators there are.
-    locals: usize,
+    /// The names of all loop variables and accumulators.
+    locals: Vec<Arc<str>>,
     positions: Vec<u32>,
     errors: Errors,
 }
@@ -141,6 +144,9 @@ impl Checker<'_> {
         }
         if let Some((position, variable)) = self.env.variable(name) {
             return Some((Reference::Variable(position), variable.variable_type.clone()));
+        }
+        if name == NULL_VALUE {
+            return Some((Reference::Constant(0), Type::Int));
         }
         let named = type_by_name(name)?;
         Some((Reference::Type(named.clone()), Type::type_of(named)))
@@ -301,7 +307,6 @@ impl Checker<'_> {
         let mut good = true;
         for (arg, found) in args.iter().zip(arg_types) {
             if !self.inference.assignable(found, &Type::Bool) {
-                let found = self.inference.substitute(found, false);
                 self.report(arg.id, format!("expected type 'bool' but found '{found}'"));
                 good = false;
             }
@@ -388,29 +393,26 @@ impl Checker<'_> {
             return self.undeclared(id, &name);
         };
         let result = match found {
-            Type::Type(of) => match message_fields(&of) {
-                Some(_) => (*of).clone(),
-                None => {
-                    self.report(id, format!("'{of}' is not a message type"));
-                    Type::Error
-                }
-            },
+            Type::Type(of) if Message::by_name(&message.name).is_some() => (*of).clone(),
+            Type::Type(of) => {
+                self.report(id, format!("'{of}' is not a message type"));
+                Type::Error
+            }
             other => {
                 self.report(id, format!("'{other}' is not a type"));
                 Type::Error
             }
         };
         self.references[id as usize] = Some(reference);
-        let fields = message_fields(&result);
+        let made = Message::by_name(&message.name).filter(|_| result != Type::Error);
         self.set(id, result);
         for field in &mut message.fields {
             self.check(&mut field.value);
             let mut value = self.type_of(&field.value);
-            let declared = fields.and_then(|fields| fields.iter().find(|(name, _)| **name == *field.name));
-            let expected = match declared {
-                Some((_, expected)) => expected.clone(),
+            let expected = match made.and_then(|made| made.field(&field.name)) {
+                Some(expected) => expected,
                 None => {
-                    if fields.is_some() {
+                    if made.is_some() {
                         self.report(field.id, format!("undefined field '{}'", field.name));
                     }
                     Type::Error
@@ -469,8 +471,8 @@ impl Checker<'_> {
 
     /// Puts a loop variable or an accumulator in scope.
     fn declare(&mut self, name: &Arc<str>, local_type: Type) -> usize {
-        let number = self.locals;
-        self.locals += 1;
+        let number = self.locals.len();
+        self.locals.push(Arc::clone(name));
         self.scope.push(Local { name: Arc::clone(name), local_type, number });
         number
     }

@@ -8,7 +8,7 @@ use std::collections::HashMap;
 use std::sync::OnceLock;
 
 use crate::cost::rule::CostRule;
-use crate::library;
+use crate::library::{self, messages::Message};
 use crate::types::Type;
 use crate::value::Value;
 
@@ -108,12 +108,10 @@ pub(crate) fn type_by_name(name: &str) -> Option<Type> {
         "string" => Type::String,
         "type" => Type::Opaque("type"),
         "uint" => Type::Uint,
-        "google.protobuf.Timestamp" => Type::Timestamp,
-        "google.protobuf.Duration" => Type::Duration,
         "optional_type" => Type::Opaque("optional_type"),
         "net.IP" => Type::Opaque("net.IP"),
         "net.CIDR" => Type::Opaque("net.CIDR"),
-        _ => return None,
+        name => return Some(Message::by_name(name)?.cel_type()),
     })
 }
 

@@ -3,7 +3,7 @@
 use std::fmt;
 use std::sync::Arc;
 
-use crate::checker::{Typed, check};
+use crate::checker::{Reference, Typed, check};
 use crate::cost::{CostEstimate, estimate};
 use crate::eval::{Program, plan};
 use crate::schema::Declared;
@@ -89,10 +89,13 @@ impl Checked {
         self.typed.type_of(&self.typed.expr)
     }
 
-    /// Whether it mentions a variable.
-    pub fn uses_variable(&self, name: &str) -> bool {
-        self.typed.references.iter().flatten().any(|reference| {
-            matches!(reference, crate::checker::Reference::Variable(at) if *self.variables[*at] == *name)
+    /// Whether it mentions a variable of that name. The variable of a loop counts too, if the loop mentions it: Kubernetes
+    /// looks at names only.
+    pub fn mentions(&self, name: &str) -> bool {
+        self.typed.references.iter().flatten().any(|reference| match reference {
+            Reference::Variable(at) => *self.variables[*at] == *name,
+            Reference::Local(number) => *self.typed.locals[*number] == *name,
+            _ => false,
         })
     }
 
@@ -109,12 +112,6 @@ impl Checked {
     pub fn program(&self) -> Result<Program, String> {
         with_room(|| plan(&self.typed, &self.variables))
     }
-}
-
-/// The fields of a message that expressions can make.
-pub(crate) fn message_fields(message: &Type) -> Option<&'static [(&'static str, Type)]> {
-    const SECONDS_AND_NANOS: &[(&str, Type)] = &[("seconds", Type::Int), ("nanos", Type::Int)];
-    matches!(message, Type::Timestamp | Type::Duration).then_some(SECONDS_AND_NANOS)
 }
 
 /// What is wrong with an expression, as the compiler prints it.

@@ -5,6 +5,7 @@ mod authz;
 mod comprehensions;
 mod format;
 mod lists;
+pub(crate) mod messages;
 mod named_formats;
 mod network;
 mod optionals;

@@ -1,13 +1,9 @@
 //! Validation rules of schemas (`x-kubernetes-validations`): the parts that belong to the language.
 //!
 //! A [`Place`] is a place in a schema at which rules stand. It compiles them; [`cost`] says whether they
-//! cost too much, [`FieldPath`] where a rule says its error is. Not here: which rules apply to a request,
-//! and how their errors are reported.
+//! cost too much. Not here: which rules apply to a request, and how and at which fields their errors are reported.
 
 pub mod cost;
-mod field_path;
-
-pub use field_path::{FieldPath, PathStep};
 
 use std::fmt;
 use std::sync::{Arc, OnceLock};
@@ -116,10 +112,10 @@ pub struct Compiled {
 
 impl Compiled {
     fn new(checked: &Checked, program: Program) -> Self {
-        Self { program, uses_old_self: checked.uses_variable(OLD_SELF), estimate: checked.estimate() }
+        Self { program, uses_old_self: checked.mentions(OLD_SELF), estimate: checked.estimate() }
     }
 
-    /// Whether it mentions `oldSelf`: a rule that does runs on transitions only.
+    /// Whether it mentions `oldSelf`, if only as the variable of a loop: a rule that does runs on transitions only.
     pub fn uses_old_self(&self) -> bool {
         self.uses_old_self
     }

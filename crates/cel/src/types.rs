@@ -41,6 +41,8 @@ pub enum Type {
     Type(Arc<Type>),
     /// A value that may be absent.
     Optional(Arc<Type>),
+    /// A primitive type in a message of its own, as `google.protobuf.Int32Value`. Its values are those of the primitive type.
+    Wrapper(Arc<Type>),
     /// A type of a library, with its name.
     Opaque(&'static str),
     /// An object with declared fields.
@@ -95,6 +97,27 @@ impl Type {
         Self::Type(Arc::new(of))
     }
 
+    /// The primitive type in a wrapper; any other type as it is.
+    pub(crate) fn unwrapped(&self) -> &Self {
+        match self {
+            Self::Wrapper(inner) => inner,
+            other => other,
+        }
+    }
+
+    /// Whether values of both types have the same type when an expression runs.
+    pub(crate) fn is_exactly(&self, other: &Self) -> bool {
+        match (self.unwrapped(), other.unwrapped()) {
+            (Self::List(own), Self::List(other)) | (Self::Optional(own), Self::Optional(other)) => {
+                own.is_exactly(other)
+            }
+            (Self::Map(key, value), Self::Map(other_key, other_value)) => {
+                key.is_exactly(other_key) && value.is_exactly(other_value)
+            }
+            (own, other) => own == other,
+        }
+    }
+
     /// The long name, as messages say that speak of what an expression must evaluate to.
     pub fn long_name(&self) -> String {
         match self {
@@ -105,6 +128,7 @@ impl Type {
             Self::Map(key, value) => format!("map({}, {})", key.long_name(), value.long_name()),
             Self::Type(of) => format!("type({})", of.long_name()),
             Self::Optional(inner) => format!("optional_type({})", inner.long_name()),
+            Self::Wrapper(inner) => format!("wrapper({})", inner.long_name()),
             other => other.to_string(),
         }
     }
@@ -128,6 +152,7 @@ impl fmt::Display for Type {
             Self::Map(key, value) => write!(f, "map({key}, {value})"),
             Self::Type(of) => write!(f, "type({of})"),
             Self::Optional(inner) => write!(f, "optional_type({inner})"),
+            Self::Wrapper(inner) => write!(f, "wrapper({inner})"),
             Self::Opaque(name) | Self::Param(name) => f.write_str(name),
             Self::Object(object) => f.write_str(&object.name),
             Self::Variable(number) => write!(f, "_var{number}"),

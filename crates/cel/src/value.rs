@@ -189,6 +189,20 @@ impl<'a> Value<'a> {
             Self::Optional(Some(inner)) => format!("optional({})", inner.message_text()),
             Self::Opaque(Opaque::Ip(ip)) => ip.to_string(),
             Self::Opaque(Opaque::Cidr(cidr)) => cidr.to_string(),
+            Self::Map(map) => {
+                let entries = map.keys().into_iter().filter_map(|key| {
+                    let value = map.find(&key)?.ok()?;
+                    Some(format!("{}: {}", key.message_text(), value.message_text()))
+                });
+                format!("{{{}}}", entries.collect::<Vec<_>>().join(", "))
+            }
+            Self::Object(object) => {
+                let fields = object.keys().into_iter().filter_map(|name| {
+                    let value = object.find(&name.message_text())?.ok()?;
+                    Some(format!("{}: {}", name.message_text(), value.message_text()))
+                });
+                format!("{{{}}}", fields.collect::<Vec<_>>().join(", "))
+            }
             other => other.type_name().into(),
         }
     }

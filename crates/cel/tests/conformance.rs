@@ -3,7 +3,7 @@
 //! They are not part of this repository: `KEEPWATCH_CEL_SPEC` names a folder with their `.textproto` files
 //! (`tests/simple/testdata` of <https://github.com/google/cel-spec>). Without it the test does nothing.
 //!
-//! Kubernetes has no messages of protocol buffers and a stricter checker, so some cases do not apply. Each of them is
+//! Kubernetes has few messages of protocol buffers and a stricter checker, so some cases do not apply. Each of them is
 //! left out for a reason, in `conformance/omissions.rs`; every other case must pass.
 
 #[path = "conformance/cases.rs"]

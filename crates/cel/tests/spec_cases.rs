@@ -102,6 +102,11 @@ fn documents_are_read_as_their_schema_declares() {
 }
 
 #[test]
+fn messages_are_the_values_in_them() {
+    check(include_str!("spec/messages.json"));
+}
+
+#[test]
 fn costs_are_those_of_the_api_server() {
     check(include_str!("spec/costs.json"));
 }

@@ -102,6 +102,19 @@ fn the_old_value_is_bare_or_optional() {
 }
 
 #[test]
+fn a_loop_variable_of_the_old_values_name_makes_a_transition_rule_where_it_is_mentioned() {
+    let list = json!({"type": "array", "maxItems": 5, "items": {"type": "integer"}});
+    for (rule, uses) in [
+        ("self.all(oldSelf, oldSelf == 1)", true),
+        ("self.all(oldSelf, true)", false),
+        ("has({'a': {'oldSelf': 1}}.a.oldSelf)", false),
+    ] {
+        let compiled = place(list.clone()).rule(rule, false).expect("it compiles");
+        assert_eq!(compiled.uses_old_self(), uses, "{rule}");
+    }
+}
+
+#[test]
 fn only_one_line_of_text_is_a_message() {
     for (text, shown) in
         [("got 1", Some("got 1")), ("  got 1\n", Some("got 1")), ("a\nb", None), ("   ", None), ("", None)]

@@ -101,6 +101,7 @@ impl Inference {
         match (from, to) {
             (Type::Dyn | Type::Error, _) | (_, Type::Dyn | Type::Error) => true,
             (Type::Null, other) | (other, Type::Null) => is_nullable(other),
+            (Type::Wrapper(_), _) | (_, Type::Wrapper(_)) => from.is_exactly(to),
             (Type::Type(_), Type::Type(_)) => true,
             (Type::List(from), Type::List(to)) | (Type::Optional(from), Type::Optional(to)) => {
                 self.is_assignable(from, to)
@@ -124,7 +125,7 @@ impl Inference {
             self.bind(variable, other.clone());
             return true;
         };
-        if *other == known {
+        if other.is_exactly(&known) {
             return true;
         }
         if !self.is_assignable(other, &known) {
@@ -166,7 +167,7 @@ fn is_less_specific(first: &Type, second: &Type) -> bool {
             is_less_specific(first_key, second_key) && is_less_specific(first_value, second_value)
         }
         (Type::Type(_), Type::Type(_)) => true,
-        _ => first == second,
+        _ => first.is_exactly(second),
     }
 }
 
@@ -174,7 +175,13 @@ fn is_less_specific(first: &Type, second: &Type) -> bool {
 fn is_nullable(of: &Type) -> bool {
     matches!(
         of,
-        Type::Null | Type::Object(_) | Type::Opaque(_) | Type::Optional(_) | Type::Timestamp | Type::Duration
+        Type::Null
+            | Type::Object(_)
+            | Type::Opaque(_)
+            | Type::Optional(_)
+            | Type::Timestamp
+            | Type::Duration
+            | Type::Wrapper(_)
     )
 }
 

@@ -88,7 +88,7 @@ impl Validator<'_> {
             };
             match &first {
                 None => first = Some(found),
-                Some(first) if *first == found => {}
+                Some(first) if first.is_exactly(&found) => {}
                 Some(first) => {
                     self.report(expr, format!("expected type '{first}' but found '{found}'"));
                     if once {

@@ -27,7 +27,7 @@ pub(crate) fn estimate(typed: &Typed, sizes: Option<&Declared>) -> CostEstimate 
         sizes: vec![None; nodes],
         entries: vec![None; nodes],
         paths: vec![Path::None; nodes],
-        locals: vec![None; typed.locals],
+        locals: vec![None; typed.locals.len()],
     };
     estimator.cost(&typed.expr)
 }
@@ -516,7 +516,7 @@ impl<'e> Estimator<'e> {
             Path::None => None,
             path => Self::size_of_path(self.step(path, &Step::Values)),
         };
-        Some((size.unwrap_or(Size::UNKNOWN), matches!(**of, Type::String | Type::Bytes)))
+        Some((size.unwrap_or(Size::UNKNOWN), matches!(of.unwrapped(), Type::String | Type::Bytes)))
     }
 
     fn scan(&mut self, exprs: &[&Expr]) -> CostEstimate {
@@ -558,7 +558,7 @@ fn size_of_literal(expr: &Expr) -> Option<Size> {
 }
 
 fn is_scalar(of: &Type) -> bool {
-    match of {
+    match of.unwrapped() {
         Type::Bool | Type::Int | Type::Uint | Type::Double | Type::Timestamp | Type::Duration => true,
         Type::Optional(inner) => is_scalar(inner),
         _ => false,

@@ -12,6 +12,7 @@ use crate::ast::{
 use crate::checker::{Reference, Typed};
 use crate::cost::rule::CostRule;
 use crate::declarations::{Failure, Function, Mismatch, Operation, Overload};
+use crate::library::messages::Message;
 use crate::library::{PatternOperation, leaf, sum_of, with_pattern};
 use crate::schema::Declared;
 use crate::types::Type;
@@ -128,7 +129,7 @@ pub(super) struct MapNode {
 
 #[derive(Debug)]
 pub(super) struct MessageNode {
-    pub(super) message: Type,
+    pub(super) message: Message,
     /// Name, value, and whether the value is optional.
     pub(super) fields: Box<[(Arc<str>, Node, bool)]>,
 }
@@ -152,7 +153,7 @@ pub(super) struct LoopNode {
 /// The text of the first error in a constant.
 pub(crate) fn plan(typed: &Typed, variables: &[Box<str>]) -> Result<Program, String> {
     let mut initial = Vec::new();
-    initial.resize_with(typed.locals, || None);
+    initial.resize_with(typed.locals.len(), || None);
     let mut planner = Planner { typed, initial };
     let root = planner.plan(&typed.expr)?;
     Ok(Program { root, initial: planner.initial.into(), variables: variables.into() })
@@ -189,7 +190,7 @@ impl Planner<'_> {
             Kind::Call(call) => self.call(expr, call),
             Kind::List(list) => self.list(list),
             Kind::Map(entries) => self.map(entries),
-            Kind::Struct(message) => self.message(expr, message),
+            Kind::Struct(message) => self.message(message),
             Kind::Comprehension(of) => self.comprehension(expr, of),
         }
     }
@@ -207,6 +208,10 @@ impl Planner<'_> {
         let base = match reference {
             Some(Reference::Local(number)) => Base::Local(*number),
             Some(Reference::Variable(number)) => Base::Variable(*number),
+            Some(Reference::Constant(number)) => return Ok(Node::Constant(Value::Int(*number))),
+            Some(Reference::Type(_)) if Message::by_name(name).is_some_and(Message::is_only_made) => {
+                return Err(format!("reference to undefined type: {name}"));
+            }
             Some(Reference::Type(named)) => {
                 return Ok(Node::Constant(Value::Type(Text::Borrowed(runtime_name(named)))));
             }
@@ -363,12 +368,12 @@ impl Planner<'_> {
         })
     }
 
-    fn message(&mut self, expr: &Expr, message: &StructLiteral) -> Planned {
+    fn message(&mut self, message: &StructLiteral) -> Planned {
         let mut fields = Vec::with_capacity(message.fields.len());
         for field in &message.fields {
             fields.push((Arc::clone(&field.name), self.plan(&field.value)?, field.optional));
         }
-        let message = self.typed.type_of(expr).clone();
+        let message = Message::by_name(&message.name).ok_or("message of an unknown type")?;
         Ok(Node::Message(Box::new(MessageNode { message, fields: fields.into() })))
     }
 

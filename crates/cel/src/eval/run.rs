@@ -9,9 +9,8 @@ use super::{Activation, EvalError, Program};
 use crate::cost::rule::{CostRule, LIST_COST, MAP_COST, MESSAGE_COST};
 use crate::cost::track;
 use crate::declarations::{Failure, Mismatch};
-use crate::library::{leaf, map_insert};
-use crate::types::Type;
-use crate::value::{Duration, List, Map, MapValues, Object, Timestamp, Value, equal};
+use crate::library::map_insert;
+use crate::value::{List, Map, MapValues, Object, Value, equal};
 
 /// How many rounds of loops there are between two questions whether to stop.
 const INTERRUPT_CHECK_ROUNDS: u64 = 100;
@@ -338,46 +337,29 @@ impl<'a> Context<'a, '_> {
     }
 
     fn message(&mut self, message: &'a MessageNode) -> Evaluated<'a> {
-        let made = self.message_fields(message);
-        let (seconds, nanos) = match made {
+        match self.message_fields(message) {
             Ok(fields) => {
                 self.charge(MESSAGE_COST)?;
-                fields
+                message.message.make(&fields).map_err(EvalError::from)
             }
             Err(error) => {
                 self.finish(MESSAGE_COST, Some(error.clone()))?;
-                return Err(error);
-            }
-        };
-        let outcome = if message.message == Type::Timestamp {
-            leaf::timestamp::from_unix(seconds)
-                .and_then(|time| leaf::timestamp::add(time, nanos))
-                .map(|time: Timestamp| Value::Timestamp(time))
-        } else {
-            let nanos = seconds.checked_mul(1_000_000_000).and_then(|whole| whole.checked_add(nanos));
-            let overflow = || "duration overflow".to_owned();
-            nanos.map(|nanos| Value::Duration(Duration { nanos })).ok_or_else(overflow)
-        };
-        outcome.map_err(|text| EvalError::Failed(text.into()))
-    }
-
-    fn message_fields(&mut self, message: &'a MessageNode) -> Result<(i64, i64), EvalError> {
-        let (mut seconds, mut nanos) = (0, 0);
-        for (name, value, optional) in &message.fields {
-            let value = match (self.eval(value)?, optional) {
-                (Value::Optional(value), true) => match value {
-                    Some(value) => Value::clone(&value),
-                    None => continue,
-                },
-                (value, _) => value,
-            };
-            let Value::Int(number) = value else { return Err(Failure::NoSuchOverload.into()) };
-            match &**name {
-                "seconds" => seconds = number,
-                _ => nanos = number,
+                Err(error)
             }
         }
-        Ok((seconds, nanos))
+    }
+
+    fn message_fields(&mut self, message: &'a MessageNode) -> Result<Vec<(&'a str, Value<'a>)>, EvalError> {
+        let mut fields = Vec::with_capacity(message.fields.len());
+        for (name, value, optional) in &message.fields {
+            let value = match (self.eval(value)?, optional) {
+                (Value::Optional(None), true) => continue,
+                (Value::Optional(Some(value)), true) => Value::clone(&value),
+                (value, _) => value,
+            };
+            fields.push((&**name, value));
+        }
+        Ok(fields)
     }
 
     fn run_loop(&mut self, of: &'a LoopNode) -> Evaluated<'a> {

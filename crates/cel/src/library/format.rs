@@ -181,6 +181,7 @@ fn type_name(of: &Type) -> String {
 
 /// Whether a clause takes values of a type.
 pub(crate) fn takes(clause: Clause, argument: &Type) -> bool {
+    let argument = argument.unwrapped();
     match clause {
         _ if *argument == Type::Dyn => true,
         Clause::String => !matches!(argument, Type::Object(_) | Type::Opaque(_) | Type::Optional(_)),

@@ -155,7 +155,7 @@ fn is_sorted<'a>(args: &[Value<'a>]) -> Outcome<'a> {
 
 /// The operation of `sum` for a type of elements: it has a zero of that type.
 pub(crate) fn sum_of(elements: &Type) -> Operation {
-    match elements {
+    match elements.unwrapped() {
         Type::Uint => sum_of_uints,
         Type::Double => sum_of_doubles,
         Type::Duration => sum_of_durations,

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use serde_json::{Map as JsonMap, Value as Json};
 
-use super::{Fields, Opaque, Text, Value, equal, json};
+use super::{Fields, List, Opaque, Text, Value, equal, json};
 use crate::declarations::{Failure, Outcome};
 use crate::schema::{Declared, Kind, escape, unescape};
 
@@ -76,11 +76,14 @@ fn other_numbers(key: &Value<'_>) -> Vec<Value<'static>> {
     ints.into_iter().flatten().collect()
 }
 
-/// Whether two keys are the same in Go. Lists, maps and some values of libraries are pointers there, and no two of them
-/// are the same; nor are times with an offset, which they point to.
+/// Whether two keys are the same in Go. Lists, maps and some values of libraries are pointers there: the same only if they
+/// are one value in memory. So are times with an offset, unless it is one of the common whole hours: Go has those once.
 fn is_same_key(known: &Value<'_>, key: &Value<'_>) -> bool {
     match (known, key) {
         (Value::Double(known), Value::Double(key)) => known == key,
+        (Value::List(List::Values(known)), Value::List(List::Values(key))) => Arc::ptr_eq(known, key),
+        (Value::Map(Map::Values(known)), Value::Map(Map::Values(key))) => Arc::ptr_eq(known, key),
+        (Value::Optional(Some(known)), Value::Optional(Some(key))) => Arc::ptr_eq(known, key),
         (
             _,
             Value::List(_)
@@ -89,7 +92,11 @@ fn is_same_key(known: &Value<'_>, key: &Value<'_>) -> bool {
             | Value::Optional(Some(_))
             | Value::Opaque(Opaque::Url(_) | Opaque::Quantity(_)),
         ) => false,
-        (_, Value::Timestamp(time)) if time.offset_seconds != 0 => false,
+        (Value::Timestamp(known), Value::Timestamp(time)) => {
+            let hour = time.offset_seconds / 3600;
+            let is_shared = (-12..=14).contains(&hour) && hour * 3600 == time.offset_seconds;
+            is_shared && known == time
+        }
         (known, key) => known.type_name() == key.type_name() && matches!(equal(known, key), Ok(true)),
     }
 }

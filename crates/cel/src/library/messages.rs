@@ -1,0 +1,273 @@
+//! Messages of protocol buffers that expressions can make: times, wrappers of primitive types, and JSON.
+//!
+//! A wrapper is the value in it, and JSON is a map, a list or a value, so nothing of a message is left once it is made. Not
+//! here: `google.protobuf.Any` and `google.protobuf.Empty`, whose values stay messages; no object has them.
+
+use std::sync::Arc;
+
+use base64::{Engine, prelude::BASE64_STANDARD};
+
+use super::leaf;
+use crate::declarations::{Failure, Outcome};
+use crate::types::Type;
+use crate::value::{Duration, Map, MapValues, Value};
+
+/// The only constant of an enumeration.
+pub(crate) const NULL_VALUE: &str = "google.protobuf.NullValue.NULL_VALUE";
+
+/// The largest integer up to which all have a float of their own. Others become text in JSON.
+const EXACT_INTEGER_MAX: u64 = 1 << 53;
+
+/// A message that expressions can make.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Message {
+    Timestamp,
+    Duration,
+    Wrapper(Wrapper),
+    Struct,
+    ListValue,
+    Value,
+}
+
+/// A message around a value of a primitive type.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Wrapper {
+    Bool,
+    Bytes,
+    Double,
+    Float,
+    Int32,
+    Int64,
+    String,
+    Uint32,
+    Uint64,
+}
+
+impl Message {
+    /// The message of a name.
+    pub(crate) fn by_name(name: &str) -> Option<Self> {
+        let name = name.strip_prefix('.').unwrap_or(name).strip_prefix("google.protobuf.")?;
+        Some(match name {
+            "Timestamp" => Self::Timestamp,
+            "Duration" => Self::Duration,
+            "Struct" => Self::Struct,
+            "ListValue" => Self::ListValue,
+            "Value" => Self::Value,
+            name => Self::Wrapper(Wrapper::by_name(name.strip_suffix("Value")?)?),
+        })
+    }
+
+    /// The type of an expression that makes it.
+    pub(crate) fn cel_type(self) -> Type {
+        match self {
+            Self::Timestamp => Type::Timestamp,
+            Self::Duration => Type::Duration,
+            Self::Wrapper(wrapper) => Type::Wrapper(Arc::new(wrapper.wrapped())),
+            Self::Struct => Type::map(Type::String, Type::Dyn),
+            Self::ListValue => Type::list(Type::Dyn),
+            Self::Value => Type::Dyn,
+        }
+    }
+
+    /// Whether its name stands for a type only where a message is made.
+    pub(crate) fn is_only_made(self) -> bool {
+        !matches!(self, Self::Timestamp | Self::Duration)
+    }
+
+    /// The type of a field.
+    pub(crate) fn field(self, name: &str) -> Option<Type> {
+        Some(match (self, name) {
+            (Self::Timestamp | Self::Duration, "seconds" | "nanos") => Type::Int,
+            (Self::Wrapper(wrapper), "value") => wrapper.wrapped(),
+            (Self::Struct, "fields") | (Self::Value, "struct_value") => Self::Struct.cel_type(),
+            (Self::ListValue, "values") | (Self::Value, "list_value") => Self::ListValue.cel_type(),
+            (Self::Value, "null_value") => Type::Int,
+            (Self::Value, "number_value") => Type::Double,
+            (Self::Value, "string_value") => Type::String,
+            (Self::Value, "bool_value") => Type::Bool,
+            _ => return None,
+        })
+    }
+
+    /// The value of a message with these fields. Of a field that is given twice, the last value counts.
+    pub(crate) fn make<'a>(self, fields: &[(&'a str, Value<'a>)]) -> Outcome<'a> {
+        let last = fields.last();
+        match self {
+            Self::Timestamp => {
+                let (seconds, nanos) = seconds_and_nanos(fields)?;
+                let time = leaf::timestamp::from_unix(seconds)?;
+                Ok(Value::Timestamp(leaf::timestamp::add(time, nanos)?))
+            }
+            Self::Duration => {
+                let (seconds, nanos) = seconds_and_nanos(fields)?;
+                let whole = seconds.checked_mul(1_000_000_000).and_then(|whole| whole.checked_add(nanos));
+                Ok(Value::Duration(Duration { nanos: whole.ok_or("duration overflow")? }))
+            }
+            Self::Wrapper(wrapper) => {
+                last.map_or_else(|| Ok(wrapper.default()), |(_, value)| wrapper.narrow(value))
+            }
+            Self::Struct => {
+                last.map_or_else(|| Ok(Value::Map(Map::Values(Arc::default()))), |(_, value)| json(value))
+            }
+            Self::ListValue => last.map_or_else(|| Ok(Value::list(Vec::new())), |(_, value)| json(value)),
+            Self::Value => match last {
+                None | Some(("null_value", _)) => Ok(Value::Null),
+                Some((_, value)) => json(value),
+            },
+        }
+    }
+}
+
+fn seconds_and_nanos(fields: &[(&str, Value<'_>)]) -> Result<(i64, i64), Failure> {
+    let (mut seconds, mut nanos) = (0, 0);
+    for (name, value) in fields {
+        let Value::Int(number) = value else { return Err(Failure::NoSuchOverload) };
+        match *name {
+            "seconds" => seconds = *number,
+            _ => nanos = *number,
+        }
+    }
+    Ok((seconds, nanos))
+}
+
+impl Wrapper {
+    fn by_name(name: &str) -> Option<Self> {
+        Some(match name {
+            "Bool" => Self::Bool,
+            "Bytes" => Self::Bytes,
+            "Double" => Self::Double,
+            "Float" => Self::Float,
+            "Int32" => Self::Int32,
+            "Int64" => Self::Int64,
+            "String" => Self::String,
+            "UInt32" => Self::Uint32,
+            "UInt64" => Self::Uint64,
+            _ => return None,
+        })
+    }
+
+    fn wrapped(self) -> Type {
+        match self {
+            Self::Bool => Type::Bool,
+            Self::Bytes => Type::Bytes,
+            Self::Double | Self::Float => Type::Double,
+            Self::Int32 | Self::Int64 => Type::Int,
+            Self::String => Type::String,
+            Self::Uint32 | Self::Uint64 => Type::Uint,
+        }
+    }
+
+    fn default(self) -> Value<'static> {
+        match self {
+            Self::Bool => Value::Bool(false),
+            Self::Bytes => Value::Bytes(Arc::from([])),
+            Self::Double | Self::Float => Value::Double(0.0),
+            Self::Int32 | Self::Int64 => Value::Int(0),
+            Self::String => Value::text(""),
+            Self::Uint32 | Self::Uint64 => Value::Uint(0),
+        }
+    }
+
+    /// The value as the field has room for it.
+    fn narrow<'a>(self, value: &Value<'a>) -> Outcome<'a> {
+        let failed = |why: &str| {
+            let message = format!("field type conversion error for {}.value value type: {why}", self.name());
+            Failure::Error(message)
+        };
+        match (self, value) {
+            (Self::Float, Value::Double(number)) => Ok(Value::Double(f64::from(*number as f32))),
+            (Self::Int32, Value::Int(number)) if i32::try_from(*number).is_err() => {
+                Err(failed("integer overflow"))
+            }
+            (Self::Uint32, Value::Uint(number)) if u32::try_from(*number).is_err() => {
+                Err(failed("unsigned integer overflow"))
+            }
+            (Self::Bool, Value::Bool(_))
+            | (Self::Bytes, Value::Bytes(_))
+            | (Self::Double, Value::Double(_))
+            | (Self::Int32 | Self::Int64, Value::Int(_))
+            | (Self::String, Value::String(_))
+            | (Self::Uint32 | Self::Uint64, Value::Uint(_)) => Ok(value.clone()),
+            (_, other) => Err(failed(&format!(
+                "unsupported native conversion from {} to '{}'",
+                other.type_name(),
+                self.native_name()
+            ))),
+        }
+    }
+
+    fn name(self) -> &'static str {
+        match self {
+            Self::Bool => "google.protobuf.BoolValue",
+            Self::Bytes => "google.protobuf.BytesValue",
+            Self::Double => "google.protobuf.DoubleValue",
+            Self::Float => "google.protobuf.FloatValue",
+            Self::Int32 => "google.protobuf.Int32Value",
+            Self::Int64 => "google.protobuf.Int64Value",
+            Self::String => "google.protobuf.StringValue",
+            Self::Uint32 => "google.protobuf.UInt32Value",
+            Self::Uint64 => "google.protobuf.UInt64Value",
+        }
+    }
+
+    /// Go's name of the wrapped type.
+    fn native_name(self) -> &'static str {
+        match self {
+            Self::Bool => "bool",
+            Self::Bytes => "[]uint8",
+            Self::Double => "float64",
+            Self::Float => "float32",
+            Self::Int32 => "int32",
+            Self::Int64 => "int64",
+            Self::String => "string",
+            Self::Uint32 => "uint32",
+            Self::Uint64 => "uint64",
+        }
+    }
+}
+
+/// A value as it is in JSON: numbers are floats, and what JSON does not have is text.
+fn json<'a>(value: &Value<'a>) -> Outcome<'a> {
+    let integer = |is_exact: bool, number: f64, text: String| {
+        if is_exact { Value::Double(number) } else { Value::text(text) }
+    };
+    Ok(match value {
+        Value::Int(number) => {
+            integer(number.unsigned_abs() <= EXACT_INTEGER_MAX, *number as f64, number.to_string())
+        }
+        Value::Uint(number) => integer(*number <= EXACT_INTEGER_MAX, *number as f64, number.to_string()),
+        Value::Bytes(bytes) => Value::text(BASE64_STANDARD.encode(bytes)),
+        Value::Timestamp(time) => Value::text(leaf::timestamp::text(*time)),
+        Value::Duration(span) => Value::text(leaf::duration::text(span.nanos)),
+        Value::List(list) => Value::list(list.values()?.iter().map(json).collect::<Result<_, _>>()?),
+        Value::Map(map) => {
+            let entries = map.keys().into_iter().filter_map(|key| Some((map.find(&key)?, key)));
+            json_object(entries.map(|(value, key)| (key, value)))?
+        }
+        Value::Object(object) => {
+            let find = |name: &Value<'_>| match name {
+                Value::String(name) => object.find(name),
+                _ => None,
+            };
+            let entries = object.keys().into_iter().filter_map(|name| Some((find(&name)?, name)));
+            json_object(entries.map(|(value, name)| (name, value)))?
+        }
+        Value::Null | Value::Bool(_) | Value::Double(_) | Value::String(_) => value.clone(),
+        other => {
+            let message = format!("unsupported native conversion from {} to JSON", other.type_name());
+            return Err(Failure::Error(message));
+        }
+    })
+}
+
+fn json_object<'a>(entries: impl Iterator<Item = (Value<'a>, Outcome<'a>)>) -> Outcome<'a> {
+    let mut made = MapValues::default();
+    for (key, value) in entries {
+        let key = match key {
+            Value::String(_) => key,
+            other => Value::text(other.message_text()),
+        };
+        made.put(key, json(&value?)?);
+    }
+    Ok(Value::Map(Map::Values(Arc::new(made))))
+}
