@@ -2,6 +2,7 @@
 
 use crate::{
     codec::Expected,
+    custom::{Scale, dotted},
     document::{Edit, Fields},
     error::Error,
     kind::Kind,
@@ -20,12 +21,17 @@ use serde_json::{Map, Value, json};
 
 /// The name of a scale in paths and messages.
 const SCALE: Qualified<'static> = Qualified::new("autoscaling", "Scale");
+/// The number of replicas that a patch finds in the scale of a custom object without one.
+const UNSET_REPLICAS: i64 = i32::MIN as i64;
 
 impl Registry {
     /// The scale of an object.
     pub async fn scale(&self, target: Target<'_>) -> Result<Value, Error> {
         let object = self.get(target, Position::MostRecent).await?;
-        Ok(scale_of(target.kind, &self.current_document(target.kind, &object).await?))
+        let document = self.current_document(target.kind, &object).await?;
+        let (scale, is_set) = scale_of(target.kind, &document)?;
+        must_be_set(target.kind, is_set)?;
+        Ok(scale)
     }
 
     /// Changes the scale of an object.
@@ -53,10 +59,8 @@ impl Registry {
                 Err(failed) => return Err(failed.error),
                 Ok(written) => {
                     warnings.extend(written.warnings);
-                    return Ok((
-                        scale_of(target.kind, &shown_document(target.kind, &written.object)),
-                        warnings,
-                    ));
+                    let (scale, _) = scale_of(target.kind, &shown_document(target.kind, &written.object))?;
+                    return Ok((scale, warnings));
                 }
             }
         }
@@ -64,30 +68,40 @@ impl Registry {
     }
 }
 
-fn scale_of(kind: &Kind, document: &Value) -> Value {
+/// The scale of an object, and whether the object says how many there are to be. Only custom ones can fail to say it.
+fn scale_of(kind: &Kind, document: &Value) -> Result<(Value, bool), Error> {
     let mut metadata = Map::new();
     for field in ["name", "namespace", "uid", "resourceVersion", "creationTimestamp"] {
         metadata.set(field, document.field("metadata").field(field).cloned());
     }
-    let mut spec = Map::new();
-    let (replicas, current, selector) = match &kind.scale_paths {
-        None => (
-            document.number_if_set("spec.replicas"),
-            document.number_if_set("status.replicas"),
-            selector_text(document.field("spec.selector")),
-        ),
-        Some(paths) => (
-            document.number_if_set(&paths.spec_replicas.join(".")),
-            document.number_if_set(&paths.status_replicas.join(".")),
-            paths.selector.as_ref().map_or("", |path| document.text(&path.join("."))).to_owned(),
-        ),
+    let scale = match &kind.scale_paths {
+        Some(paths) => paths.read(document)?,
+        None => Scale {
+            wanted: Some(document.number("spec.replicas")),
+            current: document.number("status.replicas"),
+            selector: selector_text(document.field("spec.selector")),
+        },
     };
-    let replicas = replicas.unwrap_or(0);
-    spec.set("replicas", (replicas != 0).then(|| replicas.into()));
+    let mut spec = Map::new();
+    spec.set("replicas", scale.wanted.filter(|replicas| *replicas != 0).map(Value::from));
     let mut status = Map::new();
-    status.insert("replicas".to_owned(), current.unwrap_or(0).into());
-    status.set_text("selector", &selector);
-    json!({"kind": "Scale", "apiVersion": "autoscaling/v1", "metadata": metadata, "spec": spec, "status": status})
+    status.insert("replicas".to_owned(), scale.current.into());
+    status.set_text("selector", &scale.selector);
+    let shown = json!({
+        "kind": "Scale", "apiVersion": "autoscaling/v1", "metadata": metadata, "spec": spec, "status": status,
+    });
+    Ok((shown, scale.wanted.is_some()))
+}
+
+/// A scale that is read has a number of replicas.
+fn must_be_set(kind: &Kind, is_set: bool) -> Result<(), Error> {
+    match &kind.scale_paths {
+        Some(paths) if !is_set => {
+            let path = dotted(&paths.spec_replicas);
+            Err(Error::Internal(format!("the spec replicas field {path:?} does not exist")))
+        }
+        _ => Ok(()),
+    }
 }
 
 /// The object with a changed scale, and whether the change has a resource version. That of a patch is checked in every
@@ -103,7 +117,11 @@ fn scaled(
         Change::Replace(scale) => scale.clone(),
         Change::Patch { patch, strictness } => {
             warnings.clear();
-            apply_scale_patch(patch, *strictness, &scale_of(kind, &document), warnings)?
+            let (mut scale, is_set) = scale_of(kind, &document)?;
+            if !is_set {
+                scale.object_or_new("spec").insert("replicas".to_owned(), UNSET_REPLICAS.into());
+            }
+            apply_scale_patch(patch, *strictness, &scale, warnings)?
         }
     };
     target.must_be_of(&scale)?;
@@ -112,19 +130,28 @@ fn scaled(
         must_have_uid(target, &scale, object)?;
     }
     let replicas = scale.number("spec.replicas");
-    if replicas < 0 {
-        let cause = Cause::invalid("spec.replicas", &replicas.into(), "must be greater than or equal to 0");
-        return Err(Error::invalid(SCALE, target.name, vec![cause]));
+    match &kind.scale_paths {
+        // What else is wrong with the number is found when the whole object is checked.
+        Some(paths) if replicas == UNSET_REPLICAS => {
+            let path = dotted(&paths.spec_replicas);
+            return Err(Error::BadRequest(format!("the spec replicas field {path:?} cannot be empty")));
+        }
+        // An object whose scale cannot be read cannot be scaled either.
+        Some(paths) => drop(paths.read(&document)?),
+        None if replicas < 0 => {
+            let cause =
+                Cause::invalid("spec.replicas", &replicas.into(), "must be greater than or equal to 0");
+            return Err(Error::invalid(SCALE, target.name, vec![cause]));
+        }
+        None => {}
     }
     let has_version = !scale.text("metadata.resourceVersion").is_empty();
     if has_version {
         must_be_based_on(target, &scale, object)?;
     }
-    match kind.scale_paths.as_ref().and_then(|paths| paths.spec_replicas.split_last()) {
+    match &kind.scale_paths {
         None => drop(document.object_or_new("spec").insert("replicas".to_owned(), replicas.into())),
-        Some((last, parents)) => {
-            drop(document.object_or_new(&parents.join(".")).insert(last.clone(), replicas.into()))
-        }
+        Some(paths) => paths.set(&mut document, replicas)?,
     }
     Ok((document, is_replaced && has_version))
 }

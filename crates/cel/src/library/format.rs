@@ -170,7 +170,7 @@ pub(crate) fn check_format<'t>(
 }
 
 fn type_name(of: &Type) -> String {
-    match of {
+    match of.unwrapped() {
         Type::List(_) => "list".into(),
         Type::Map(..) => "map".into(),
         Type::Optional(_) => "optional_type".into(),

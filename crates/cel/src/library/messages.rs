@@ -107,12 +107,16 @@ impl Message {
                 last.map_or_else(|| Ok(wrapper.default()), |(_, value)| wrapper.narrow(value))
             }
             Self::Struct => {
-                last.map_or_else(|| Ok(Value::Map(Map::Values(Arc::default()))), |(_, value)| json(value))
+                let empty = || Ok(Value::Map(Map::Values(Arc::default())));
+                last.map_or_else(empty, |(name, value)| json_field("Struct", name, value))
             }
-            Self::ListValue => last.map_or_else(|| Ok(Value::list(Vec::new())), |(_, value)| json(value)),
+            Self::ListValue => last.map_or_else(
+                || Ok(Value::list(Vec::new())),
+                |(name, value)| json_field("ListValue", name, value),
+            ),
             Self::Value => match last {
                 None | Some(("null_value", _)) => Ok(Value::Null),
-                Some((_, value)) => json(value),
+                Some((name, value)) => json_field("Value", name, value),
             },
         }
     }
@@ -226,6 +230,16 @@ impl Wrapper {
     }
 }
 
+/// The value of a field that holds JSON.
+fn json_field<'a>(message: &str, field: &str, value: &Value<'a>) -> Outcome<'a> {
+    json(value).map_err(|failure| match failure {
+        Failure::Error(why) => Failure::Error(format!(
+            "field type conversion error for google.protobuf.{message}.{field} value type: {why}"
+        )),
+        other => other,
+    })
+}
+
 /// A value as it is in JSON: numbers are floats, and what JSON does not have is text.
 fn json<'a>(value: &Value<'a>) -> Outcome<'a> {
     let integer = |is_exact: bool, number: f64, text: String| {
@@ -254,7 +268,8 @@ fn json<'a>(value: &Value<'a>) -> Outcome<'a> {
         }
         Value::Null | Value::Bool(_) | Value::Double(_) | Value::String(_) => value.clone(),
         other => {
-            let message = format!("unsupported native conversion from {} to JSON", other.type_name());
+            let name = other.type_name().rsplit('.').next().unwrap_or_default();
+            let message = format!("type conversion error from '{name}' to '*structpb.Value'");
             return Err(Failure::Error(message));
         }
     })

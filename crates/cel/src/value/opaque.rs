@@ -37,7 +37,7 @@ pub enum Opaque<'a> {
     ResourceCheck(Arc<(AuthorizerOf<'a>, ResourceAttributes)>),
     /// What the authorizer decided.
     Decision(Arc<Decision>),
-    /// What an optional value held before it was read through a variable or a condition. Whoever takes it out gets
+    /// What an optional value held before it was read through a variable or a condition. Taking it out is
     /// this error.
     Unreadable(Arc<str>),
 }

@@ -321,7 +321,7 @@ fn update_status(document: &mut Value, taken: &Taken, now: Timestamp) -> bool {
         is_new |= names::set_condition(document, condition, now);
     }
     let had = document.list("status.conditions").iter().any(|own| own.text("type") == NOT_STRUCTURAL);
-    // All that were made since schemas must be structural are; the others are told by what they keep.
+    // All that were made since schemas must be structural are; the others are recognised by what they keep.
     if had || document.flag("spec.preserveUnknownFields") {
         match not_structural(document) {
             Some(condition) => is_new |= names::set_condition(document, &condition, now),

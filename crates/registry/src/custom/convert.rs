@@ -38,7 +38,7 @@ pub trait Converter: Send + Sync {
     async fn send(&self, webhook: &Webhook, review: Bytes) -> Result<Bytes, ConversionError>;
 }
 
-/// Why a webhook did not convert: what went wrong on the way there, in the words that clients are told.
+/// Why a webhook did not convert: what went wrong on the way there, in the words that clients receive.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ConversionError(pub String);
 

@@ -47,7 +47,7 @@ pub(crate) struct Definition {
 pub(crate) struct Version {
     pub(crate) name: String,
     pub(crate) served: bool,
-    /// What users of the version are told if it is deprecated.
+    /// The warning for users of the version if it is deprecated.
     pub(crate) deprecation: Option<String>,
     pub(crate) has_status: bool,
     pub(crate) scale: Option<ScalePaths>,
@@ -361,7 +361,7 @@ fn open_schema() -> Value {
     serde_json::json!({"type": "object", "x-kubernetes-preserve-unknown-fields": true})
 }
 
-/// What users of a deprecated version are told.
+/// The warning for users of a deprecated version.
 fn deprecation(version: &StoredVersion, spec: &StoredSpec, kind: &str) -> Option<String> {
     if !version.deprecated {
         return None;

@@ -223,7 +223,7 @@ mod tests {
     }
 
     #[test]
-    fn a_name_belongs_to_whoever_had_it_first() {
+    fn a_name_belongs_to_the_definition_that_had_it_first() {
         let mut taken = Taken::default();
         taken.add(&names("widgets", "widget", &["w", "wd"], "Widget"));
         let none = Names::default();

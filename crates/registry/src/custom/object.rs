@@ -4,7 +4,6 @@ use super::{Served, schema};
 use crate::{
     document::{FieldErrors, Fields, Node},
     error::Error,
-    kind::FieldPath,
     rest::{Registry, Target},
     schema::Timestamp,
     strategy::{Creation, Evaluated, Interrupted, Strategy},
@@ -12,7 +11,6 @@ use crate::{
     validation::{SPEC, Step, warnings::Warnings},
 };
 use async_trait::async_trait;
-use keepwatch_apimachinery::status::Cause;
 use serde_json::Value;
 
 /// The objects of one version of a definition.
@@ -35,14 +33,10 @@ impl CustomObject {
         errors.0.len() > before
     }
 
-    /// The numbers of its scale, if it has one.
+    /// Checks the numbers of its scale, if it has one.
     fn check_scale(&self, object: &Value, part: schema::Part, errors: &mut FieldErrors) {
         let Some(scale) = &self.0.version().scale else { return };
-        if part == schema::Part::Whole {
-            errors.0.extend(replicas_fault(object, &scale.spec_replicas));
-        }
-        errors.0.extend(replicas_fault(object, &scale.status_replicas));
-        errors.0.extend(scale.selector.as_ref().and_then(|path| selector_fault(object, path)));
+        errors.0.extend(scale.faults(object, part));
     }
 }
 
@@ -137,71 +131,4 @@ impl Strategy for CustomObject {
     fn cells(&self, document: &Value, now: Timestamp) -> Vec<Value> {
         self.0.version().columns.cells(document, now)
     }
-}
-
-/// The largest number of replicas.
-const REPLICAS_MAX: i64 = i32::MAX as i64;
-
-/// What is wrong with a number of replicas. One that is not there is fine.
-fn replicas_fault(object: &Value, path: &FieldPath) -> Option<Cause> {
-    let shown = dotted(path);
-    let replicas = match found(object, path) {
-        Ok(value) => match value? {
-            Value::Number(number) if number.is_i64() => number.as_i64()?,
-            other => return Some(Cause::invalid(&shown, &0.into(), &of_type(&shown, other, "int64"))),
-        },
-        Err(why) => return Some(Cause::invalid(&shown, &0.into(), &why)),
-    };
-    let why = match replicas {
-        ..0 => "should be a non-negative integer".to_owned(),
-        0..=REPLICAS_MAX => return None,
-        _ => format!("should be less than or equal to {REPLICAS_MAX}"),
-    };
-    Some(Cause::invalid(&shown, &replicas.into(), &why))
-}
-
-fn selector_fault(object: &Value, path: &FieldPath) -> Option<Cause> {
-    let shown = dotted(path);
-    let why = match found(object, path) {
-        Ok(value) => match value? {
-            Value::String(_) => return None,
-            other => of_type(&shown, other, "string"),
-        },
-        Err(why) => why,
-    };
-    Some(Cause::invalid(&shown, &"".into(), &why))
-}
-
-/// What is at a path; the error says where it leads through something that has no fields.
-fn found<'v>(object: &'v Value, path: &FieldPath) -> Result<Option<&'v Value>, String> {
-    let mut value = object;
-    for (depth, name) in path.iter().enumerate() {
-        let Some(fields) = value.as_object() else {
-            return Err(of_type(&dotted(&path[..depth]), value, "map[string]interface {}"));
-        };
-        match fields.get(name) {
-            Some(inner) => value = inner,
-            None => return Ok(None),
-        }
-    }
-    Ok(Some(value))
-}
-
-/// That there is something else at a path than was expected, in Go's words.
-fn of_type(path: &str, value: &Value, expected: &str) -> String {
-    let found = match value {
-        Value::Null => "<nil>",
-        Value::Bool(_) => "bool",
-        Value::Number(number) if number.is_f64() => "float64",
-        Value::Number(_) => "int64",
-        Value::String(_) => "string",
-        Value::Array(_) => "[]interface {}",
-        Value::Object(_) => "map[string]interface {}",
-    };
-    let shown = crate::patch::GoFormat(value);
-    format!("{path} accessor error: {shown} is of the type {found}, expected {expected}")
-}
-
-fn dotted(path: &[String]) -> String {
-    path.iter().map(|name| format!(".{name}")).collect()
 }

@@ -1,18 +1,18 @@
 //! What definitions have to keep: names, versions, columns, scales and conversions. Schemas are checked in [`schema`].
 //!
 //! Upstream checks another form of a definition than clients send: what all versions have in common stands there once, above
-//! them. So that is where errors are blamed: on `spec.subresources` if all versions have the same subresources.
+//! them. So that is where errors are reported: at `spec.subresources` if all versions have the same subresources.
 
 use super::{
     columns::{FORMATS, TYPES},
     expressions::Checker,
     names::{APPROVED, Approval, approval, is_protected},
-    schema::{self, Schema, Type, definition::Tolerated},
+    schema::{self, Schema, Type, definition::Tolerated, json as go_json},
 };
 use crate::{
-    document::{FieldErrors, Fields, Node, same},
+    document::{FieldErrors, Fields, Node, Object, same},
     kinds::webhooks::{webhook_service, webhook_url},
-    validation::names,
+    validation::{names, warnings::Warnings},
 };
 use serde_json::{Value, json};
 use std::collections::BTreeSet;
@@ -94,12 +94,12 @@ fn spec(definition: &Node, old: Option<&Node>, errors: &mut FieldErrors) {
     }
     let versions = spec.at("versions");
     if !is_unique {
-        let detail = format!("{}: must contain unique version names", shown_versions(&versions));
+        let detail = format!("{}: must contain unique version names", shown_versions(&versions, &shared));
         errors.invalid_omit_value(&versions, &detail);
     }
     if stored != 1 {
         let detail = "must have exactly one version marked as storage version";
-        errors.invalid_omit_value(&versions, &format!("{}: {detail}", shown_versions(&versions)));
+        errors.invalid_omit_value(&versions, &format!("{}: {detail}", shown_versions(&versions, &shared)));
     }
     let first = spec.item("versions", 0);
     if !first.text("name").is_empty() {
@@ -117,13 +117,13 @@ fn spec(definition: &Node, old: Option<&Node>, errors: &mut FieldErrors) {
         if shared.subresources {
             subresources(&spec.at("subresources").with(first.at("subresources").value), errors);
         }
-        // Blamed as the fields of the spec.
+        // Reported as the fields of the spec.
         let above = spec.with(first.value);
         if shared.columns {
             above.items("additionalPrinterColumns").for_each(|column| self::column(&column, errors));
         }
         if shared.selectable {
-            selectable(&above, errors);
+            selectable_of_all(&above, shared.schema, errors);
         }
     }
     conversion(&spec.at("conversion"), errors);
@@ -164,7 +164,7 @@ fn group(group: &Node, errors: &mut FieldErrors) {
     }
 }
 
-/// A name that has to be a label, blamed somewhere.
+/// A name that has to be a label, reported at some field.
 fn label(reported_at: &Node, name: &str, errors: &mut FieldErrors) {
     let wrong = names::label_1035(name);
     if !wrong.is_empty() {
@@ -267,39 +267,36 @@ fn subresources(subresources: &Node, errors: &mut FieldErrors) {
     }
 }
 
-/// The selectable fields of a version that shares its schema with the others but not them. Upstream no longer finds its
-/// schema.
+/// The selectable fields of a version that does not share them with the others. Upstream no longer finds its schema if it
+/// shares that.
 fn selectable_of_version(version: &Node, is_schema_shared: bool, errors: &mut FieldErrors) {
-    if is_schema_shared && version.length("selectableFields") > 0 {
-        let detail = "may only be set when `version.schema.openAPIV3Schema` is not included";
-        return errors.invalid(&version.at("selectableFields"), "", detail);
-    }
-    selectable(version, errors);
+    let schema = version.at("schema.openAPIV3Schema");
+    let without_schema = "may only be set when `version.schema.openAPIV3Schema` is not included";
+    selectable(version, schema.value.as_object().filter(|_| !is_schema_shared), without_schema, errors);
 }
 
-fn selectable(version: &Node, errors: &mut FieldErrors) {
+/// The selectable fields that all versions have in common.
+fn selectable_of_all(above: &Node, is_schema_shared: bool, errors: &mut FieldErrors) {
+    let schema = above.at("schema.openAPIV3Schema");
+    let without_schema = "may only be set when validations.schema is included";
+    selectable(above, schema.value.as_object().filter(|_| is_schema_shared), without_schema, errors);
+}
+
+fn selectable(version: &Node, schema: Option<&Object>, without_schema: &str, errors: &mut FieldErrors) {
     if version.length("selectableFields") == 0 {
         return;
     }
-    let Ok(schema) = Schema::parse(version.at("schema").at("openAPIV3Schema").value) else { return };
+    let Some(schema) = schema else {
+        return errors.invalid(&version.at("selectableFields"), "", without_schema);
+    };
+    let Ok(schema) = Schema::parse(&Value::Object(schema.clone())) else { return };
     let mut seen = BTreeSet::new();
     for field in version.items("selectableFields") {
         let path = field.at("jsonPath");
-        if path.as_text().is_empty() {
-            errors.required(&path, "");
-            continue;
-        }
-        match selectable_type(&schema, path.as_text()) {
-            Err(why) => errors.invalid(&path, path.as_text(), &format!("is an invalid path: {why}")),
-            Ok(Type::String | Type::Boolean | Type::Integer) if !seen.insert(path.as_text()) => {
-                errors.duplicate(&path, path.as_text());
-            }
-            Ok(Type::String | Type::Boolean | Type::Integer) => {}
-            Ok(_) => {
-                let detail = "must point to a field of type string, boolean or integer. Enum string fields and strings \
-                              with formats are allowed.";
-                errors.invalid(&path, path.as_text(), detail);
-            }
+        selectable_field(&schema, &path, errors);
+        let is_valid = selectable_type(&schema, path.as_text()).is_ok();
+        if is_valid && !path.as_text().is_empty() && !seen.insert(path.as_text()) {
+            errors.duplicate(&path, path.as_text());
         }
     }
     if seen.len() > SELECTABLE_FIELDS_MAX {
@@ -307,7 +304,26 @@ fn selectable(version: &Node, errors: &mut FieldErrors) {
     }
 }
 
-/// What a schema has at a path of fields.
+/// Whether a path leads to a field that selectors can name.
+fn selectable_field(schema: &Schema, path: &Node, errors: &mut FieldErrors) {
+    if path.as_text().is_empty() {
+        return errors.required(path, "");
+    }
+    let ty = match selectable_type(schema, path.as_text()) {
+        Ok(ty) => ty,
+        Err(why) => return errors.invalid(path, path.as_text(), &format!("is an invalid path: {why}")),
+    };
+    if path.as_text().split(['.', '[']).nth(1) == Some("metadata") {
+        errors.invalid(path, path.as_text(), "must not point to fields in metadata");
+    }
+    if !matches!(ty, Type::String | Type::Boolean | Type::Integer) {
+        let detail = "must point to a field of type string, boolean or integer. Enum string fields and strings with \
+                      formats are allowed.";
+        errors.invalid(path, path.as_text(), detail);
+    }
+}
+
+/// The type that a schema has at a path of fields.
 fn selectable_type(schema: &Schema, path: &str) -> Result<Type, String> {
     let unknown = || "does not refer to a valid field".to_owned();
     let mut node = schema.root();
@@ -344,7 +360,7 @@ fn conversion(conversion: &Node, errors: &mut FieldErrors) {
     // The form that upstream checks has no webhook between the two.
     let (config, versions) = (webhook.at("clientConfig"), webhook.at("conversionReviewVersions"));
     let reported_at = conversion.at_as("webhook.clientConfig", "webhookClientConfig");
-    let blamed_versions = conversion.at_as("webhook.conversionReviewVersions", "conversionReviewVersions");
+    let versions_at = conversion.at_as("webhook.conversionReviewVersions", "conversionReviewVersions");
     let given = versions.value.as_array().map(Vec::as_slice).unwrap_or_default();
     if strategy.as_text() != "Webhook" {
         let detail = "should not be set when strategy is not set to Webhook";
@@ -352,7 +368,7 @@ fn conversion(conversion: &Node, errors: &mut FieldErrors) {
             errors.forbidden(&reported_at, detail);
         }
         if !given.is_empty() {
-            errors.forbidden(&blamed_versions, detail);
+            errors.forbidden(&versions_at, detail);
         }
         return;
     }
@@ -366,7 +382,7 @@ fn conversion(conversion: &Node, errors: &mut FieldErrors) {
     } else {
         webhook_service(&service, errors);
     }
-    review_versions(conversion, &blamed_versions, errors);
+    review_versions(conversion, &versions_at, errors);
 }
 
 fn review_versions(conversion: &Node, reported_at: &Node, errors: &mut FieldErrors) {
@@ -500,20 +516,83 @@ fn prunes(definition: &Node, old: Option<&Node>, errors: &mut FieldErrors) {
     }
 }
 
+/// The formats in the schemas of a definition that are not recognised. Of an update, those that the old one did not have.
+pub(crate) fn warn(definition: &Node, old: Option<&Node>, warnings: &mut Warnings) {
+    let formats = |definition: &Node| {
+        let versions = definition.value.list("spec.versions").iter();
+        let schemas = versions.filter_map(|version| version.field("schema.openAPIV3Schema"));
+        schemas.flat_map(schema::unrecognized_formats).collect::<BTreeSet<_>>()
+    };
+    let before = old.map(formats).unwrap_or_default();
+    for format in formats(definition).difference(&before) {
+        warnings.push(&format!("unrecognized format {format:?}"));
+    }
+}
+
 /// Versions as upstream shows them: what they have in common is left out.
-fn shown_versions(versions: &Node) -> String {
+fn shown_versions(versions: &Node, shared: &Shared) -> String {
     let Some(all) = versions.value.as_array() else { return "null".to_owned() };
-    let shown = all.iter().map(|version| {
-        let flag = |field: &str| version.field(field).and_then(Value::as_bool).unwrap_or(false);
+    let shown: Vec<String> = all.iter().map(|version| shown_version(version, shared)).collect();
+    format!("[{}]", shown.join(","))
+}
+
+fn shown_version(version: &Value, shared: &Shared) -> String {
+    let flag = |field: &str| version.field(field).and_then(Value::as_bool).unwrap_or(false);
+    let own = |is_shared: bool, field: &str| version.get(field).filter(|_| !is_shared);
+    let schema = own(shared.schema, "schema").map(|schema| {
+        let schema = schema.get("openAPIV3Schema").map(schema::definition::schema_shown);
+        format!("{{\"OpenAPIV3Schema\":{}}}", schema.unwrap_or_else(|| "null".to_owned()))
+    });
+    let subresources = own(shared.subresources, "subresources").map(shown_subresources);
+    let columns = own(shared.columns, "additionalPrinterColumns");
+    let columns = columns.map(|columns| shown_list(columns, shown_column));
+    let fields = own(shared.selectable, "selectableFields").map(|fields| {
+        shown_list(fields, |field| format!("{{\"JSONPath\":{}}}", go_json(&field.text("jsonPath").into())))
+    });
+    let or_null = |shown: Option<String>| shown.unwrap_or_else(|| "null".to_owned());
+    format!(
+        "{{\"Name\":{},\"Served\":{},\"Storage\":{},\"Deprecated\":{},\"DeprecationWarning\":{},\"Schema\":{},\
+         \"Subresources\":{},\"AdditionalPrinterColumns\":{},\"SelectableFields\":{}}}",
+        go_json(&version.text("name").into()),
+        flag("served"),
+        flag("storage"),
+        flag("deprecated"),
+        go_json(version.get("deprecationWarning").unwrap_or(&Value::Null)),
+        or_null(schema),
+        or_null(subresources),
+        or_null(columns),
+        or_null(fields),
+    )
+}
+
+fn shown_list(list: &Value, shown: impl Fn(&Value) -> String) -> String {
+    let items: Vec<String> = list.as_array().into_iter().flatten().map(shown).collect();
+    format!("[{}]", items.join(","))
+}
+
+fn shown_subresources(subresources: &Value) -> String {
+    let status = if subresources.has("status") { "{}" } else { "null" };
+    let scale = subresources.get("scale").filter(|scale| scale.is_object()).map(|scale| {
+        let text = |field: &str| go_json(&scale.text(field).into());
         format!(
-            "{{\"Name\":{},\"Served\":{},\"Storage\":{},\"Deprecated\":{},\"DeprecationWarning\":{},\"Schema\":null,\
-             \"Subresources\":null,\"AdditionalPrinterColumns\":null,\"SelectableFields\":null}}",
-            Value::from(version.text("name")),
-            flag("served"),
-            flag("storage"),
-            flag("deprecated"),
-            version.get("deprecationWarning").unwrap_or(&Value::Null),
+            "{{\"SpecReplicasPath\":{},\"StatusReplicasPath\":{},\"LabelSelectorPath\":{}}}",
+            text("specReplicasPath"),
+            text("statusReplicasPath"),
+            go_json(scale.get("labelSelectorPath").unwrap_or(&Value::Null)),
         )
     });
-    format!("[{}]", shown.collect::<Vec<_>>().join(","))
+    format!("{{\"Status\":{status},\"Scale\":{}}}", scale.unwrap_or_else(|| "null".to_owned()))
+}
+
+fn shown_column(column: &Value) -> String {
+    let text = |field: &str| go_json(&column.text(field).into());
+    format!(
+        "{{\"Name\":{},\"Type\":{},\"Format\":{},\"Description\":{},\"Priority\":{},\"JSONPath\":{}}}",
+        text("name"),
+        text("type"),
+        text("format"),
+        text("description"),
+        column.number("priority"),
+        text("jsonPath"),
+    )
 }

@@ -7,7 +7,7 @@ use serde_json::{Map, Value};
 use super::node::{Node, Schema};
 use crate::schema::{VALUES_MAX, count_values};
 
-/// Defaults inside of defaults would make more values than a document may have. Whoever defined the kind makes them smaller.
+/// Defaults inside of defaults would make more values than a document may have. The author of the definition makes them smaller.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct TooManyDefaults;
 

@@ -34,7 +34,7 @@ pub(crate) enum Source {
 
 impl Schema {
     /// Gives a document the form of its kind and returns the paths of the fields that it does not have, in the order in
-    /// which strict decoding tells them. The error is in Kubernetes' words.
+    /// which strict decoding reports them. The error is in Kubernetes' words.
     pub(crate) fn decode(&self, document: &mut Value, source: Source) -> Result<Vec<String>, String> {
         let mut unknown = Vec::new();
         numbers::read(document);

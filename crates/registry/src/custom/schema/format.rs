@@ -1,10 +1,11 @@
 //! The formats of strings, as Kubernetes checks them; some of them laxer than their names say.
 
-use std::sync::LazyLock;
+use std::{collections::BTreeSet, sync::LazyLock};
 
 use regex::Regex;
+use serde_json::Value;
 
-use super::node::Type;
+use super::{node::Type, parse};
 use crate::validation::names;
 
 mod address;
@@ -73,6 +74,30 @@ impl Format {
         };
         Format { name: name.into(), kind, is_supported }
     }
+}
+
+/// The formats in a schema and below that say nothing about the values of their types.
+pub(crate) fn unrecognized_formats(schema: &Value) -> BTreeSet<String> {
+    let mut found = BTreeSet::new();
+    collect_unrecognized(schema, &mut found);
+    found
+}
+
+fn collect_unrecognized(schema: &Value, found: &mut BTreeSet<String>) {
+    let text = |name: &str| schema.get(name).and_then(Value::as_str).unwrap_or_default();
+    let format = text("format");
+    if !format.is_empty() && !Format::new(format, parse::ty(text("type"))).is_supported {
+        found.insert(format.to_owned());
+    }
+    for name in ["items", "additionalProperties", "not"] {
+        schema.get(name).into_iter().for_each(|below| collect_unrecognized(below, found));
+    }
+    for name in ["allOf", "anyOf", "oneOf"] {
+        let all = schema.get(name).and_then(Value::as_array).into_iter().flatten();
+        all.for_each(|below| collect_unrecognized(below, found));
+    }
+    let properties = schema.get("properties").and_then(Value::as_object);
+    properties.into_iter().flat_map(|all| all.values()).for_each(|below| collect_unrecognized(below, found));
 }
 
 fn kind(name: &str) -> Kind {

@@ -1,4 +1,4 @@
-//! Items that occur twice in lists whose items are told apart, by their keys or as a whole.
+//! Items that occur twice in lists whose items must differ, in their keys or as a whole.
 
 use std::collections::HashMap;
 
@@ -7,12 +7,13 @@ use serde_json::{Map, Value};
 
 use super::{
     node::{ListType, Node, Schema},
+    numbers,
     path::Path,
     shown,
 };
 
 impl Schema {
-    /// Items that occur twice where they may occur once; not blamed if the old object had some too.
+    /// Items that occur twice where they may occur once; none if the old object had some too.
     pub(crate) fn check_lists(&self, new: &Value, old: Option<&Value>) -> Vec<Cause> {
         let find = |object: &Value| {
             let mut causes = Vec::new();
@@ -61,9 +62,24 @@ fn check(node: &Node, value: &Value, path: &Path<'_>, causes: &mut Vec<Cause>) {
 }
 
 fn set(items: &[Value], path: &Path<'_>, causes: &mut Vec<Cause>) {
-    for at in repeated(items) {
-        causes.push(shown::duplicate(Path::Item(path, at).keyed(), &items[at]));
+    let mut report = |at: usize, item: &Value| {
+        causes.push(shown::duplicate(Path::Item(path, at).keyed(), item));
+    };
+    if items.iter().any(|item| item.is_object() || item.is_array()) {
+        let items: Vec<Value> = items.iter().cloned().map(composite).collect();
+        repeated(&items).into_iter().for_each(|at| report(at, &items[at]));
+    } else {
+        repeated(items).into_iter().for_each(|at| report(at, &items[at]));
     }
+}
+
+/// A value as it is compared with others: `2` and `2.0` are the same inside of objects and lists, which Kubernetes compares
+/// as text, but not by themselves.
+fn composite(mut value: Value) -> Value {
+    if value.is_object() || value.is_array() {
+        numbers::settle(&mut value);
+    }
+    value
 }
 
 fn map(keys: &[Box<str>], items: &[Value], path: &Path<'_>, causes: &mut Vec<Cause>) {
@@ -86,7 +102,7 @@ fn map(keys: &[Box<str>], items: &[Value], path: &Path<'_>, causes: &mut Vec<Cau
     }
     let key_of = |item: &Value| {
         let fields = keys.iter().filter_map(|key| Some(((**key).to_owned(), item.get(&**key)?.clone())));
-        Value::Object(fields.collect::<Map<_, _>>())
+        composite(Value::Object(fields.collect::<Map<_, _>>()))
     };
     let values: Vec<Value> = items.iter().map(key_of).collect();
     for at in repeated(&values) {

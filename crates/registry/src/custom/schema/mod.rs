@@ -4,15 +4,15 @@
 //! `openAPIV3Schema` a small tree of [`Node`]s, which all requests share. With it a document is taken in the steps in
 //! which Kubernetes takes it:
 //!
-//! 1. [`Schema::decode`]: metadata gets the form of its type, unknown fields are dropped and told, and nulls that nobody
-//!    allows are dropped. The same is done to what comes from storage, and after a conversion between versions.
+//! 1. [`Schema::decode`]: metadata gets the form of its type, unknown fields are dropped and reported, and nulls
+//!    that are not allowed are dropped. The same is done to what comes from storage, and after a conversion between versions.
 //! 2. [`Schema::fill_defaults`]: what is absent and has a default gets it; on reads too.
-//! 3. [`Schema::check_values`], [`Schema::check_embedded`], [`Schema::check_lists`]: what is wrong with it. After an
-//!    update, what did not change is not blamed.
-//! 4. [`Schema::check_rules`] calls whoever knows the language of rules, unless the values are too wrong for that.
+//! 3. [`Schema::check_values`], [`Schema::check_embedded`], [`Schema::check_lists`] find its faults. After an
+//!    update, faults of what did not change do not count.
+//! 4. [`Schema::check_rules`] calls the evaluation of rules, unless the values are too wrong for that.
 //! 5. [`settle_numbers`]: whole numbers lose their point, as they do in Kubernetes' storage.
 //!
-//! [`openapi`] makes of the stored JSON what clients are told of a kind. Nothing here is kept for that: descriptions are
+//! [`openapi`] makes the schemas of OpenAPI from the stored JSON. Nothing here is kept for that: descriptions are
 //! most of a definition.
 //!
 //! Everything here is plain data and functions on it: no storage, no HTTP, no waiting.
@@ -36,13 +36,12 @@ pub(crate) mod openapi;
 pub(crate) use defaults::TooManyDefaults;
 pub(in crate::custom) use definition::joined;
 pub(crate) use embedded::Source;
-#[cfg(test)]
-pub(crate) use node::Checks;
+pub(in crate::custom) use format::unrecognized_formats;
 pub(crate) use node::{Additional, ListType, Node, Part, Rule, Schema, Type};
 pub(crate) use numbers::settle as settle_numbers;
 pub(in crate::custom) use path::Path;
 pub(in crate::custom) use ratchet::Old;
-pub(in crate::custom) use shown::shown;
+pub(in crate::custom) use shown::{json, shown};
 pub(crate) use validate::type_name;
 
 #[cfg(test)]

@@ -175,7 +175,7 @@ impl Node {
         self.checks.as_ref().map_or(&[], |checks| &checks.required)
     }
 
-    /// The fields by which the items of a list are told apart, if the list is a map.
+    /// The fields in which the items of a list differ, if the list is a map.
     pub(crate) fn map_keys(&self) -> Option<&[Box<str>]> {
         match self.list_type.as_deref() {
             Some(ListType::Map(keys)) => Some(keys),

@@ -1,4 +1,4 @@
-//! What clients are told of a kind: its schema in OpenAPI, made from the JSON of its definition whenever it is asked for.
+//! The schema of a kind in OpenAPI, made from the JSON of its definition whenever it is asked for.
 //!
 //! Version 3 has the schema as it is. From version 2 everything is dropped that its readers do not understand or would take
 //! for more than it is.

@@ -41,7 +41,7 @@ pub(super) fn node_of(fields: &Fields) -> Result<Node, String> {
     Parsing { levels: LEVELS_MAX, is_stored: false }.node_in(fields)
 }
 
-/// What a schema must not have, and what it is called where that is told.
+/// The fields that a schema must not have, and their names in errors.
 const UNSUPPORTED: [(&str, &str); 7] = [
     ("id", "id"),
     ("$schema", "schema"),
@@ -143,7 +143,8 @@ fn text<'a>(fields: &'a Fields, name: &str) -> &'a str {
     fields.get(name).and_then(Value::as_str).unwrap_or_default()
 }
 
-fn ty(name: &str) -> Type {
+/// The type of a name.
+pub(super) fn ty(name: &str) -> Type {
     match name {
         "object" => Type::Object,
         "array" => Type::Array,

@@ -1,4 +1,4 @@
-//! Where in a document something is: a chain of borrowed steps, which costs nothing until it is told.
+//! Where in a document something is: a chain of borrowed steps, which costs nothing until it is printed.
 
 use std::fmt;
 

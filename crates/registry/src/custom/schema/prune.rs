@@ -7,7 +7,7 @@ use super::{
     path::Path,
 };
 
-/// Takes a whole object through its schema: fields that it does not have are dropped and told, in no particular order.
+/// Takes a whole object through its schema: fields that it does not have are dropped and reported, in no particular order.
 /// The type and the metadata of the object are not looked at.
 pub(super) fn object(node: &Node, document: &mut Value, told: &mut Told) {
     if let Value::Object(fields) = document {

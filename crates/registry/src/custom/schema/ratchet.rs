@@ -1,6 +1,6 @@
-//! What a value was before an update, so that what did not change is not blamed.
+//! What a value was before an update, so that what did not change has no faults.
 //!
-//! Fields and entries of maps are told apart by their names, items of lists that are maps by their keys. Items of other lists
+//! Fields and entries of maps are identified by their names, items of lists that are maps by their keys. Items of other lists
 //! have no past of their own: such a list changed as a whole or not at all.
 
 use std::{cell::OnceCell, collections::HashMap};
@@ -72,7 +72,7 @@ impl<'a> Items<'a> {
         Items { keys, old, places: OnceCell::new() }
     }
 
-    /// Whether items are told apart at all.
+    /// Whether items are identified at all.
     fn is_map(&self) -> bool {
         !self.keys.is_empty()
     }

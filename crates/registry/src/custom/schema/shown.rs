@@ -40,7 +40,7 @@ pub(super) fn float(number: f64) -> String {
 }
 
 /// A value as Go writes it as JSON: fields in the order of their names, and nothing that could be HTML.
-pub(super) fn json(value: &Value) -> String {
+pub(in crate::custom) fn json(value: &Value) -> String {
     let mut out = String::new();
     write_json(&mut out, value);
     out

@@ -22,11 +22,11 @@ use super::{
 mod junctions;
 mod number;
 
-/// How many faults of one object are found. Kubernetes finds all, but tells no more.
+/// How many faults of one object are found. Kubernetes finds all, but reports no more.
 const FAULTS_MAX: usize = 1000;
 
 impl Schema {
-    /// What is wrong with the values, but for metadata of the object itself. Of an update, what is as it was is not blamed.
+    /// What is wrong with the values, but for metadata of the object itself. Of an update, what is as it was has none.
     pub(crate) fn check_values(&self, new: &Value, old: Option<&Value>, part: Part) -> Vec<Cause> {
         let root = self.root();
         match part {
@@ -64,7 +64,7 @@ pub(super) fn check(
     check.faults.list.into_iter().map(|fault| fault.cause).collect()
 }
 
-/// A fault and the text by which it is told apart from others.
+/// A fault and the text in which it differs from others.
 struct Fault {
     text: String,
     cause: Cause,
@@ -113,7 +113,7 @@ struct Check<'a> {
     purpose: Use,
 }
 
-/// How many of the asked rules a value kept: of several schemas the closest is told about.
+/// How many of the asked rules a value kept: of several schemas the faults of the closest are reported.
 type Matches = u32;
 
 impl Check<'_> {
@@ -135,7 +135,7 @@ impl Check<'_> {
         self.faults.push(Fault { text, cause });
     }
 
-    /// A fault of the whole, which the library tells without a place.
+    /// A fault of the whole, which the library reports without a place.
     fn of_whole(&mut self, text: String) {
         let cause = shown::invalid(self.prefix.unwrap_or("<nil>"), &Value::String(String::new()), &text);
         self.faults.push(Fault { text, cause });
@@ -275,7 +275,7 @@ impl Check<'_> {
         1
     }
 
-    /// Only the first of these faults is told.
+    /// Only the first of these faults is reported.
     fn length_and_pattern(&mut self, checks: &Checks, text: &str, path: &Path<'_>) {
         if checks.max_length.is_some() || checks.min_length.is_some() {
             let length = i64::try_from(text.chars().count()).unwrap_or(i64::MAX);

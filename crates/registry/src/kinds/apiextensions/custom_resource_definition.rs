@@ -9,7 +9,7 @@ use crate::{
     options::DeleteOptions,
     schema::Timestamp,
     strategy::{Creation, Strategy},
-    validation::{SPEC, Step},
+    validation::{SPEC, Step, warnings::Warnings},
 };
 use serde_json::{Value, json};
 
@@ -72,6 +72,10 @@ impl Strategy for CustomResourceDefinitionStrategy {
 
     fn validate(&self, definition: &Node, old: Option<&Node>, errors: &mut FieldErrors) {
         rules::check(definition, old, errors);
+    }
+
+    fn warn(&self, definition: &Node, old: Option<&Node>, warnings: &mut Warnings) {
+        rules::warn(definition, old, warnings);
     }
 
     fn validate_status(&self, definition: &Node, _: &Node, errors: &mut FieldErrors) {
@@ -148,7 +152,7 @@ mod tests {
         assert_eq!(
             dropped["status"]["storedVersions"],
             json!(["v2"]),
-            "whoever moved the objects may say so"
+            "a client that moved the objects may say so"
         );
     }
 }

@@ -1,4 +1,4 @@
-//! The fields that rules blame: `.spec.size` or `['x.y']`, from the schema of the rule on.
+//! The fields at which rules report failures: `.spec.size` or `['x.y']`, from the schema of the rule on.
 
 use super::super::{Additional, Node};
 

@@ -18,6 +18,7 @@ use super::{Node, Schema, parse::TOO_DEEP, shown};
 pub(in crate::custom) use defaults::joined;
 pub(crate) use field_path::resolve as resolve_field_path;
 pub(crate) use struct_shown::rule as rule_shown;
+pub(in crate::custom) use struct_shown::schema_of_definition as schema_shown;
 
 /// How many faults of one schema are found.
 const FAULTS_MAX: usize = 1000;
@@ -35,7 +36,7 @@ pub(crate) struct Definition<'a> {
     pub(crate) tolerated: Tolerated,
 }
 
-/// Faults that the schemas of a stored definition have, so that they are not blamed on its successor.
+/// Faults that the schemas of a stored definition have, which its successor may have too.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Tolerated {
     pub(crate) unknown_types: bool,
@@ -54,7 +55,7 @@ pub(crate) struct RuleSite<'a> {
     pub(crate) uncorrelatable: Option<&'a str>,
 }
 
-/// Who knows the language of rules.
+/// Checks rules in their language.
 pub(crate) trait RuleChecker {
     /// What is wrong with the rules of a schema.
     fn check(&mut self, site: &RuleSite<'_>) -> Vec<Cause>;
@@ -153,7 +154,7 @@ const ROOT_FIELDS: [(&str, &str); 22] = [
     ("x-kubernetes-validations", "XValidations"),
 ];
 
-/// The first that should not be there is told.
+/// Reports the first field that should not be there.
 fn root_with_status(props: Props<'_>, root: &At<'_>, causes: &mut Vec<Cause>) {
     for name in struct_shown::names().filter(|name| props.has(name)) {
         if name == "type" {

@@ -108,6 +108,11 @@ pub(crate) fn rule(rule: &Rule) -> String {
     )
 }
 
+/// A schema of a definition with all its fields.
+pub(in crate::custom) fn schema_of_definition(value: &Value) -> String {
+    schema(Props::of(value))
+}
+
 /// What `items` holds.
 pub(super) fn items(value: &Value) -> String {
     field(Some(value), SchemaOrArray)

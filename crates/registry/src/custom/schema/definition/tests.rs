@@ -131,7 +131,7 @@ fn what_is_not_structural_is_told_by_its_path() {
 }
 
 #[test]
-fn rules_blame_fields_that_the_schema_has() {
+fn rules_report_failures_at_fields_that_the_schema_has() {
     let schema = Schema::parse(&json!({"type": "object", "properties": {
         "a": {"type": "object", "properties": {"b.c": {"type": "string"}, "it's": {"type": "string"}}},
         "m": {"type": "object", "additionalProperties": {"type": "object", "properties": {"x": {"type": "string"}}}},

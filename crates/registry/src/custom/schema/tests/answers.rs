@@ -13,7 +13,7 @@ use super::{
     NoRules, normalized,
 };
 
-/// What the server answers to a definition with this schema.
+/// The server's answer to a definition with this schema.
 pub(super) fn define(request: &Value) -> Value {
     let schema = normalized(&request["schema"]);
     let definition = Definition {
@@ -25,7 +25,7 @@ pub(super) fn define(request: &Value) -> Value {
     json!({"causes": definition::validate(&definition, &mut NoRules)})
 }
 
-/// What it answers to an object of such a kind.
+/// Its answer to an object of such a kind.
 pub(super) fn write(request: &Value) -> Value {
     let schema = match Schema::parse(&normalized(&request["schema"])) {
         Ok(schema) => schema,
@@ -54,7 +54,7 @@ pub(super) fn write(request: &Value) -> Value {
     json!({"unknown": unknown, "causes": causes, "object": new})
 }
 
-/// What it publishes.
+/// The schemas that it publishes.
 pub(super) fn publish(request: &Value) -> Value {
     let kind = openapi::Published {
         group: "t.io",
@@ -66,10 +66,8 @@ pub(super) fn publish(request: &Value) -> Value {
     json!({"v3": openapi::v3(&schema, &kind), "v2": openapi::v2(&schema, &kind)})
 }
 
-#[test]
-#[ignore = "answers the requests in the file QUESTIONS, one in a line, in the file ANSWERS"]
-fn answer_questions() {
-    let questions = fs::read_to_string(env::var("QUESTIONS").unwrap()).unwrap();
+/// The answers to questions that are JSON, one in a line.
+fn answers(questions: &str) -> String {
     let answer = |line: &str| {
         let request: Value = serde_json::from_str(line).unwrap();
         let answer = match request["do"].as_str() {
@@ -79,5 +77,20 @@ fn answer_questions() {
         };
         format!("{answer}\n")
     };
-    fs::write(env::var("ANSWERS").unwrap(), questions.lines().map(answer).collect::<String>()).unwrap();
+    questions.lines().map(answer).collect()
+}
+
+/// With the variables QUESTIONS and ANSWERS it does so for the script, from one file into the other.
+#[test]
+fn questions_of_the_script_are_answered_line_by_line() {
+    let asked = r#"{"do": "define", "schema": {"type": "string"}}
+{"do": "write", "schema": {"type": "object"}, "object": {"a": 1}}"#;
+    let answered = answers(asked);
+    let answered: Vec<Value> = answered.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    assert_eq!(answered.len(), 2);
+    assert_eq!(answered[0]["causes"][0]["field"], "spec.validation.openAPIV3Schema.type");
+    assert_eq!(answered[1]["unknown"], json!(["a"]));
+    if let (Ok(questions), Ok(file)) = (env::var("QUESTIONS"), env::var("ANSWERS")) {
+        fs::write(file, answers(&fs::read_to_string(questions).unwrap())).unwrap();
+    }
 }

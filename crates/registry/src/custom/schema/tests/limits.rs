@@ -119,18 +119,18 @@ fn the_status_is_checked_alone_when_it_is_written() {
     }});
     let schema = Schema::parse(&schema).unwrap();
     let object = json!({"spec": 5, "status": {"a": "x"}});
-    let told = |old: Option<&Value>| {
+    let shown = |old: Option<&Value>| {
         let faults = schema.check_values(&object, old, Part::Status);
         faults.iter().map(ToString::to_string).collect::<Vec<_>>()
     };
     assert_eq!(
-        told(None),
+        shown(None),
         [
             "status.a: Invalid value: \"string\": a in body must be of type integer: \"string\"",
             "status.b: Required value"
         ]
     );
-    assert_eq!(told(Some(&object)), [""; 0]);
+    assert_eq!(shown(Some(&object)), [""; 0]);
 }
 
 #[test]

@@ -1,7 +1,6 @@
 //! `recorded.json` has what a real kube-apiserver answers to the cases in `tests/golden/custom_schema_cases.py`.
 
 mod answers;
-mod cost;
 mod limits;
 mod recorded;
 

@@ -9,7 +9,7 @@ use super::super::{
 
 /// What is wrong with a number.
 pub(super) enum Fault {
-    /// It, or what it is held against, has no room in its type: told of the whole object.
+    /// It, or what it is held against, has no room in its type: reported for the whole object.
     Range(String),
     /// It breaks a rule, in these words; and how it is shown with them.
     Rule(Value, String),
@@ -96,7 +96,7 @@ pub(super) fn faults(number: &Number, ty: Type, format: &str, checks: Option<&Ch
     asked.faults
 }
 
-/// How a bound is told, and whether it is one from below.
+/// The words for a bound, and whether it is one from below.
 struct Bound {
     from_below: bool,
     inclusive: &'static str,
@@ -116,7 +116,7 @@ struct Asked<'a> {
 }
 
 impl Asked<'_> {
-    /// Whether there is room for what; if not, that is told.
+    /// Whether there is room for what; if not, that is reported.
     fn room(&mut self, what: &str, number: Read) -> bool {
         if number.has_room(self.ty, self.format) {
             return true;
