@@ -4,7 +4,7 @@
 //! rounded up, away from zero. As in Kubernetes, how an amount was written decides whether it is an integer: a
 //! [`Quantity`] keeps 64 bits and a power of ten for as long as it can, and only a nonnegative power makes an integer.
 
-use std::cmp::Ordering;
+use std::{cmp::Ordering, sync::Arc};
 
 use num_bigint::{BigInt, Sign};
 
@@ -19,16 +19,27 @@ pub struct Quantity {
 /// A number times ten to the power of `power`.
 #[derive(Clone, Debug)]
 enum Amount {
-    Small { number: i64, power: i32 },
-    Large { number: BigInt, power: i32 },
+    Small {
+        number: i64,
+        power: i32,
+    },
+    Large {
+        number: BigInt,
+        power: i32,
+    },
+    /// A sum of amounts whose digits are far apart, the lowest first: each is less than one unit of the next. Kubernetes
+    /// writes out all zeros between them, until it runs out of memory.
+    Apart(Arc<[Term]>),
 }
+
+/// A number, and the power of ten that it is multiplied with.
+type Term = (BigInt, i32);
 
 const BAD_FORMAT: &str =
     "quantities must match the regular expression '^([+-]?[0-9.]+)([eEinumkKMGTP]*[-+]?[0-9]*)$'";
 const BAD_SUFFIX: &str = "unable to parse quantity's suffix";
 const BAD_NUMBER: &str = "unable to parse numeric part of quantity";
 const NOT_AN_INTEGER: &str = "cannot convert value to integer";
-const TOO_FAR_APART: &str = "quantities are too far apart to be added";
 
 /// The finest unit, as a power of ten.
 const NANO: i32 = -9;
@@ -36,7 +47,7 @@ const NANO: i32 = -9;
 const SMALL_DIGITS_MAX: i64 = 18;
 /// The largest amount with a binary suffix.
 const BINARY_MAX: i64 = i64::MAX;
-/// How many powers of ten two amounts may be apart to be added. Kubernetes has no limit and runs out of memory.
+/// How many powers of ten two amounts may be apart to become one number when they are added.
 const POWERS_APART_MAX: u32 = 10_000;
 /// Digits of a number. Kubernetes has no limit; the time to read a number grows with the square of its digits.
 const DIGITS_MAX: usize = 10_000;
@@ -71,7 +82,7 @@ impl Quantity {
             Amount::Small { number, power } => {
                 u32::try_from(*power).ok().and_then(|power| times_ten_to(*number, power))
             }
-            Amount::Large { .. } => None,
+            Amount::Large { .. } | Amount::Apart(_) => None,
         };
         integer.ok_or_else(|| NOT_AN_INTEGER.to_owned())
     }
@@ -87,6 +98,8 @@ impl Quantity {
             Amount::Small { number, power } => (*number as f64, *power),
             // Reading its digits rounds exactly once.
             Amount::Large { number, power } => (number.to_string().parse().unwrap_or(f64::NAN), *power),
+            // It has more digits than any double.
+            Amount::Apart(_) => (f64::INFINITY * self.sign() as f64, 0),
         };
         if power == 0 { number } else { number * ten_to(power) }
     }
@@ -95,11 +108,8 @@ impl Quantity {
     pub fn sign(&self) -> i64 {
         match &self.amount {
             Amount::Small { number, .. } => number.signum(),
-            Amount::Large { number, .. } => match number.sign() {
-                Sign::Minus => -1,
-                Sign::NoSign => 0,
-                Sign::Plus => 1,
-            },
+            Amount::Large { number, .. } => sign_of(number),
+            Amount::Apart(terms) => terms.last().map_or(0, |(number, _)| sign_of(number)),
         }
     }
 
@@ -111,7 +121,7 @@ impl Quantity {
         {
             return Ok(Quantity::computed(sum));
         }
-        self.add_large(other.large())
+        Ok(self.add_terms(other.terms()))
     }
 
     /// `q.sub(other)`.
@@ -123,25 +133,32 @@ impl Quantity {
         {
             return Ok(Quantity::computed(difference));
         }
-        let (number, power) = other.large();
-        self.add_large((-number, power))
+        Ok(self.add_terms(negated(other.terms())))
     }
 
-    fn add_large(&self, (more, more_power): (BigInt, i32)) -> Result<Quantity, String> {
-        let (number, power) = self.large();
-        let least = power.min(more_power);
-        let number = raise(number, power, least)? + raise(more, more_power, least)?;
-        Ok(Quantity::computed(Amount::Large { number, power: least }))
+    fn add_terms(&self, more: Vec<Term>) -> Quantity {
+        let mut terms = self.terms();
+        terms.extend(more);
+        let mut terms = sum(terms, POWERS_APART_MAX);
+        Quantity::computed(match terms.len() {
+            0 => Amount::Large { number: BigInt::ZERO, power: 0 },
+            1 => {
+                let (number, power) = terms.remove(0);
+                Amount::Large { number, power }
+            }
+            _ => Amount::Apart(terms.into()),
+        })
     }
 
     fn computed(amount: Amount) -> Quantity {
         Quantity { amount, is_computed: true }
     }
 
-    fn large(&self) -> (BigInt, i32) {
+    fn terms(&self) -> Vec<Term> {
         match &self.amount {
-            Amount::Small { number, power } => (BigInt::from(*number), *power),
-            Amount::Large { number, power } => (number.clone(), *power),
+            Amount::Small { number, power } => vec![(BigInt::from(*number), *power)],
+            Amount::Large { number, power } => vec![(number.clone(), *power)],
+            Amount::Apart(terms) => terms.to_vec(),
         }
     }
 
@@ -151,19 +168,58 @@ impl Quantity {
         if sign != other.sign() || sign == 0 {
             return sign.cmp(&other.sign());
         }
-        let ((number, power), (more, more_power)) = (self.large(), other.large());
-        let digits = |number: &BigInt| number.magnitude().to_string().len() as i64;
-        let first_place = |number: &BigInt, power: i32| digits(number) + i64::from(power);
-        let places = first_place(&number, power).cmp(&first_place(&more, more_power));
-        let larger = places.then_with(|| {
-            // With the first digit in the same place, the powers are no further apart than there are digits.
-            let least = power.min(more_power);
-            let scaled = |number: BigInt, power: i32| number * BigInt::from(10).pow(power.abs_diff(least));
-            let ordering = scaled(number, power).cmp(&scaled(more, more_power));
-            if sign > 0 { ordering } else { ordering.reverse() }
-        });
-        if sign > 0 { larger } else { larger.reverse() }
+        let mut difference = self.terms();
+        difference.extend(negated(other.terms()));
+        // What cannot change the sign need not be added.
+        match sum(difference, 0).last() {
+            Some((number, _)) => sign_of(number).cmp(&0),
+            None => Ordering::Equal,
+        }
     }
+}
+
+fn sign_of(number: &BigInt) -> i64 {
+    match number.sign() {
+        Sign::Minus => -1,
+        Sign::NoSign => 0,
+        Sign::Plus => 1,
+    }
+}
+
+fn negated(mut terms: Vec<Term>) -> Vec<Term> {
+    terms.iter_mut().for_each(|(number, _)| *number = -std::mem::take(number));
+    terms
+}
+
+/// Adds what is no more than so many powers of ten apart, or overlaps, and leaves the rest apart. The highest term has the
+/// sign of the sum.
+fn sum(mut terms: Vec<Term>, powers_apart_max: u32) -> Vec<Term> {
+    terms.sort_by_key(|(_, power)| *power);
+    let mut sums: Vec<Term> = Vec::with_capacity(terms.len());
+    for (number, power) in terms {
+        if number.sign() == Sign::NoSign {
+            continue;
+        }
+        match sums.last_mut() {
+            Some((lower, lower_power))
+                if power.abs_diff(*lower_power) <= powers_apart_max
+                    || may_reach(lower, power.abs_diff(*lower_power)) =>
+            {
+                *lower += number * BigInt::from(10).pow(power.abs_diff(*lower_power));
+                if lower.sign() == Sign::NoSign {
+                    sums.pop();
+                }
+            }
+            _ => sums.push((number, power)),
+        }
+    }
+    sums
+}
+
+/// Whether a number may have more than so many digits.
+fn may_reach(number: &BigInt, places: u32) -> bool {
+    // A digit has more than three bits.
+    number.bits() / 3 >= u64::from(places)
 }
 
 impl From<Amount> for Quantity {
@@ -294,8 +350,10 @@ fn parse_large(parts: &Parts<'_>, scale: &Scale) -> Result<Amount, String> {
     if matches!(scale, Scale::Two(_)) && amount.compare(&most) == Ordering::Greater {
         return Ok(sign_large(BigInt::from(BINARY_MAX), 0, parts.negative));
     }
-    let (number, power) = amount.large();
-    Ok(sign_large(number, power, parts.negative))
+    Ok(match amount.amount {
+        Amount::Large { number, power } => sign_large(number, power, parts.negative),
+        other => other,
+    })
 }
 
 fn sign_large(number: BigInt, power: i32, negative: bool) -> Amount {
@@ -305,8 +363,11 @@ fn sign_large(number: BigInt, power: i32, negative: bool) -> Amount {
 /// Kubernetes writes every large amount in nanos, or finer ones rounded up.
 fn round_to_nano(number: BigInt, power: i32) -> (BigInt, i32) {
     if power >= NANO {
-        let Ok(scaled) = raise(number.clone(), power, NANO) else { return (number, power) };
-        return (scaled, NANO);
+        let places = power.abs_diff(NANO);
+        if places > POWERS_APART_MAX {
+            return (number, power);
+        }
+        return (number * BigInt::from(10).pow(places), NANO);
     }
     let places = power.abs_diff(NANO);
     if places as usize > number.magnitude().to_string().len() {
@@ -315,15 +376,6 @@ fn round_to_nano(number: BigInt, power: i32) -> (BigInt, i32) {
     let unit = BigInt::from(10).pow(places);
     let (whole, rest) = (&number / &unit, &number % &unit);
     (if rest.sign() == Sign::NoSign { whole } else { whole + 1 }, NANO)
-}
-
-/// The number for a lower power.
-fn raise(number: BigInt, power: i32, to: i32) -> Result<BigInt, String> {
-    let places = power.abs_diff(to);
-    if places > POWERS_APART_MAX {
-        return Err(TOO_FAR_APART.to_owned());
-    }
-    Ok(number * BigInt::from(10).pow(places))
 }
 
 fn times_ten_to(number: i64, power: u32) -> Option<i64> {
@@ -425,7 +477,15 @@ mod tests {
         assert_eq!(quantity("0").sub(&Quantity::from_int(i64::MIN)).unwrap().as_integer(), Ok(i64::MIN));
         let least = Quantity::from_int(i64::MIN);
         assert_eq!(quantity("9223372036854775807").sub(&least), Ok(quantity("18446744073709551615")));
-        assert_eq!(quantity("1e2000000").add(&quantity("1")).unwrap_err(), TOO_FAR_APART);
+        for (amount, less) in [("1e2000000", "1"), ("1e2147483647", "1n"), ("1e20000", "1e9999")] {
+            let (amount, less) = (quantity(amount), quantity(less));
+            let more = amount.add(&less).unwrap();
+            assert_eq!((more.compare(&amount), more.sign()), (Ordering::Greater, 1));
+            assert_eq!((more.is_integer(), more.as_approximate_float()), (false, f64::INFINITY));
+            assert_eq!(more.sub(&less), Ok(amount.clone()));
+            assert_eq!(more.sub(&amount), Ok(less.clone()));
+            assert_eq!(less.sub(&more).unwrap().sign(), -1);
+        }
         assert_eq!((quantity("-1").sign(), quantity("0").sign(), quantity("1e40").sign()), (-1, 0, 1));
     }
 

@@ -152,3 +152,22 @@ fn what_comes_from_storage_loses_metadata_of_another_form() {
     let why = schema.decode(&mut given.clone(), Source::Client).unwrap_err();
     assert_eq!(why, "json: cannot unmarshal number into Go struct field ObjectMeta.labels of type string");
 }
+
+#[test]
+fn a_number_with_a_point_is_the_same_key_as_one_without_only_inside_of_objects() {
+    let number = json!({"type": "number"});
+    let item = json!({"type": "object", "properties": {"x": number, "y": number}});
+    let list = |keys: Value| json!({"type": "array", "items": item, "x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": keys});
+    let schema = json!({"type": "object", "properties": {
+        "one": list(json!(["x"])),
+        "two": list(json!(["x", "y"])),
+        "set": {"type": "array", "items": number, "x-kubernetes-list-type": "set"},
+        "objects": {"type": "array", "items": item, "x-kubernetes-list-type": "set"},
+    }});
+    let schema = Schema::parse(&schema).unwrap();
+    let repeated = |field: &str, items: Value| schema.check_lists(&json!({field: items}), None).len();
+    assert_eq!(repeated("one", json!([{"x": 1}, {"x": 1.0}])), 0);
+    assert_eq!(repeated("two", json!([{"x": 1, "y": 2}, {"x": 1.0, "y": 2}])), 1);
+    assert_eq!(repeated("set", json!([1, 1.0])), 0);
+    assert_eq!(repeated("objects", json!([{"x": 1}, {"x": 1.0}])), 1);
+}
