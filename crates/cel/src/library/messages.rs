@@ -10,7 +10,7 @@ use base64::{Engine, prelude::BASE64_STANDARD};
 use super::leaf;
 use crate::declarations::{Failure, Outcome};
 use crate::types::Type;
-use crate::value::{Duration, Map, MapValues, Value};
+use crate::value::{Duration, Map, MapValues, Opaque, Value};
 
 /// The only constant of an enumeration.
 pub(crate) const NULL_VALUE: &str = "google.protobuf.NullValue.NULL_VALUE";
@@ -116,7 +116,13 @@ impl Message {
             ),
             Self::Value => match last {
                 None | Some(("null_value", _)) => Ok(Value::Null),
-                Some((name, value)) => json_field("Value", name, value),
+                Some((name, value)) => match primitive_field(name) {
+                    Some(primitive) if !primitive.takes(value) => {
+                        let why = mismatch(value, primitive.native_name());
+                        Err(conversion_error(&format!("google.protobuf.Value.{name}"), &why))
+                    }
+                    _ => json_field("Value", name, value),
+                },
             },
         }
     }
@@ -174,10 +180,7 @@ impl Wrapper {
 
     /// The value as the field has room for it.
     fn narrow<'a>(self, value: &Value<'a>) -> Outcome<'a> {
-        let failed = |why: &str| {
-            let message = format!("field type conversion error for {}.value value type: {why}", self.name());
-            Failure::Error(message)
-        };
+        let failed = |why: &str| conversion_error(&format!("{}.value", self.name()), why);
         match (self, value) {
             (Self::Float, Value::Double(number)) => Ok(Value::Double(f64::from(*number as f32))),
             (Self::Int32, Value::Int(number)) if i32::try_from(*number).is_err() => {
@@ -186,18 +189,21 @@ impl Wrapper {
             (Self::Uint32, Value::Uint(number)) if u32::try_from(*number).is_err() => {
                 Err(failed("unsigned integer overflow"))
             }
-            (Self::Bool, Value::Bool(_))
-            | (Self::Bytes, Value::Bytes(_))
-            | (Self::Double, Value::Double(_))
-            | (Self::Int32 | Self::Int64, Value::Int(_))
-            | (Self::String, Value::String(_))
-            | (Self::Uint32 | Self::Uint64, Value::Uint(_)) => Ok(value.clone()),
-            (_, other) => Err(failed(&format!(
-                "unsupported native conversion from {} to '{}'",
-                other.type_name(),
-                self.native_name()
-            ))),
+            _ if self.takes(value) => Ok(value.clone()),
+            _ => Err(failed(&mismatch(value, self.native_name()))),
         }
+    }
+
+    fn takes(self, value: &Value<'_>) -> bool {
+        matches!(
+            (self, value),
+            (Self::Bool, Value::Bool(_))
+                | (Self::Bytes, Value::Bytes(_))
+                | (Self::Double | Self::Float, Value::Double(_))
+                | (Self::Int32 | Self::Int64, Value::Int(_))
+                | (Self::String, Value::String(_))
+                | (Self::Uint32 | Self::Uint64, Value::Uint(_))
+        )
     }
 
     fn name(self) -> &'static str {
@@ -230,12 +236,32 @@ impl Wrapper {
     }
 }
 
+/// The primitive type of a field of `google.protobuf.Value`, if it has one.
+fn primitive_field(name: &str) -> Option<Wrapper> {
+    match name {
+        "number_value" => Some(Wrapper::Double),
+        "string_value" => Some(Wrapper::String),
+        "bool_value" => Some(Wrapper::Bool),
+        _ => None,
+    }
+}
+
+fn conversion_error(field: &str, why: &str) -> Failure {
+    Failure::Error(format!("field type conversion error for {field} value type: {why}"))
+}
+
+/// That a value is not of the type of a field, in Go's words.
+fn mismatch(value: &Value<'_>, native: &str) -> String {
+    match value {
+        Value::Null => format!("type conversion error from 'null_type' to '{native}'"),
+        other => format!("unsupported native conversion from {} to '{native}'", other.type_name()),
+    }
+}
+
 /// The value of a field that holds JSON.
 fn json_field<'a>(message: &str, field: &str, value: &Value<'a>) -> Outcome<'a> {
     json(value).map_err(|failure| match failure {
-        Failure::Error(why) => Failure::Error(format!(
-            "field type conversion error for google.protobuf.{message}.{field} value type: {why}"
-        )),
+        Failure::Error(why) => conversion_error(&format!("google.protobuf.{message}.{field}"), &why),
         other => other,
     })
 }
@@ -268,7 +294,10 @@ fn json<'a>(value: &Value<'a>) -> Outcome<'a> {
         }
         Value::Null | Value::Bool(_) | Value::Double(_) | Value::String(_) => value.clone(),
         other => {
-            let name = other.type_name().rsplit('.').next().unwrap_or_default();
+            let name = match other {
+                Value::Opaque(Opaque::Format(_)) => "Format",
+                other => other.type_name().rsplit('.').next().unwrap_or_default(),
+            };
             let message = format!("type conversion error from '{name}' to '*structpb.Value'");
             return Err(Failure::Error(message));
         }
