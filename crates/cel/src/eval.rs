@@ -12,7 +12,7 @@ use std::fmt;
 
 use crate::declarations::Failure;
 use crate::limits;
-use crate::stack::with_room;
+use crate::stack::with_room_for;
 use crate::value::Value;
 use plan::Node;
 pub(crate) use plan::plan;
@@ -98,6 +98,8 @@ pub struct Program {
     initial: Box<[Option<Node>]>,
     /// Names of the variables, for messages.
     variables: Box<[Box<str>]>,
+    /// How deep its expression is nested.
+    depth: usize,
 }
 
 impl Program {
@@ -108,6 +110,6 @@ impl Program {
         cost_max: u64,
     ) -> (Result<Value<'a>, EvalError>, u64) {
         limits::begin_evaluation();
-        with_room(|| run::run(self, activation, cost_max))
+        with_room_for(self.depth, || run::run(self, activation, cost_max))
     }
 }

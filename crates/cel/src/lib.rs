@@ -7,7 +7,7 @@
 //! Not here: HTTP, storage, kinds, and when a rule or policy applies to a request.
 
 mod ast;
-pub mod stack;
+mod stack;
 mod syntax;
 pub mod types;
 pub mod schema;

@@ -154,14 +154,18 @@ pub(super) struct LoopNode {
 pub(crate) fn plan(typed: &Typed, variables: &[Box<str>]) -> Result<Program, String> {
     let mut initial = Vec::new();
     initial.resize_with(typed.locals.len(), || None);
-    let mut planner = Planner { typed, initial };
+    let mut planner = Planner { typed, initial, depth: 0, depth_max: 0 };
     let root = planner.plan(&typed.expr)?;
-    Ok(Program { root, initial: planner.initial.into(), variables: variables.into() })
+    let Planner { initial, depth_max, .. } = planner;
+    Ok(Program { root, initial: initial.into(), variables: variables.into(), depth: depth_max })
 }
 
 struct Planner<'t> {
     typed: &'t Typed,
     initial: Vec<Option<Node>>,
+    /// How deep the expression is nested that is being planned.
+    depth: usize,
+    depth_max: usize,
 }
 
 type Planned = Result<Node, String>;
@@ -182,6 +186,14 @@ fn into_attribute(node: Node) -> Attribute {
 
 impl Planner<'_> {
     fn plan(&mut self, expr: &Expr) -> Planned {
+        self.depth += 1;
+        self.depth_max = self.depth_max.max(self.depth);
+        let planned = self.plan_kind(expr);
+        self.depth -= 1;
+        planned
+    }
+
+    fn plan_kind(&mut self, expr: &Expr) -> Planned {
         match &expr.kind {
             Kind::Unspecified => Err("expression does not parse".into()),
             Kind::Literal(literal) => Ok(Node::Constant(constant(literal))),

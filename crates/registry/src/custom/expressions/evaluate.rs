@@ -9,7 +9,6 @@ use keepwatch_apimachinery::{go::Quoted, status::Cause};
 use keepwatch_cel::{
     eval::EvalError,
     rules::{self, CALL_COST_MAX, Compiled, Place},
-    stack::with_room,
     value::Value as CelValue,
 };
 use serde_json::Value;
@@ -37,7 +36,7 @@ impl Rules {
         let interrupted = objects.interrupted;
         let mut evaluation = Evaluation { outcome: Outcome::default(), budget: OBJECT_COST_MAX, interrupted };
         let subject = Subject { node: root, path: &Path::Root, new: objects.new, past };
-        match with_room(|| evaluation.site(&self.root, &subject)) {
+        match evaluation.site(&self.root, &subject) {
             Err(Stopped::Interrupted) => Err(Interrupted),
             // The reason is among the causes.
             Ok(()) | Err(Stopped::TooCostly) => Ok(evaluation.outcome),
@@ -51,7 +50,7 @@ impl Rules {
         let mut evaluation = Evaluation { outcome: Outcome::default(), budget: own, interrupted: &|| false };
         let subject = Subject { node, path: &Path::Root, new: default, past };
         // The reason is among the causes.
-        let _ = with_room(|| evaluation.site(&self.root, &subject));
+        let _ = evaluation.site(&self.root, &subject);
         *budget -= own - evaluation.budget;
         evaluation.outcome.causes
     }
