@@ -10,7 +10,7 @@ use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, IsCa, KeyPair}
 use serde_json::{Value, json};
 use std::sync::{
     Arc,
-    atomic::{AtomicUsize, Ordering},
+    atomic::{AtomicBool, AtomicUsize, Ordering},
 };
 use tokio::net::{TcpListener, TcpStream};
 use tokio_rustls::{TlsAcceptor, rustls, rustls::pki_types::PrivateKeyDer};
@@ -323,11 +323,13 @@ async fn selectors_find_objects_by_defaults_that_are_not_stored() {
     assert_eq!(names("spec.colour!=blue").await, ["b"]);
 }
 
-/// A webhook that renames `crew` to `sailors` from v1 to v2, and counts how often it is asked.
+/// A webhook that renames `crew` to `sailors` from v1 to v2, and counts the calls.
 struct Hook {
     url: String,
     ca: String,
     calls: Arc<AtomicUsize>,
+    /// Set: it converts nothing any more.
+    refuses: Arc<AtomicBool>,
 }
 
 impl Hook {
@@ -348,9 +350,12 @@ impl Hook {
         let url = format!("https://{}/convert", listener.local_addr().unwrap());
         let (calls, acceptor) = (Arc::new(AtomicUsize::new(0)), TlsAcceptor::from(Arc::new(config)));
         let counted = Arc::clone(&calls);
+        let refuses: Arc<AtomicBool> = Arc::default();
+        let is_refused = Arc::clone(&refuses);
         tokio::spawn(async move {
             while let Ok((stream, _)) = listener.accept().await {
                 let (acceptor, counted) = (acceptor.clone(), Arc::clone(&counted));
+                let is_refused = Arc::clone(&is_refused);
                 tokio::spawn(async move {
                     let Ok(stream) = acceptor.accept(stream).await else { return };
                     let mut wire = Wire::over(stream);
@@ -358,7 +363,11 @@ impl Hook {
                         let length = head.header("content-length").unwrap().parse().unwrap();
                         let review = wire.bytes(length).await.unwrap();
                         counted.fetch_add(1, Ordering::Relaxed);
-                        let body = converted(&serde_json::from_slice(&review).unwrap()).to_string();
+                        let mut answer = converted(&serde_json::from_slice(&review).unwrap());
+                        if is_refused.load(Ordering::Relaxed) {
+                            answer["response"]["result"] = json!({"status": "Failed", "message": "no way"});
+                        }
+                        let body = answer.to_string();
                         wire.send(format!("HTTP/1.1 200 OK\r\nContent-Length: {}\r\n\r\n{body}", body.len()))
                             .await;
                     }
@@ -367,7 +376,7 @@ impl Hook {
         });
         use base64::Engine;
         let ca = base64::prelude::BASE64_STANDARD.encode(ca.pem());
-        Hook { url, ca, calls }
+        Hook { url, ca, calls, refuses }
     }
 
     fn definition(&self, ca: &str) -> Value {
@@ -389,6 +398,9 @@ fn converted(review: &Value) -> Value {
     let objects = review["request"]["objects"].as_array().unwrap().iter().map(|object| {
         let mut object = object.clone();
         object["apiVersion"] = wanted.into();
+        if object["metadata"]["name"] == "labelled" {
+            object["metadata"]["labels"] = json!({"-": "yes?"});
+        }
         if let Some(count) = object["spec"].as_object_mut().and_then(|spec| spec.remove(from)) {
             object["spec"][to] = count;
         }
@@ -448,4 +460,68 @@ async fn a_webhook_that_its_ca_did_not_sign_for_is_not_believed() {
     assert!(message.ends_with("x509: certificate signed by unknown authority"), "{message}");
     assert_eq!(hook.calls.load(Ordering::Relaxed), 0);
     assert_eq!(get(&server, &format!("{BOATS}/a")).await.code, 200, "in the stored version nobody is asked");
+}
+
+/// A deletion through a version that a webhook converts used to be answered with 500 although the object was gone.
+#[tokio::test(flavor = "multi_thread")]
+async fn an_object_that_a_webhook_cannot_convert_is_not_deleted_but_goes_with_its_definition() {
+    let (server, hook) = (server().start().await.unwrap(), Hook::start().await);
+    define(&server, &hook.definition(&hook.ca)).await;
+    let newer = "/apis/example.com/v2/namespaces/default/boats";
+    for name in ["a", "b", "c"] {
+        post(&server, BOATS, &boat("v1", name, json!({"crew": 1}))).await;
+    }
+    get(&server, newer).await;
+    let gone = ask(&server, "DELETE", &format!("{newer}/a"), "", b"").await;
+    assert_eq!((gone.code, &gone.json()["status"]), (200, &json!("Success")));
+    hook.refuses.store(true, Ordering::Relaxed);
+    let gone = ask(&server, "DELETE", &format!("{newer}/b"), "", b"").await;
+    let is_there = get(&server, &format!("{BOATS}/b")).await.code == 200;
+    assert_eq!((gone.code, is_there), (if is_there { 500 } else { 200 }, is_there), "{gone:?}");
+    let stored_newer = json!({"spec": {"versions": [
+        version("v1", false, json!({"crew": {"type": "integer"}})),
+        version("v2", true, json!({"sailors": {"type": "integer"}})),
+    ]}});
+    assert_eq!(redefine(&server, "boats.example.com", stored_newer).await.code, 200);
+    let gone = ask(&server, "DELETE", &format!("{DEFINITIONS}/boats.example.com"), "", b"").await;
+    assert_eq!(gone.code, 200);
+    let path = format!("{DEFINITIONS}/boats.example.com");
+    until("the definition is gone", || async { get(&server, &path).await.code == 404 }).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn labels_that_a_webhook_makes_are_validated() {
+    let (server, hook) = (server().start().await.unwrap(), Hook::start().await);
+    define(&server, &hook.definition(&hook.ca)).await;
+    let newer = "/apis/example.com/v2/namespaces/default/boats";
+    let refused = post(&server, newer, &boat("v2", "labelled", json!({"sailors": 1}))).await;
+    let message = refused.json()["message"].as_str().unwrap().to_owned();
+    let expected = "conversion webhook for example.com/v2, Kind=Boat returned invalid metadata: [metadata.labels: Invalid \
+                    value: \"-\": ";
+    assert!(refused.code == 500 && message.starts_with(expected), "{message}");
+    assert_eq!(get(&server, &format!("{BOATS}/labelled")).await.code, 404);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_object_of_a_version_that_is_gone_is_shown_in_one_that_is_there_and_can_be_changed() {
+    let server = server().start().await.unwrap();
+    let crew = || json!({"crew": {"type": "integer"}});
+    define(&server, &definition("boats", json!([version("v1", true, crew()), version("v2", false, crew())])))
+        .await;
+    post(&server, BOATS, &boat("v1", "a", json!({"crew": 1}))).await;
+    let (own, status) =
+        (format!("{DEFINITIONS}/boats.example.com"), format!("{DEFINITIONS}/boats.example.com/status"));
+    for (path, patch) in [
+        (&own, json!({"spec": {"versions": [version("v1", false, crew()), version("v2", true, crew())]}})),
+        (&status, json!({"status": {"storedVersions": ["v2"]}})),
+        (&own, json!({"spec": {"versions": [version("v2", true, crew())]}})),
+    ] {
+        let changed = ask(&server, "PATCH", path, MERGE, patch.to_string().as_bytes()).await;
+        assert_eq!(changed.code, 200, "{changed:?}");
+    }
+    until("the old version is gone", || async { get(&server, BOATS).await.code == 404 }).await;
+    let newer = "/apis/example.com/v2/namespaces/default/boats/a";
+    assert_eq!(get(&server, newer).await.json()["apiVersion"], "example.com/v2");
+    let changed = ask(&server, "PATCH", newer, MERGE, br#"{"metadata":{"labels":{"a":"b"}}}"#).await;
+    assert_eq!((changed.code, &changed.json()["apiVersion"]), (200, &json!("example.com/v2")));
 }

@@ -341,6 +341,7 @@ fn reset_status(kind: &Kind, document: &mut Value) {
 fn keep_metadata(new: &mut Value, old: &Value) {
     let metadata = new.object_or_new("metadata");
     let old = &old["metadata"];
+    metadata.remove("selfLink");
     for kept in ["creationTimestamp", "generation"] {
         metadata.set(kept, old.get(kept).cloned());
     }

@@ -36,7 +36,7 @@ pub(super) const FORMATS: [&str; 8] =
     ["byte", "date", "date-time", "double", "float", "int32", "int64", "password"];
 
 impl PrinterColumns {
-    /// The columns of a definition. One that cannot be understood takes all others with it, as it does upstream.
+    /// The columns of a definition, up to the first one whose path cannot be read, as upstream.
     pub(super) fn new(stored: Vec<StoredColumn>) -> PrinterColumns {
         let name = Column { description: Cow::Borrowed(NAME), ..table::NAME };
         if stored.is_empty() {
@@ -44,15 +44,10 @@ impl PrinterColumns {
             let path = JsonPath::parse(".metadata.creationTimestamp").expect("it is a path");
             return PrinterColumns { columns: [name, age].into(), paths: [path].into() };
         }
-        let paths: Option<Box<[JsonPath]>> =
-            stored.iter().map(|column| JsonPath::parse(&column.json_path)).collect();
-        match paths {
-            Some(paths) => {
-                let columns = std::iter::once(name).chain(stored.into_iter().map(column)).collect();
-                PrinterColumns { columns, paths }
-            }
-            None => PrinterColumns { columns: [name].into(), paths: [].into() },
-        }
+        let paths: Box<[JsonPath]> =
+            stored.iter().map_while(|column| JsonPath::parse(&column.json_path)).collect();
+        let columns = stored.into_iter().take(paths.len()).map(column);
+        PrinterColumns { columns: std::iter::once(name).chain(columns).collect(), paths }
     }
 
     pub(super) fn columns(&self) -> &[Column] {
@@ -154,7 +149,7 @@ mod tests {
     }
 
     #[test]
-    fn a_definition_without_columns_shows_the_age_and_one_with_a_bad_path_the_name_alone() {
+    fn a_definition_without_columns_shows_the_age_and_one_with_a_bad_path_the_columns_before_it() {
         let document = json!({"metadata": {"name": "a", "creationTimestamp": "2026-11-18T23:00:00Z"}});
         let now = parse_time("2026-11-19T00:00:00Z").unwrap();
         let column = |path: &str| StoredColumn {
@@ -167,7 +162,7 @@ mod tests {
         };
         assert_eq!(PrinterColumns::new(Vec::new()).cells(&document, now), [json!("a"), json!("60m")]);
         let bad = PrinterColumns::new(vec![column(".metadata.name"), column(".a[")]);
-        assert_eq!((bad.cells(&document, now), bad.columns().len()), (vec![json!("a")], 1));
+        assert_eq!((bad.cells(&document, now), bad.columns().len()), (vec![json!("a"), json!("a")], 2));
         let good = PrinterColumns::new(vec![column(".metadata.name"), column(".spec.absent")]);
         assert_eq!(good.cells(&document, now), [json!("a"), json!("a"), json!(null)]);
     }

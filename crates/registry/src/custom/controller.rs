@@ -379,11 +379,18 @@ async fn delete_objects(registry: &Registry, own: &str, uid: &str) -> Result<(),
     must_be_the_same(own, &document, uid)?;
     let last = match Definition::read(&object.value).filter(|definition| definition.is_established) {
         None => terminating(false, "NeverEstablished", "resource was never established"),
-        Some(definition) => {
+        Some(mut definition) => {
+            // Objects that go are not shown to anybody: no webhook, which may be gone too, has to convert them.
+            definition.webhook = None;
             let begun =
                 terminating(true, "InstanceDeletionInProgress", "CustomResource deletion is in progress");
             set_condition(registry, own, uid, &begun).await?;
-            empty(registry, &Arc::new(definition)).await?;
+            if let Err(error) = empty(registry, &Arc::new(definition)).await {
+                let why = format!("could not delete all instances: {error}");
+                let failed = terminating(true, "InstanceDeletionFailed", &why);
+                set_condition(registry, own, uid, &failed).await?;
+                return Err(error);
+            }
             terminating(false, "InstanceDeletionCompleted", "removed all instances")
         }
     };
@@ -427,7 +434,7 @@ async fn empty(registry: &Registry, definition: &Arc<Definition>) -> Result<(), 
         if list.items.is_empty() {
             return Ok(());
         }
-        let mut is_any_left = false;
+        let (mut is_any_left, mut failed) = (false, None);
         for object in &list.items {
             let (namespace, name) = namespace_and_name(&kind, object);
             if document_of(&object.value, None).is_deleting() {
@@ -439,8 +446,11 @@ async fn empty(registry: &Registry, definition: &Arc<Definition>) -> Result<(), 
                 Ok(crate::rest::Deleted::Held(_)) => is_any_left = true,
                 Ok(crate::rest::Deleted::Gone(_)) => {}
                 Err(error) if error.is_not_found() => {}
-                Err(error) => return Err(error),
+                Err(error) => failed = failed.or(Some(error)),
             }
+        }
+        if let Some(error) = failed {
+            return Err(error);
         }
         // Somebody else has to let go of the rest.
         if is_any_left {

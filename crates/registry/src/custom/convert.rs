@@ -9,10 +9,11 @@
 
 use super::{Definition, Served, definition::Webhook, schema::Source};
 use crate::{
-    document::{Edit, Fields},
+    document::{Edit, FieldErrors, Fields, Node},
     error::Error,
     kind::Kind,
     rest::{ObjectView, Registry, document_of, encode},
+    validation::metadata,
 };
 use async_trait::async_trait;
 use bytes::Bytes;
@@ -110,8 +111,9 @@ impl Served {
         if self.is_as_shown(object) {
             return ObjectView::from(object);
         }
-        let (mut document, from) = self.definition.stored_document(&object.value);
-        if from != self.version {
+        let (mut document, _) = self.definition.stored_document(&object.value);
+        // Its version may be one that the definition no longer has.
+        if document.text("apiVersion") != self.definition.api_version(self.version) {
             self.definition.formed(&mut document, self.version);
         }
         let value = crate::rest::write(&document);
@@ -256,7 +258,7 @@ impl ByWebhook {
         let accepted =
             converted.into_iter().zip(&documents).enumerate().map(|(at, (mut document, original))| {
                 accept(&mut document, original, &wanted, at)
-                    .map_err(|why| error(format!("returned invalid object{why}")))?;
+                    .map_err(|why| error(format!("returned invalid {why}")))?;
                 definition.formed(&mut document, to);
                 Ok(document)
             });
@@ -419,17 +421,19 @@ fn converted_objects(answer: &[u8], webhook: &Webhook, uid: &str) -> Result<Vec<
 fn accept(converted: &mut Value, original: &Value, wanted: &str, at: usize) -> Result<(), String> {
     let found = converted.text("apiVersion");
     if found != wanted {
-        return Err(format!(" at index {at}: invalid groupVersion (expected {wanted}, received {found})"));
+        return Err(format!(
+            "object at index {at}: invalid groupVersion (expected {wanted}, received {found})"
+        ));
     }
     let (kind, found) = (original.text("kind"), converted.text("kind"));
     if found != kind {
-        return Err(format!(" at index {at}: invalid kind (expected {kind}, received {found})"));
+        return Err(format!("object at index {at}: invalid kind (expected {kind}, received {found})"));
     }
     for (field, name) in [("name", "name"), ("namespace", "namespace"), ("uid", "UID")] {
         let (before, after) =
             (original.text(&format!("metadata.{field}")), converted.text(&format!("metadata.{field}")));
         if before != after {
-            return Err(format!(": must have the same {name}: {before} != {after}"));
+            return Err(format!("object: must have the same {name}: {before} != {after}"));
         }
     }
     let mut metadata = original["metadata"].clone();
@@ -437,5 +441,15 @@ fn accept(converted: &mut Value, original: &Value, wanted: &str, at: usize) -> R
         metadata.set(field, converted.field(&format!("metadata.{field}")).cloned());
     }
     converted.make_object().insert("metadata".to_owned(), metadata);
-    Ok(())
+    let (object, mut errors) = (Node::root(converted), FieldErrors::default());
+    metadata::labels(&object.at("metadata.labels"), &mut errors);
+    metadata::annotations(&object.at("metadata.annotations"), &mut errors);
+    match errors.0.as_slice() {
+        [] => Ok(()),
+        [one] => Err(format!("metadata: {one}")),
+        several => {
+            let texts: Vec<String> = several.iter().map(ToString::to_string).collect();
+            Err(format!("metadata: [{}]", texts.join(", ")))
+        }
+    }
 }

@@ -1,6 +1,7 @@
 //! The paths of printer columns: the JSONPath of kubectl, without its templates.
 //!
-//! Kept true: a path is looked up in time proportional to what it leads through; it never fails, but finds nothing.
+//! Kept true: a path is looked up in time proportional to what it leads through. One that names an item which a list does
+//! not have finds nothing at all, whatever its other parts lead to.
 
 use serde_json::Value;
 
@@ -22,8 +23,8 @@ enum Step {
     Item(i64),
     /// The items for which this is so.
     Filter(Box<Filter>),
-    /// What each of these leads to.
-    Union(Box<[Step]>),
+    /// The values to which each of these leads.
+    Union(Box<[JsonPath]>),
 }
 
 #[derive(Clone, Debug, PartialEq)]
@@ -61,9 +62,12 @@ impl JsonPath {
 
     /// Everything that it leads to, in the order of the document.
     pub(super) fn find<'v>(&self, value: &'v Value) -> Vec<&'v Value> {
-        self.0
-            .iter()
-            .fold(vec![value], |found, step| found.into_iter().flat_map(|value| step.from(value)).collect())
+        self.find_all(value).unwrap_or_default()
+    }
+
+    /// None if a list on the way does not have an item that is named.
+    fn find_all<'v>(&self, value: &'v Value) -> Option<Vec<&'v Value>> {
+        self.0.iter().try_fold(vec![value], |found, step| step.from_each(found))
     }
 }
 
@@ -84,7 +88,7 @@ fn parse(text: &str, filters_left: usize) -> Option<JsonPath> {
             };
         } else if let Some(after) = rest.strip_prefix('[') {
             let end = closing(after)?;
-            steps.push(bracket(&after[..end], filters_left)?);
+            steps.extend(bracket(&after[..end], filters_left)?);
             rest = &after[end + 1..];
         } else {
             return None;
@@ -137,23 +141,26 @@ fn closing(text: &str) -> Option<usize> {
     None
 }
 
-fn bracket(text: &str, filters_left: usize) -> Option<Step> {
+/// Reads the text between two brackets.
+fn bracket(text: &str, filters_left: usize) -> Option<Vec<Step>> {
     let text = text.trim();
     if let Some(condition) = text.strip_prefix("?(").and_then(|rest| rest.strip_suffix(')')) {
         let filters_left = filters_left.checked_sub(1)?;
-        return Some(Step::Filter(Box::new(filter(condition, filters_left)?)));
+        return Some(vec![Step::Filter(Box::new(filter(condition, filters_left)?))]);
     }
     if text == "*" {
-        return Some(Step::All);
+        return Some(vec![Step::All]);
+    }
+    if text.contains(',') {
+        let part = |text| bracket(text, filters_left).map(|steps| JsonPath(steps.into()));
+        let parts: Option<Vec<JsonPath>> = text.split(',').map(part).collect();
+        return parts.map(|parts| vec![Step::Union(parts.into())]);
     }
     if let Some(quoted) = text.strip_prefix('\'').and_then(|rest| rest.strip_suffix('\''))
         && !quoted.contains('\'')
     {
-        return Some(Step::Field(quoted.into()));
-    }
-    if text.contains(',') {
-        let parts: Option<Vec<Step>> = text.split(',').map(|part| bracket(part, filters_left)).collect();
-        return parts.map(|parts| Step::Union(parts.into()));
+        // It is a path as any other: a dot in a name has to be escaped here too.
+        return parse(&format!(".{quoted}"), filters_left).map(|path| path.0.into_vec());
     }
     let mut parts = text.split(':');
     let mut number = || match parts.next().map(str::trim) {
@@ -162,8 +169,8 @@ fn bracket(text: &str, filters_left: usize) -> Option<Step> {
     };
     let (from, to, step) = (number()?, number()?, number()?);
     match text.matches(':').count() {
-        0 => from.map(Step::Item),
-        1 | 2 => Some(Step::Items { from, to, step }),
+        0 => from.map(|at| vec![Step::Item(at)]),
+        1 | 2 => Some(vec![Step::Items { from, to, step }]),
         _ => None,
     }
 }
@@ -212,8 +219,16 @@ fn operand(text: &str, filters_left: usize) -> Option<Operand> {
 }
 
 impl Step {
-    fn from<'v>(&self, value: &'v Value) -> Vec<&'v Value> {
-        match self {
+    fn from_each<'v>(&self, values: Vec<&'v Value>) -> Option<Vec<&'v Value>> {
+        let mut found = Vec::new();
+        for value in values {
+            found.extend(self.from(value)?);
+        }
+        Some(found)
+    }
+
+    fn from<'v>(&self, value: &'v Value) -> Option<Vec<&'v Value>> {
+        Some(match self {
             Step::Field(name) => value.get(&**name).into_iter().collect(),
             Step::All => inside(value).collect(),
             Step::Below => {
@@ -223,23 +238,27 @@ impl Step {
             }
             Step::Item(at) => {
                 let items = value.as_array().map(Vec::as_slice).unwrap_or_default();
-                position(*at, items.len()).and_then(|at| items.get(at)).into_iter().collect()
+                vec![items.get(position(*at, items.len())?)?]
             }
             Step::Items { from, to, step } => {
                 let items = value.as_array().map(Vec::as_slice).unwrap_or_default();
-                let clamped = |at: i64| position(at, items.len()).unwrap_or(0).min(items.len());
-                let (from, to) = (clamped(from.unwrap_or(0)), to.map_or(items.len(), clamped));
-                let Some(step) = usize::try_from(step.unwrap_or(1)).ok().filter(|step| *step > 0) else {
-                    return Vec::new();
-                };
-                items.get(from..to).unwrap_or_default().iter().step_by(step).collect()
+                let from = position(from.unwrap_or(0), items.len())?;
+                let to = to.map_or(Some(items.len()), |to| position(to, items.len()))?;
+                let step = usize::try_from(step.unwrap_or(1)).ok().filter(|step| *step > 0)?;
+                if from == to {
+                    return Some(Vec::new());
+                }
+                items.get(from..to)?.iter().step_by(step).collect()
             }
             Step::Filter(filter) => {
                 let items = value.as_array().map(Vec::as_slice).unwrap_or_default();
                 items.iter().filter(|item| filter.is_met(item)).collect()
             }
-            Step::Union(steps) => steps.iter().flat_map(|step| step.from(value)).collect(),
-        }
+            Step::Union(paths) => {
+                let found: Option<Vec<_>> = paths.iter().map(|path| path.find_all(value)).collect();
+                found?.concat()
+            }
+        })
     }
 }
 
@@ -319,8 +338,13 @@ mod tests {
             (".spec.items[?(@.ok)].name", json!(["a"])),
             (".spec.missing", json!([])),
             (r".metadata.labels.x\.y/z", json!(["q"])),
-            (".metadata.labels['x.y/z']", json!(["q"])),
+            (r".metadata.labels['x\.y/z']", json!(["q"])),
+            (".metadata.labels['x.y/z']", json!([])),
             (".spec['s','i']", json!(["text", 7])),
+            (".spec.items[0,5].name", json!([])),
+            (".spec.items[0:9].name", json!([])),
+            (".spec.items[-9:2].name", json!([])),
+            (r#".spec.items[?(@.name=="b")]['v']"#, json!([2])),
             ("..v", json!([1, 2, 3])),
         ] {
             let parsed = JsonPath::parse(path).unwrap_or_else(|| panic!("{path}"));

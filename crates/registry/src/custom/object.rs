@@ -13,6 +13,9 @@ use crate::{
 use async_trait::async_trait;
 use serde_json::Value;
 
+/// The finalizers of Kubernetes itself, which have no domain.
+const STANDARD_FINALIZERS: [&str; 3] = ["kubernetes", "orphan", "foregroundDeletion"];
+
 /// The objects of one version of a definition.
 pub(super) struct CustomObject(Served);
 
@@ -116,10 +119,11 @@ impl Strategy for CustomObject {
     fn warn(&self, object: &Node, old: Option<&Node>, warnings: &mut Warnings) {
         let had = |name: &Value| old.is_some_and(|old| old.value.finalizers().contains(name));
         let new = object.value.finalizers().iter().filter(|name| !had(name)).filter_map(Value::as_str);
-        for name in new.filter(|name| !name.contains('/')) {
+        for name in new.filter(|name| !name.contains('/') && !STANDARD_FINALIZERS.contains(name)) {
+            let path = if name.contains('.') { " including a path (/)" } else { "" };
             warnings.push(&format!(
-                "metadata.finalizers: {name:?}: prefer a domain-qualified finalizer name including a path (/) to avoid \
-                 accidental conflicts with other finalizer writers"
+                "metadata.finalizers: {name:?}: prefer a domain-qualified finalizer name{path} to avoid accidental conflicts \
+                 with other finalizer writers"
             ));
         }
     }

@@ -34,8 +34,8 @@ impl Registry {
         while let Some(existing) = attempts.next(store.storage().as_ref(), &key).await {
             let Existing { object, is_current } = existing.map_err(|error| target.failed("get", error))?;
             let current = object.ok_or_else(|| target.not_found())?;
-            // What cannot be shown is not deleted either, as upstream.
-            self.converted_one(target.kind, current.clone()).await?;
+            // An object that cannot be shown is not deleted either, as upstream.
+            let shown = ObjectView::of(target.kind, &self.converted_one(target.kind, current.clone()).await?);
             let document = document_of(&current.value, Some(current.revision));
             let deleted = match check_preconditions(target, options, &document) {
                 Ok(()) => {
@@ -44,7 +44,7 @@ impl Registry {
                     if !plan.writes() && !is_current {
                         continue;
                     }
-                    self.execute(target, &store, &key, plan, current, options.dry_run).await
+                    self.execute(target, &store, &key, plan, (current, shown), options.dry_run).await
                 }
                 Err(error) => Err(error.into()),
             };
@@ -64,11 +64,12 @@ impl Registry {
         store: &ResourceStore,
         key: &str,
         plan: Deletion,
-        current: Object,
+        (mut current, shown): (Object, ObjectView),
         dry_run: bool,
     ) -> Result<Deleted, AttemptError> {
         let Deletion { marked, removes } = plan;
-        let mut current = current;
+        // After a write nothing is an error any more: if a webhook does not convert the object again, it is shown as before.
+        let shown_at = |revision| ObjectView { revision: Some(revision), ..shown.clone() };
         let is_marked = marked.is_some();
         if let Some(marked) = marked {
             let marked = without_version(marked);
@@ -82,23 +83,27 @@ impl Registry {
             let stored = store.storage().guaranteed_update(key, options, &mut |_| Ok(update.clone())).await;
             current = stored.map_err(|error| AttemptError::of_write(target, "delete", error))?;
         }
+        let shown = match is_marked {
+            true => self.shown(target.kind, &current).await.unwrap_or_else(|_| shown_at(current.revision)),
+            false => shown_at(current.revision),
+        };
         if !removes {
-            return Ok(Deleted::Held(self.shown(target.kind, &current).await?));
+            return Ok(Deleted::Held(shown));
         }
         if dry_run {
-            return Ok(Deleted::Gone(self.shown(target.kind, &current).await?));
+            return Ok(Deleted::Gone(shown));
         }
         let preconditions = Preconditions { uid: None, revision: Some(current.revision) };
         let options = keepwatch_storage::DeleteOptions { preconditions, hint: Some(current.clone()) };
         let gone = match store.storage().delete(key, options, &mut |_| Ok(())).await {
             // Once it was marked without finalizers, any other write could remove it. The request has succeeded then.
             Err(StorageError::NotFound { .. }) if is_marked => {
-                return Ok(Deleted::Gone(self.shown(target.kind, &current).await?));
+                return Ok(Deleted::Gone(shown));
             }
             gone => gone.map_err(|error| AttemptError::of_write(target, "delete", error))?,
         };
         store.kind.strategy.after_deletion(self, target, &current).await;
-        Ok(Deleted::Gone(self.shown(target.kind, &gone).await?))
+        Ok(Deleted::Gone(ObjectView { revision: Some(gone.revision), ..shown }))
     }
 
     /// Deletes the objects of a list, and returns the list. Calls `may_go_on` before each object.

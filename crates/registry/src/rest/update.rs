@@ -167,9 +167,9 @@ impl Registry {
         new.object_or_new("metadata").remove("resourceVersion");
         let mut causes = validation::update_part(kind, part, &new, old);
         let still_broken = validation::rules(kind, &new, Some(old), options, &mut causes)?;
+        warnings.extend(still_broken);
         refuse_invalid(kind, &new, causes)?;
         if part == Part::Main {
-            warnings.extend(still_broken);
             warnings.extend(validation::warnings(kind, &new, Some(old)));
         }
         kind.strategy.finish(&mut new);

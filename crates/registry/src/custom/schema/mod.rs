@@ -9,7 +9,7 @@
 //! 2. [`Schema::fill_defaults`]: what is absent and has a default gets it; on reads too.
 //! 3. [`Schema::check_values`], [`Schema::check_embedded`], [`Schema::check_lists`] find its faults. After an
 //!    update, faults of what did not change do not count.
-//! 4. [`Schema::check_rules`] calls the evaluation of rules, unless the values are too wrong for that.
+//! 4. [`Schema::may_evaluate_rules`]: rules are evaluated last, unless the values are too wrong for that.
 //! 5. [`settle_numbers`]: whole numbers lose their point, as they do in Kubernetes' storage.
 //!
 //! [`openapi`] makes the schemas of OpenAPI from the stored JSON. Nothing here is kept for that: descriptions are
