@@ -268,7 +268,7 @@ async fn a_name_that_is_taken_is_given_when_it_is_free_again() {
         let own = all.iter().find(|own| own["type"] == "NamesAccepted").cloned().unwrap_or_default();
         format!("{} {}", own["reason"], own["message"]).replace(['"', '\\'], "")
     };
-    until("the conflict is told", || async {
+    until("the conflict is reported", || async {
         accepted().await == "ListKindConflict BoatList is already in use"
     })
     .await;

@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 
 const DEFINITIONS: &str = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
 
-/// None of them is told by another.
+/// None of them is notified by another.
 #[tokio::test(flavor = "multi_thread")]
 async fn what_one_server_defines_all_of_them_serve() {
     let etcd = EtcdServer::start().await;

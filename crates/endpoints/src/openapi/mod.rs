@@ -163,9 +163,9 @@ impl OpenApi {
 
     fn v2_json(&self) -> Vec<u8> {
         let documents = self.documents();
-        let is_told = |kinds: &[&Kind]| kinds.is_empty() || kinds.iter().any(|kind| !kind.is_custom());
-        let told = documents.iter().filter(|(_, kinds)| is_told(kinds));
-        let discovery: Vec<Discovery> = told.map(|(path, _)| Discovery::at(path)).collect();
+        let is_published = |kinds: &[&Kind]| kinds.is_empty() || kinds.iter().any(|kind| !kind.is_custom());
+        let published = documents.iter().filter(|(_, kinds)| is_published(kinds));
+        let discovery: Vec<Discovery> = published.map(|(path, _)| Discovery::at(path)).collect();
         let kinds: Vec<&Kind> = self.catalog.kinds().iter().map(|kind| &**kind).collect();
         document(Dialect::V2, &kinds, &discovery, &self.descriptions)
     }

@@ -10,7 +10,7 @@ use super::{
     node::{Node, Schema},
     numbers,
     path::Path,
-    prune::{self, Told},
+    prune::{self, DroppedFields},
     shown,
 };
 use crate::{
@@ -46,9 +46,9 @@ impl Schema {
                 meta["generation"] = 1.into();
             }
         }
-        let mut told = Told((source == Source::Client).then(Vec::new));
-        prune::object(self.root(), document, &mut told);
-        let mut pruned = told.0.unwrap_or_default();
+        let mut dropped_fields = DroppedFields((source == Source::Client).then(Vec::new));
+        prune::object(self.root(), document, &mut dropped_fields);
+        let mut pruned = dropped_fields.0.unwrap_or_default();
         pruned.sort_unstable();
         unknown.append(&mut pruned);
         if self.root().below.embedded {

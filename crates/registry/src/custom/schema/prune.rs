@@ -9,16 +9,16 @@ use super::{
 
 /// Takes a whole object through its schema: fields that it does not have are dropped and reported, in no particular order.
 /// The type and the metadata of the object are not looked at.
-pub(super) fn object(node: &Node, document: &mut Value, told: &mut Told) {
+pub(super) fn object(node: &Node, document: &mut Value, dropped_fields: &mut DroppedFields) {
     if let Value::Object(fields) = document {
-        Pruning { told, drops_nulls: true }.object(Some(node), fields, &Path::Root, true);
+        Pruning { dropped_fields, drops_nulls: true }.object(Some(node), fields, &Path::Root, true);
     }
 }
 
 /// Drops from a default what its schema does not have. `is_resource` says whether it is an object of Kubernetes.
 pub(super) fn default(node: &Node, default: &mut Value, is_resource: bool) {
-    let told = &mut Told::default();
-    let mut pruning = Pruning { told, drops_nulls: false };
+    let dropped_fields = &mut DroppedFields::default();
+    let mut pruning = Pruning { dropped_fields, drops_nulls: false };
     match default {
         Value::Object(fields) if is_resource => pruning.object(Some(node), fields, &Path::Root, true),
         default => pruning.value(Some(node), default, &Path::Root),
@@ -27,10 +27,10 @@ pub(super) fn default(node: &Node, default: &mut Value, is_resource: bool) {
 
 /// The paths of what was dropped, if anybody wants to know.
 #[derive(Default)]
-pub(super) struct Told(pub(super) Option<Vec<String>>);
+pub(super) struct DroppedFields(pub(super) Option<Vec<String>>);
 
 struct Pruning<'a> {
-    told: &'a mut Told,
+    dropped_fields: &'a mut DroppedFields,
     drops_nulls: bool,
 }
 
@@ -86,7 +86,7 @@ impl Pruning<'_> {
             Some(node) => self.fields(node, fields, path, is_resource, node.preserves_unknown),
             None => {
                 for name in fields.keys() {
-                    self.tell(&Path::Field(path, name));
+                    self.report(&Path::Field(path, name));
                 }
                 fields.clear();
             }
@@ -117,7 +117,7 @@ impl Pruning<'_> {
                 (None, Additional::Allowed(_)) => self.value(None, value, path),
                 (None, Additional::Unset) if keeps_unknown => {}
                 (None, Additional::Unset) => {
-                    self.tell(path);
+                    self.report(path);
                     dropped.push(name.clone());
                     continue;
                 }
@@ -131,9 +131,9 @@ impl Pruning<'_> {
         }
     }
 
-    fn tell(&mut self, path: &Path<'_>) {
-        if let Some(told) = &mut self.told.0 {
-            told.push(path.to_string());
+    fn report(&mut self, path: &Path<'_>) {
+        if let Some(dropped_fields) = &mut self.dropped_fields.0 {
+            dropped_fields.push(path.to_string());
         }
     }
 
