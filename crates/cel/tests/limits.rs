@@ -88,3 +88,21 @@ fn a_rule_that_makes_a_long_text_fails() {
     let text = format!("'a'{}", longer.repeat(5));
     assert_eq!(error(&format!("lists.range(100).map(x, {text}).join() == ''")), visited);
 }
+
+/// The compilation of patterns that come from the object costs nothing, so they may not be large.
+#[test]
+fn a_pattern_that_comes_from_the_object_may_not_be_large() {
+    let place = Place::new(Declared::from_schema(&json!({"type": "string"}), false).unwrap());
+    let rule = place.rule("'a'.matches(self)", false).unwrap();
+    for (pattern, expected) in [("^[a-z]+$", Ok(true)), (r"((\pL{20}){10}){5}", Err("expression too large"))]
+    {
+        let object = json!(pattern);
+        let activation = place.activation(&object, None, false).unwrap();
+        let (value, _) = rule.program().eval(&activation, 1_000_000);
+        match (value, expected) {
+            (Ok(value), Ok(_)) => assert_eq!(format!("{value:?}"), "Bool(true)"),
+            (Err(error), Err(expected)) => assert!(error.to_string().contains(expected), "{error}"),
+            (value, _) => panic!("{pattern}: {value:?}"),
+        }
+    }
+}

@@ -13,7 +13,7 @@ use crate::library::map_insert;
 use crate::value::{List, Map, MapValues, Object, Value, equal};
 
 /// How many rounds of loops there are between two questions whether to stop.
-const INTERRUPT_CHECK_ROUNDS: u64 = 100;
+const INTERRUPT_CHECK_ROUNDS: u64 = 16;
 
 /// The API server counts the elements of a list that is compared with itself even if it is none, which ends its
 /// evaluation. `None`: there is no value at all.

@@ -42,7 +42,7 @@ fn matches<'a>(args: &[Value<'a>]) -> Outcome<'a> {
     let [of, pattern] = args else { return Err(Failure::NoSuchOverload) };
     // Text is the only type that has the function.
     let of = text(of).map_err(|_| Failure::NoOperator)?;
-    Ok(Value::Bool(Pattern::new(text(pattern)?)?.is_match(of)))
+    Ok(Value::Bool(Pattern::at_run_time(text(pattern)?)?.is_match(of)))
 }
 
 fn matches_pattern<'a>(pattern: &Pattern, args: &[Value<'a>]) -> Outcome<'a> {
@@ -51,7 +51,7 @@ fn matches_pattern<'a>(pattern: &Pattern, args: &[Value<'a>]) -> Outcome<'a> {
 }
 
 fn compile(pattern: &Value<'_>) -> Result<Pattern, Failure> {
-    Pattern::new(text(pattern)?).map_err(|error| Failure::Error(format!("Illegal regex: {error}")))
+    Pattern::at_run_time(text(pattern)?).map_err(|error| Failure::Error(format!("Illegal regex: {error}")))
 }
 
 fn find<'a>(args: &[Value<'a>]) -> Outcome<'a> {

@@ -385,7 +385,7 @@ async fn delete_objects(registry: &Registry, own: &str, uid: &str) -> Result<(),
             let begun =
                 terminating(true, "InstanceDeletionInProgress", "CustomResource deletion is in progress");
             set_condition(registry, own, uid, &begun).await?;
-            if let Err(error) = empty(registry, &Arc::new(definition)).await {
+            if let Err(error) = empty(registry, &Arc::new(definition), own, uid).await {
                 let why = format!("could not delete all instances: {error}");
                 let failed = terminating(true, "InstanceDeletionFailed", &why);
                 set_condition(registry, own, uid, &failed).await?;
@@ -422,7 +422,10 @@ fn must_be_the_same(own: &str, document: &Value, uid: &str) -> Result<(), Error>
 }
 
 /// Deletes the objects of a definition until there are none.
-async fn empty(registry: &Registry, definition: &Arc<Definition>) -> Result<(), Error> {
+///
+/// Another server may have finished the deletion, and the name may belong to a new definition. So the objects are deleted
+/// by their uids, and only if the definition is still the same after they were listed.
+async fn empty(registry: &Registry, definition: &Arc<Definition>, own: &str, uid: &str) -> Result<(), Error> {
     let kind = super::served::kinds(definition).stored;
     let all = Target { kind: &kind, namespace: "", name: "" };
     let mut wait = RETRY_MIN;
@@ -434,15 +437,22 @@ async fn empty(registry: &Registry, definition: &Arc<Definition>) -> Result<(), 
         if list.items.is_empty() {
             return Ok(());
         }
+        let current = registry.get(target(own), Position::MostRecent).await?;
+        must_be_the_same(own, &document_of(&current.value, None), uid)?;
         let (mut is_any_left, mut failed) = (false, None);
         for object in &list.items {
             let (namespace, name) = namespace_and_name(&kind, object);
-            if document_of(&object.value, None).is_deleting() {
+            let document = document_of(&object.value, None);
+            if document.is_deleting() {
                 is_any_left = true;
                 continue;
             }
+            let only_it = DeleteOptions {
+                uid: Some(document.text("metadata.uid").to_owned()),
+                ..DeleteOptions::default()
+            };
             let one = Target { namespace, name, ..all };
-            match registry.delete(one, &DeleteOptions::default()).await {
+            match registry.delete(one, &only_it).await {
                 Ok(crate::rest::Deleted::Held(_)) => is_any_left = true,
                 Ok(crate::rest::Deleted::Gone(_)) => {}
                 Err(error) if error.is_not_found() => {}

@@ -4,6 +4,7 @@
 //! not have finds nothing at all, whatever its other parts lead to.
 
 use serde_json::Value;
+use std::cell::Cell;
 
 /// A path through a document.
 #[derive(Clone, Debug, PartialEq)]
@@ -51,6 +52,8 @@ enum Comparison {
     GreaterOrEqual,
 }
 
+/// The number of values that a path may lead to on its way. Unions and `..` can lead to one value again and again.
+const VISITS_MAX: usize = 100_000;
 /// How deep filters may lie in filters.
 const FILTERS_DEEP_MAX: usize = 8;
 
@@ -62,12 +65,12 @@ impl JsonPath {
 
     /// Everything that it leads to, in the order of the document.
     pub(super) fn find<'v>(&self, value: &'v Value) -> Vec<&'v Value> {
-        self.find_all(value).unwrap_or_default()
+        self.find_all(value, &Cell::new(VISITS_MAX)).unwrap_or_default()
     }
 
-    /// None if a list on the way does not have an item that is named.
-    fn find_all<'v>(&self, value: &'v Value) -> Option<Vec<&'v Value>> {
-        self.0.iter().try_fold(vec![value], |found, step| step.from_each(found))
+    /// None if a list on the way does not have an item that is named, or if the path leads to too many values.
+    fn find_all<'v>(&self, value: &'v Value, visits_left: &Cell<usize>) -> Option<Vec<&'v Value>> {
+        self.0.iter().try_fold(vec![value], |found, step| step.from_each(found, visits_left))
     }
 }
 
@@ -219,15 +222,17 @@ fn operand(text: &str, filters_left: usize) -> Option<Operand> {
 }
 
 impl Step {
-    fn from_each<'v>(&self, values: Vec<&'v Value>) -> Option<Vec<&'v Value>> {
+    fn from_each<'v>(&self, values: Vec<&'v Value>, visits_left: &Cell<usize>) -> Option<Vec<&'v Value>> {
         let mut found = Vec::new();
         for value in values {
-            found.extend(self.from(value)?);
+            let more = self.from(value, visits_left)?;
+            visits_left.set(visits_left.get().checked_sub(1 + more.len())?);
+            found.extend(more);
         }
         Some(found)
     }
 
-    fn from<'v>(&self, value: &'v Value) -> Option<Vec<&'v Value>> {
+    fn from<'v>(&self, value: &'v Value, visits_left: &Cell<usize>) -> Option<Vec<&'v Value>> {
         Some(match self {
             Step::Field(name) => value.get(&**name).into_iter().collect(),
             Step::All => inside(value).collect(),
@@ -252,10 +257,11 @@ impl Step {
             }
             Step::Filter(filter) => {
                 let items = value.as_array().map(Vec::as_slice).unwrap_or_default();
-                items.iter().filter(|item| filter.is_met(item)).collect()
+                items.iter().filter(|item| filter.is_met(item, visits_left)).collect()
             }
             Step::Union(paths) => {
-                let found: Option<Vec<_>> = paths.iter().map(|path| path.find_all(value)).collect();
+                let found: Option<Vec<_>> =
+                    paths.iter().map(|path| path.find_all(value, visits_left)).collect();
                 found?.concat()
             }
         })
@@ -279,10 +285,10 @@ fn position(at: i64, length: usize) -> Option<usize> {
 }
 
 impl Filter {
-    fn is_met(&self, item: &Value) -> bool {
-        let Some(left) = self.left.of(item) else { return false };
+    fn is_met(&self, item: &Value, visits_left: &Cell<usize>) -> bool {
+        let Some(left) = self.left.of(item, visits_left) else { return false };
         let Some((comparison, right)) = &self.comparison else { return true };
-        let Some(right) = right.of(item) else { return false };
+        let Some(right) = right.of(item, visits_left) else { return false };
         let order = match (left, right) {
             (Value::String(a), Value::String(b)) => Some(a.cmp(b)),
             (Value::Bool(a), Value::Bool(b)) => Some(a.cmp(b)),
@@ -301,9 +307,9 @@ impl Filter {
 }
 
 impl Operand {
-    fn of<'v>(&'v self, item: &'v Value) -> Option<&'v Value> {
+    fn of<'v>(&'v self, item: &'v Value, visits_left: &Cell<usize>) -> Option<&'v Value> {
         match self {
-            Operand::Path(path) => path.find(item).first().copied(),
+            Operand::Path(path) => path.find_all(item, visits_left)?.first().copied(),
             Operand::Literal(literal) => Some(literal),
         }
     }
@@ -349,6 +355,17 @@ mod tests {
         ] {
             let parsed = JsonPath::parse(path).unwrap_or_else(|| panic!("{path}"));
             assert_eq!(json!(parsed.find(&document)), expected, "{path}");
+        }
+    }
+
+    #[test]
+    fn a_path_that_leads_to_one_value_again_and_again_finds_nothing() {
+        let document = json!({"u": [[[[1]]]], "deep": [[[[[[[[1]]]]]]]]});
+        let union = format!(".u{}", "[0,0]".repeat(4));
+        assert_eq!(JsonPath::parse(&union).unwrap().find(&document).len(), 16);
+        let doubled = (0..40).fold(json!(1), |value, _| json!([value]));
+        for path in [format!(".u{}", "[0,0]".repeat(40)), ".u".to_owned() + &"..[*]".repeat(20)] {
+            assert!(JsonPath::parse(&path).unwrap().find(&json!({"u": doubled})).is_empty(), "{path}");
         }
     }
 

@@ -12,6 +12,9 @@ use regex::{Regex, RegexBuilder};
 
 /// The largest compiled pattern, in bytes.
 const PROGRAM_BYTES_MAX: usize = 32 << 20;
+/// The largest one of those that are compiled for each evaluation, because they come from the object. Compiling takes a
+/// few milliseconds for each megabyte.
+const RUN_TIME_PROGRAM_BYTES_MAX: usize = 512 << 10;
 
 /// A compiled pattern.
 #[derive(Clone, Debug)]
@@ -20,9 +23,18 @@ pub struct Pattern(Regex);
 impl Pattern {
     /// Compiles a pattern.
     pub fn new(pattern: &str) -> Result<Pattern, String> {
+        Pattern::within(pattern, PROGRAM_BYTES_MAX)
+    }
+
+    /// Compiles a pattern during an evaluation. It may be smaller than one that is compiled once.
+    pub fn at_run_time(pattern: &str) -> Result<Pattern, String> {
+        Pattern::within(pattern, RUN_TIME_PROGRAM_BYTES_MAX)
+    }
+
+    fn within(pattern: &str, bytes_max: usize) -> Result<Pattern, String> {
         let translated = parser::translate(pattern)?;
         RegexBuilder::new(&translated)
-            .size_limit(PROGRAM_BYTES_MAX)
+            .size_limit(bytes_max)
             .nest_limit(parser::HEIGHT_MAX * 4)
             .build()
             .map(Pattern)

@@ -7,7 +7,7 @@ use serde_json::{Map, Value};
 use super::node::{Node, Schema};
 use crate::schema::{VALUES_MAX, count_values};
 
-/// Defaults inside of defaults would make more values than a document may have. The author of the definition makes them smaller.
+/// Defaults would make more values than a document may have, or more bytes. The author of the definition makes them smaller.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct TooManyDefaults;
 
@@ -26,13 +26,28 @@ impl Schema {
     /// Sets what is absent and has a default, and what is null and must not be. The document is unfit for use if there
     /// are too many.
     pub(crate) fn fill_defaults(&self, document: &mut Value) -> Result<(), TooManyDefaults> {
-        Filling { left: VALUES_MAX }.value(self.root(), document)
+        Filling { left: VALUES_MAX, bytes_left: DEFAULT_BYTES_MAX }.value(self.root(), document)
     }
 }
 
 struct Filling {
-    /// How many values may still be added.
+    /// The number of values that may still be added.
     left: usize,
+    /// The number of bytes of text that may still be added.
+    bytes_left: usize,
+}
+
+/// The number of bytes of text that defaults may add to an object: as many as an object may have.
+const DEFAULT_BYTES_MAX: usize = crate::rest::OBJECT_BYTES_MAX;
+
+/// The bytes of all texts and names in a value.
+fn text_bytes(value: &Value) -> usize {
+    match value {
+        Value::String(text) => text.len(),
+        Value::Array(items) => items.iter().map(text_bytes).sum(),
+        Value::Object(fields) => fields.iter().map(|(name, value)| name.len() + text_bytes(value)).sum(),
+        _ => 0,
+    }
 }
 
 type Filled = Result<(), TooManyDefaults>;
@@ -87,6 +102,7 @@ impl Filling {
 
     fn copy(&mut self, default: &Value) -> Result<Value, TooManyDefaults> {
         self.left = self.left.checked_sub(count_values(default)).ok_or(TooManyDefaults)?;
+        self.bytes_left = self.bytes_left.checked_sub(text_bytes(default)).ok_or(TooManyDefaults)?;
         Ok(default.clone())
     }
 }

@@ -109,7 +109,7 @@ async fn empty(registry: &Registry, namespace: &str) {
 
 /// Deletes as much as possible and writes the remaining contents to the status. Returns whether nothing is left to do.
 async fn try_to_empty(registry: &Registry, namespace: &str, uid: &str) -> bool {
-    let remaining = delete_contents(registry, namespace).await;
+    let remaining = delete_contents(registry, namespace, uid).await;
     for error in &remaining.failures {
         tracing::warn!(namespace, %error, "a namespace could not be emptied");
     }
@@ -150,10 +150,10 @@ impl Remaining {
 }
 
 /// Deletes the pods of a namespace and, once they are gone, all other objects: those that pods use stay while they run.
-async fn delete_contents(registry: &Registry, namespace: &str) -> Remaining {
+async fn delete_contents(registry: &Registry, namespace: &str, uid: &str) -> Remaining {
     let mut remaining = Remaining::default();
     let pods = known("", "pods");
-    delete_all(registry, pods, namespace, &mut remaining).await;
+    delete_all(registry, pods, (namespace, uid), &mut remaining).await;
     remaining.pods = !remaining.resources.is_empty();
     if remaining.pods {
         return remaining;
@@ -163,13 +163,21 @@ async fn delete_contents(registry: &Registry, namespace: &str) -> Remaining {
     let is_other = |kind: &Kind| kind.namespaced && kind.storage.is_some() && kind.id() != pods.id();
     for kind in registry.catalog().snapshot().kinds() {
         if is_other(kind) && is_counted(kind) {
-            delete_all(registry, kind, namespace, &mut remaining).await;
+            delete_all(registry, kind, (namespace, uid), &mut remaining).await;
         }
     }
     remaining
 }
 
-async fn delete_all(registry: &Registry, kind: &Kind, namespace: &str, remaining: &mut Remaining) {
+///
+/// Another server may have finished the deletion, and the name may belong to a new namespace. So the objects are deleted by
+/// their uids, and only if the namespace is still the same after they were listed: then none of them belongs to a new one.
+async fn delete_all(
+    registry: &Registry,
+    kind: &Kind,
+    (namespace, uid): (&str, &str),
+    remaining: &mut Remaining,
+) {
     let all = Target { kind, namespace, name: "" };
     let Some(storage) = registry.storage_to_list(kind) else { return };
     let request = ListRequest { at: ListAt::MostRecent, ..ListRequest::all() };
@@ -180,6 +188,12 @@ async fn delete_all(registry: &Registry, kind: &Kind, namespace: &str, remaining
             return;
         }
     };
+    if !found.items.is_empty() && !matches!(due(registry, namespace).await, Ok(Some(own)) if own == uid) {
+        remaining
+            .failures
+            .insert(format!("the namespace {namespace} is not the one any more whose objects were listed"));
+        return;
+    }
     for object in &found.items {
         let document = document_of(&object.value, None);
         let one = Target { name: document.name(), ..all };
@@ -187,6 +201,7 @@ async fn delete_all(registry: &Registry, kind: &Kind, namespace: &str, remaining
             grace_period_seconds: overdue(&document).then_some(0),
             // Dependents in the namespace are deleted too, so none needs to be orphaned.
             propagation: Some(Propagation::Background),
+            uid: Some(document.text("metadata.uid").to_owned()),
             ..Default::default()
         };
         if !document.is_deleting() || options.grace_period_seconds.is_some() {
