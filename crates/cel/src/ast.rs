@@ -14,7 +14,7 @@ pub(crate) struct Expr {
     pub(crate) kind: Kind,
 }
 
-/// What an expression is.
+/// The kind of an expression.
 #[derive(Clone, Debug)]
 pub(crate) enum Kind {
     /// Something that did not parse; its error is reported.
@@ -59,7 +59,7 @@ pub(crate) struct Call {
 #[derive(Clone, Debug, Default)]
 pub(crate) struct ListLiteral {
     pub(crate) elements: Vec<Expr>,
-    /// Which elements are `?element`; as long as `elements`.
+    /// For each of `elements`, whether it is `?element`.
     pub(crate) optional: Vec<bool>,
 }
 
@@ -85,7 +85,7 @@ pub(crate) struct StructField {
     pub(crate) optional: bool,
 }
 
-/// A loop: what the macros expand to.
+/// A loop: the expansion of a macro.
 #[derive(Clone, Debug)]
 pub(crate) struct Comprehension {
     pub(crate) range: Expr,

@@ -22,7 +22,7 @@ pub(crate) struct Typed {
     pub(crate) expr: Expr,
     /// The type of each node, by the node's number.
     pub(crate) types: Vec<Type>,
-    /// What names and calls refer to, by the node's number.
+    /// The references of names and calls, by the node's number.
     pub(crate) references: Vec<Option<Reference>>,
     /// The names of the loop variables and accumulators, by their numbers.
     pub(crate) locals: Vec<Arc<str>>,
@@ -38,7 +38,7 @@ impl Typed {
     }
 }
 
-/// What a name or a call refers to.
+/// The reference of a name or a call.
 #[derive(Clone, Debug)]
 pub(crate) enum Reference {
     /// A loop variable or an accumulator, by its number. No two have the same.
@@ -136,7 +136,7 @@ impl Checker<'_> {
         }
     }
 
-    /// What a name refers to, and its type.
+    /// The reference of a name, and its type.
     fn lookup(&self, name: &str) -> Option<(Reference, Type)> {
         let name = name.strip_prefix('.').unwrap_or(name);
         if let Some(local) = self.scope.iter().rfind(|local| &*local.name == name) {

@@ -1,4 +1,4 @@
-//! What expressions cost: before they run (`estimate`) and while they run (`track`).
+//! The costs of expressions: before they run (`estimate`) and while they run (`track`).
 
 mod estimate;
 pub(crate) mod rule;

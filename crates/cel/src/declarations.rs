@@ -1,4 +1,4 @@
-//! Functions: their names, the types they take and give, what they cost and what they do.
+//! Functions: their names, signatures, costs and operations.
 //!
 //! One table drives the checker, the cost estimator, the cost tracker and the evaluator. It is written
 //! in the notation in which error messages print types: `string.(int) -> string` is a member of strings
@@ -12,7 +12,7 @@ use crate::library::{self, messages::Message};
 use crate::types::Type;
 use crate::value::Value;
 
-/// Why a function has no value.
+/// The reason why a function has no value.
 #[derive(Debug)]
 pub(crate) enum Failure {
     /// It takes no arguments of these types.
@@ -35,10 +35,10 @@ impl From<&str> for Failure {
     }
 }
 
-/// What a function gives.
+/// The result of a function.
 pub(crate) type Outcome<'a> = Result<Value<'a>, Failure>;
 
-/// What a function does. The receiver, if there is one, is the first argument.
+/// The operation of a function. The receiver, if there is one, is the first argument.
 pub(crate) type Operation = for<'a> fn(&[Value<'a>]) -> Outcome<'a>;
 
 /// A function as the tables of `library` write it.
@@ -46,15 +46,15 @@ pub(crate) type Operation = for<'a> fn(&[Value<'a>]) -> Outcome<'a>;
 pub(crate) struct Definition {
     pub(crate) name: &'static str,
     pub(crate) operation: Operation,
-    /// What a call costs that several overloads fit.
+    /// The cost of a call that several overloads fit.
     pub(crate) ambiguous_cost: CostRule,
     /// The overloads in the order in which the checker tries them.
     pub(crate) overloads: &'static [(&'static str, CostRule)],
-    /// How the error of a call without a matching overload is printed.
+    /// The form of the error of a call without a matching overload.
     pub(crate) mismatch: Mismatch,
 }
 
-/// How the error of a call without a matching overload is printed.
+/// The form of the error of a call without a matching overload.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Mismatch {
     /// `no such overload`
@@ -68,7 +68,7 @@ pub(crate) enum Mismatch {
 pub(crate) struct Function {
     pub(crate) name: &'static str,
     pub(crate) operation: Operation,
-    /// What a call costs that several overloads fit.
+    /// The cost of a call that several overloads fit.
     pub(crate) ambiguous_cost: CostRule,
     pub(crate) overloads: Vec<Overload>,
     pub(crate) mismatch: Mismatch,

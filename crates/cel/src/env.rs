@@ -41,7 +41,7 @@ impl Env {
         self
     }
 
-    /// Where cost estimates find out how large variables are: all of them are as large as this schema says.
+    /// Cost estimates take the sizes of variables from this schema: all of them are as large as it says.
     #[must_use]
     pub fn with_sizes(mut self, sizes: Arc<Declared>) -> Self {
         self.sizes = Some(sizes);
@@ -56,7 +56,7 @@ impl Env {
     ///
     /// # Errors
     ///
-    /// What is wrong with it.
+    /// The errors of the parser or the checker.
     pub fn check(&self, expression: &str) -> Result<Checked, Issues> {
         let typed = with_room(|| check(parse(expression)?, self)).map_err(Issues)?;
         let variables = self.variables.iter().map(|variable| variable.name.clone()).collect();
@@ -67,7 +67,7 @@ impl Env {
     ///
     /// # Errors
     ///
-    /// What is wrong with it.
+    /// The errors of the parser or the checker, or the error of a constant part that has no value.
     pub fn compile(&self, expression: &str) -> Result<(Checked, Program), CompileError> {
         let checked = self.check(expression).map_err(CompileError::Issues)?;
         let program = checked.program().map_err(CompileError::Instantiation)?;
@@ -99,7 +99,7 @@ impl Checked {
         })
     }
 
-    /// What it costs at least and at most to evaluate.
+    /// The least and the largest cost of an evaluation.
     pub fn estimate(&self) -> CostEstimate {
         with_room(|| estimate(&self.typed, self.sizes.as_deref()))
     }
@@ -114,7 +114,7 @@ impl Checked {
     }
 }
 
-/// What is wrong with an expression, as the compiler prints it.
+/// The errors of an expression, as the compiler prints them.
 #[derive(Clone, Debug)]
 pub struct Issues(Errors);
 
@@ -126,7 +126,7 @@ impl fmt::Display for Issues {
 
 impl std::error::Error for Issues {}
 
-/// Why there is no program.
+/// The reason why there is no program.
 #[derive(Clone, Debug)]
 pub enum CompileError {
     /// It does not parse or does not check.

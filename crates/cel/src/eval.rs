@@ -1,7 +1,7 @@
 //! Evaluation of checked expressions.
 //!
 //! `plan` turns a checked expression into a tree of nodes in which names are numbers, constants are
-//! values and patterns are compiled. `run` evaluates that tree and counts what it costs.
+//! values and patterns are compiled. `run` evaluates that tree and counts the cost.
 
 mod attribute;
 mod plan;
@@ -17,7 +17,7 @@ use crate::value::Value;
 use plan::Node;
 pub(crate) use plan::plan;
 
-/// Why an evaluation has no value.
+/// The reason why an evaluation has no value.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum EvalError {
     /// An operation failed. `&&`, `||`, `all` and `exists` absorb it when another operand decides.
@@ -26,12 +26,12 @@ pub enum EvalError {
     Internal(Cow<'static, str>),
     /// The evaluation cost more than it may.
     CostExceeded,
-    /// The caller asked to stop.
+    /// The caller stopped the evaluation.
     Interrupted,
 }
 
 impl EvalError {
-    /// Whether the evaluation ends here, whatever other operands say.
+    /// Whether the evaluation ends here, regardless of other operands.
     pub(crate) fn is_final(&self) -> bool {
         !matches!(self, Self::Failed(_))
     }
@@ -82,7 +82,7 @@ impl<'a> Activation<'a> {
         Self { values, interrupted: None }
     }
 
-    /// Loops ask now and then whether to stop.
+    /// Loops call `interrupted` now and then, and stop when it returns true.
     #[must_use]
     pub fn interrupted_by(mut self, interrupted: &'a (dyn Fn() -> bool + 'a)) -> Self {
         self.interrupted = Some(interrupted);
@@ -94,16 +94,16 @@ impl<'a> Activation<'a> {
 #[derive(Debug)]
 pub struct Program {
     root: Node,
-    /// What accumulators begin with, by the number of the local variable.
+    /// The initial values of accumulators, by the number of the local variable.
     initial: Box<[Option<Node>]>,
     /// Names of the variables, for messages.
     variables: Box<[Box<str>]>,
-    /// How deep its expression is nested.
+    /// The nesting depth of its expression.
     depth: usize,
 }
 
 impl Program {
-    /// The value, and what it cost to find it, also when there is none. `cost_max`: what it may cost.
+    /// The value or the error, and the cost of the evaluation. `cost_max`: the largest cost allowed.
     pub fn eval<'a>(
         &'a self,
         activation: &Activation<'a>,

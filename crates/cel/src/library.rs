@@ -1,5 +1,5 @@
 //! The functions of the language and of Kubernetes' libraries: one file per library, each a table of
-//! declarations and what the functions do.
+//! declarations and the operations of the functions.
 
 mod authz;
 mod comprehensions;
@@ -51,7 +51,7 @@ pub(crate) fn definitions() -> impl Iterator<Item = &'static Definition> {
     .flatten()
 }
 
-/// What calls cost of which nothing else is said.
+/// The cost of calls that have no cost of their own.
 const ONE: CostRule = CostRule::Fixed(1);
 
 /// A function whose overloads all cost the same.
@@ -64,13 +64,13 @@ const fn define(
 }
 
 impl Definition {
-    /// What a call costs that several overloads fit.
+    /// Sets the cost of a call that several overloads fit.
     const fn ambiguous(mut self, cost: CostRule) -> Self {
         self.ambiguous_cost = cost;
         self
     }
 
-    /// How the error of a call without a matching overload is printed.
+    /// Sets the form of the error of a call without a matching overload.
     const fn mismatch(mut self, mismatch: Mismatch) -> Self {
         self.mismatch = mismatch;
         self

@@ -1,8 +1,8 @@
-//! Limits what one evaluation does inside of functions that walk over whole values.
+//! Limits the work that one evaluation does inside of functions that walk over whole values.
 //!
 //! Costs are those of Kubernetes, where comparing, flattening and formatting a value costs as much as its outermost level.
 //! A value whose parts are shared, as `.map(a, [a, a])` makes one, can have billions of elements on its way to the
-//! innermost level. So each walk counts what it visits, and fails once the evaluation has visited too much.
+//! innermost level. So each walk counts its visits, and fails once the evaluation has visited too much.
 //!
 //! Kept true: the count belongs to the evaluation that runs on this thread; it never decreases before the next one begins.
 
@@ -10,10 +10,10 @@ use std::cell::Cell;
 
 use crate::declarations::Failure;
 
-/// How many values, and bytes of text that is made of them, the functions of one evaluation may visit.
+/// The largest number of values, and of bytes of text made of them, that the functions of one evaluation may visit.
 const VISITED_MAX: u64 = 1 << 22;
 
-/// How many elements a list may have that an expression puts together. Concatenation costs as good as nothing, so a rule
+/// The largest number of elements in a list that an expression makes. Concatenation costs as good as nothing, so a rule
 /// that doubles a list again and again would otherwise take all memory.
 const LIST_ELEMENTS_MAX: usize = 1 << 18;
 

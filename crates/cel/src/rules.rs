@@ -17,7 +17,7 @@ use crate::schema::Declared;
 use crate::types::Type;
 use crate::value::Value;
 
-/// What a single evaluation of a rule or message expression may cost.
+/// The cost limit of a single evaluation of a rule or message expression.
 pub const CALL_COST_MAX: u64 = 1_000_000;
 /// The longest message that a message expression can give, in bytes.
 pub const MESSAGE_BYTES_MAX: usize = 5120;
@@ -39,7 +39,7 @@ impl Place {
         Self { declared, env: OnceLock::new(), env_with_optional: OnceLock::new() }
     }
 
-    /// What the schema says.
+    /// The declarations of the schema.
     pub fn declared(&self) -> &Arc<Declared> {
         &self.declared
     }
@@ -120,7 +120,7 @@ impl Compiled {
         self.uses_old_self
     }
 
-    /// What one evaluation costs at least and at most.
+    /// The least and the largest cost of one evaluation.
     pub fn estimate(&self) -> CostEstimate {
         self.estimate
     }
@@ -131,14 +131,14 @@ impl Compiled {
     }
 }
 
-/// What an expression is for.
+/// The purpose of an expression.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Purpose {
     Rule,
     Message,
 }
 
-/// Why a rule or message expression is refused. Displays as the detail of the field's error.
+/// The reason why a rule or message expression is refused. Displays as the detail of the field's error.
 #[derive(Clone, Debug)]
 pub struct RuleError {
     purpose: Purpose,

@@ -1,4 +1,4 @@
-//! What a schema declares about a document: the types of its values, their bounds, and how equality
+//! The declarations that a schema makes about a document: the types of its values, their bounds, and how equality
 //! and `+` treat its lists.
 //!
 //! A [`Declared`] is made once from a schema. The checker takes its types, the cost estimator its
@@ -20,19 +20,19 @@ use crate::types::{ObjectType, Type};
 /// A place in a schema, as expressions see it.
 #[derive(Debug)]
 pub struct Declared {
-    /// What values stand there.
+    /// The kind of the values there.
     pub kind: Kind,
-    /// How many characters, items or properties a value has at most. 0 for kinds that have none.
+    /// The largest number of characters, items or properties of a value. 0 for kinds that have none.
     pub max_elements: u64,
-    /// How many bytes of JSON a value takes at least.
+    /// The smallest size of a value as JSON, in bytes.
     pub min_serialized_size: u64,
     /// Whether the value may be `null`.
     pub nullable: bool,
-    /// The schema's `type` as it is written: what error messages show in place of a value.
+    /// The schema's `type` as it is written. Error messages show it in place of a value.
     pub schema_type: Box<str>,
 }
 
-/// What values stand at a place in a schema.
+/// The kind of the values at a place in a schema.
 #[derive(Debug)]
 pub enum Kind {
     /// Any JSON.
@@ -61,7 +61,7 @@ pub enum Kind {
     List {
         /// The items.
         items: Arc<Declared>,
-        /// How equality and `+` treat the list.
+        /// The list type, which decides how equality and `+` treat the list.
         list_type: ListType,
     },
     /// An object whose keys are data.
@@ -76,7 +76,7 @@ pub enum Kind {
     },
 }
 
-/// How equality and `+` treat a list: `x-kubernetes-list-type`.
+/// The list type, `x-kubernetes-list-type`, which decides how equality and `+` treat a list.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ListType {
     /// Order matters.
@@ -186,7 +186,7 @@ impl Declared {
         }
     }
 
-    /// How equality and `+` treat a list.
+    /// The list type, which decides how equality and `+` treat a list.
     pub(crate) fn list_type(&self) -> &ListType {
         match &self.kind {
             Kind::List { list_type, .. } => list_type,

@@ -6,7 +6,7 @@ const DEEPEST_BYTES: usize = 16 << 20;
 const STACK_BYTES: usize = 32 << 20;
 /// The stack that one level of an expression needs, in such a build.
 const LEVEL_BYTES: usize = 16 << 10;
-/// The stack that is needed beside the levels: for what functions do with values.
+/// The stack that is needed beside the levels: for functions that walk over values.
 const BASE_BYTES: usize = 256 << 10;
 
 /// Runs a walk over an expression of any depth.

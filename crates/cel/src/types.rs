@@ -11,9 +11,9 @@ use crate::schema::Declared;
 /// The type of an expression.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Type {
-    /// Any value; what it is, is found out at run time.
+    /// Any value; its type is found out at run time.
     Dyn,
-    /// What an expression has that did not check.
+    /// The type of an expression that did not check.
     Error,
     /// The type of `null`.
     Null,
@@ -56,7 +56,7 @@ pub enum Type {
 /// An object type: a place in a schema.
 #[derive(Clone, Debug)]
 pub struct ObjectType {
-    /// Where in the schema the object stands, from the name of the root type.
+    /// The path of the object in the schema, from the name of the root type.
     pub name: Arc<str>,
     /// The fields.
     pub declared: Arc<Declared>,
@@ -118,7 +118,7 @@ impl Type {
         }
     }
 
-    /// The long name, as messages say that speak of what an expression must evaluate to.
+    /// The long name, as in messages about the type that an expression must evaluate to.
     pub fn long_name(&self) -> String {
         match self {
             Self::Timestamp => "google.protobuf.Timestamp".into(),

@@ -149,7 +149,7 @@ impl<'a> Value<'a> {
         }
     }
 
-    /// How many characters, bytes or elements the value has, as costs count them.
+    /// The number of characters, bytes or elements of the value, as costs count them.
     pub(crate) fn size(&self) -> u64 {
         let count = match self {
             Self::String(text) => text.chars().count(),

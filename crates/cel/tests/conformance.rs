@@ -21,10 +21,10 @@ use keepwatch_cel::eval::Activation;
 
 use cases::{Case, Expected, Shown};
 
-/// What an expression may cost. The tests do not look at costs.
+/// The cost limit of an expression. The tests do not look at costs.
 const BUDGET: u64 = u64::MAX;
 
-/// Why a case is left out that the tests run without checking it.
+/// The reason why a case is left out that the tests run without checking it.
 const UNCHECKED: &str = "Kubernetes evaluates no expression that does not check";
 
 #[test]
@@ -45,7 +45,7 @@ fn the_public_conformance_tests_pass() {
             let is_error = matches!(case.expected, Expected::Error);
             match (omissions::reason(case), outcome) {
                 (None, Ok(())) => passed += 1,
-                // What Kubernetes does not have is not needed for the value.
+                // The value does not depend on the feature that Kubernetes does not have.
                 (Some(_), Ok(())) if !is_error && !omissions::is_by_name(case) => passed += 1,
                 (None, Err(Fault::Failed(error))) => {
                     failures.push(format!("{}: {}\n    {error}", case.path, case.expression))
@@ -97,7 +97,7 @@ fn files(folder: &Path) -> Vec<(String, String)> {
     files
 }
 
-/// Why a case did not pass.
+/// The reason why a case did not pass.
 enum Fault {
     /// It cannot be expressed here.
     Omitted(String),

@@ -2,8 +2,8 @@
 //!
 //! `KEEPWATCH_CEL_ORACLE` names a program that evaluates expressions with those libraries: JSON lines in
 //! (`expr`, `schema`, `self`, `old`, `opt`, `root`), JSON lines out (`issues`, or `type`, `est`, `progerr`, or `val` or
-//! `err` with `cost`). Without it the test does nothing. `KEEPWATCH_CEL_ORACLE_CASES` says how many expressions,
-//! `KEEPWATCH_CEL_ORACLE_SEED` which ones.
+//! `err` with `cost`). Without it the test does nothing. `KEEPWATCH_CEL_ORACLE_CASES` is the number of
+//! expressions, `KEEPWATCH_CEL_ORACLE_SEED` the seed that selects them.
 //!
 //! Value or error text, static type, estimate and cost must be the same. Only the text of syntax errors may differ: it
 //! comes from a generated parser. With `KEEPWATCH_CEL_ORACLE_SYNTAX` they must be the same, too.
@@ -34,9 +34,9 @@ use process::{Oracle, Question};
 
 const CASES: u64 = 2_000;
 const SEED: u64 = 1;
-/// How many questions are asked at once.
+/// The number of questions in a batch.
 const BATCH: u64 = 500;
-/// How many differences are shown.
+/// The largest number of differences that are shown.
 const SHOWN_MAX: usize = 60;
 
 #[test]
@@ -66,7 +66,7 @@ fn random_expressions_come_to_the_same_as_in_a_real_server() {
             values += usize::from(theirs.value.is_some());
             let Some(kind) = outcome::difference(&outcome::ours(question), &theirs) else { continue };
             if kind != Difference::SyntaxText && minimise::differs(question, &mut oracle).is_none() {
-                // What the server answers depends on the order of a map.
+                // The server's answer depends on the order of a map.
                 unstable += 1;
                 continue;
             }
@@ -74,7 +74,7 @@ fn random_expressions_come_to_the_same_as_in_a_real_server() {
             if reports.len() < SHOWN_MAX && (kind != Difference::SyntaxText || shows_syntax) {
                 let smallest = minimise::minimise(question, expression, kind, &mut oracle);
                 let report = report(&smallest, kind, &mut oracle);
-                // One of a kind is enough to see what is wrong.
+                // One difference of a kind is enough to see the fault.
                 reports.entry(report.summary).or_insert(report.text);
             }
         }
@@ -93,7 +93,7 @@ fn number(name: &str, default: u64) -> u64 {
 }
 
 struct Report {
-    /// What the difference is, without the values.
+    /// The difference, without the values.
     summary: String,
     text: String,
 }

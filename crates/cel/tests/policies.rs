@@ -1,4 +1,4 @@
-//! What admission policies need of the language: variables that are found when they are read, an
+//! The features that admission policies need of the language: variables that are found when they are read, an
 //! authorizer that the caller brings, and objects of which no schema is known.
 
 use std::sync::Arc;
@@ -115,7 +115,7 @@ fn a_variable_is_found_when_it_is_read_and_its_cost_is_added() {
     let (value, cost, evaluations) = evaluate("true || variables.replicas > 1");
     assert_eq!((value, cost, evaluations), (Ok("true".into()), 0, 0));
     let (value, cost, evaluations) = evaluate("variables.replicas > 1");
-    // Two for the variable, one for the comparison, three for what the variable reads.
+    // Two for the variable, one for the comparison, three for the reads of the variable.
     assert_eq!((value, cost, evaluations), (Ok("true".into()), 6, 1));
 }
 

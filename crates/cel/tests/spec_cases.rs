@@ -1,4 +1,4 @@
-//! What the API server's own libraries answer to expressions: value or error, type, compile errors,
+//! The answers of the API server's own libraries to expressions: value or error, type, compile errors,
 //! estimated and tracked cost. One case per line of the files in `spec`.
 
 use keepwatch_cel::library::show;
@@ -6,7 +6,7 @@ use keepwatch_cel::rules;
 use keepwatch_cel::schema::Declared;
 use serde_json::{Value as Json, json};
 
-/// What is found out of a case, in the words of the files.
+/// The answer to a case, in the words of the files.
 fn answer(case: &Json) -> Json {
     let flag = |name: &str| case.get(name).and_then(Json::as_bool).unwrap_or(false);
     let object = json!({});

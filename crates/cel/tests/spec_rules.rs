@@ -1,4 +1,4 @@
-//! Rules of schemas: what is said of a rule that is refused, that has no value, or that costs too much.
+//! Rules of schemas: the errors of a rule that is refused, that has no value, or that costs too much.
 
 use std::sync::Arc;
 

@@ -1,17 +1,17 @@
-//! Which types are assignable to which, and what type variables turn out to be.
+//! Assignability of types, and the inference of type variables.
 //!
-//! A failed comparison leaves no trace: what it found out about variables is forgotten.
+//! A failed comparison leaves no trace: its bindings of variables are undone.
 
 use std::sync::Arc;
 
 use crate::types::Type;
 
-/// What is known about type variables.
+/// The bindings of type variables.
 #[derive(Debug, Default)]
 pub(super) struct Inference {
-    /// What each variable stands for, by its number.
+    /// The type that each variable stands for, by its number; `None`: not yet known.
     found: Vec<Option<Type>>,
-    /// What variables stood for before the comparison that is under way.
+    /// The variables that the current comparison has bound, with their previous types.
     undo: Vec<(u32, Option<Type>)>,
 }
 
@@ -70,7 +70,7 @@ impl Inference {
         self.settle(assignable)
     }
 
-    /// Keeps what was found out, or forgets it.
+    /// Keeps the new bindings, or undoes them.
     fn settle(&mut self, keep: bool) -> bool {
         if !keep {
             for (variable, before) in self.undo.drain(..).rev() {

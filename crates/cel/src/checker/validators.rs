@@ -8,11 +8,11 @@ use crate::library::{check_format, takes};
 use crate::syntax::source::Errors;
 use crate::types::Type;
 
-/// Reports what is wrong with the constants of an expression.
+/// Reports the errors in the constants of an expression.
 pub(super) fn validate(typed: &Typed, positions: &[u32], errors: &mut Errors) {
     let mut validator = Validator { typed, positions, errors, formats: Vec::new() };
     validator.visit(&typed.expr, false);
-    // At the same place, what is wrong with a format comes last.
+    // At the same position, errors of formats come last.
     for (position, message) in std::mem::take(&mut validator.formats) {
         validator.errors.report_at(position, message);
     }
@@ -22,7 +22,7 @@ struct Validator<'v> {
     typed: &'v Typed,
     positions: &'v [u32],
     errors: &'v mut Errors,
-    /// What is wrong with formats, and where.
+    /// The errors of formats, with their positions.
     formats: Vec<(usize, String)>,
 }
 
@@ -150,7 +150,7 @@ impl Validator<'_> {
         }
     }
 
-    /// What a clause does not take: an argument, or something in the literal that it is.
+    /// The expression that a clause does not accept: the argument, or a part of the literal that it is.
     fn refused<'e>(&self, argument: &'e Expr, clause: Clause) -> Option<&'e Expr> {
         if !takes(clause, self.typed.type_of(argument)) {
             return Some(argument);

@@ -1,8 +1,8 @@
-//! What an expression costs at least and at most, from the bounds that its schema declares.
+//! The least and the largest cost of an expression, from the bounds that its schema declares.
 //!
-//! Sizes of values are looked for in this order: what a call says of its result, what a literal shows,
-//! what the schema says of the path by which the value was read, and what its type says. A path begins
-//! at the schema's root whatever variable it begins with.
+//! The size of a value comes from the first of these that has one: the rule of the call that returns it, the
+//! literal, the schema at the path by which the value was read, and the type. A path begins at the schema's root,
+//! regardless of the variable that it begins with.
 
 use super::CostEstimate;
 use super::rule::{
@@ -18,7 +18,7 @@ use crate::types::Type;
 /// The least and the most characters, bytes or elements of a value.
 type Size = CostEstimate;
 
-/// What an expression costs. `sizes`: what the schema says of every variable.
+/// The estimated cost of an expression. `sizes`: the schema that gives the sizes of every variable.
 pub(crate) fn estimate(typed: &Typed, sizes: Option<&Declared>) -> CostEstimate {
     let nodes = typed.types.len();
     let mut estimator = Estimator {
@@ -32,7 +32,7 @@ pub(crate) fn estimate(typed: &Typed, sizes: Option<&Declared>) -> CostEstimate 
     estimator.cost(&typed.expr)
 }
 
-/// Where in the schema a value was read.
+/// The place in the schema at which a value was read.
 #[derive(Clone, Copy, Debug)]
 enum Path<'e> {
     /// It was not read from a variable.
@@ -40,7 +40,7 @@ enum Path<'e> {
     At(&'e Declared),
     /// At the key of a map.
     Key,
-    /// Where the schema says nothing.
+    /// At a place that the schema does not declare.
     Unknown,
 }
 
@@ -71,7 +71,7 @@ impl Entries {
     }
 }
 
-/// What is known of a loop variable or an accumulator.
+/// The path and the sizes of a loop variable or an accumulator, as far as they are known.
 #[derive(Clone, Copy, Debug)]
 struct Local<'e> {
     path: Path<'e>,
@@ -156,7 +156,7 @@ impl<'e> Estimator<'e> {
         next.map_or(Path::Unknown, Path::At)
     }
 
-    /// What the schema says of a path. Of the lengths of keys it says nothing, which counts as 0.
+    /// The size that the schema declares for a path. It declares no lengths of keys, which count as 0.
     fn size_of_path(path: Path<'_>) -> Option<Size> {
         match path {
             Path::At(at) => Some(Size { min: 0, max: at.max_elements }),
@@ -361,7 +361,7 @@ impl<'e> Estimator<'e> {
 
     // Rules.
 
-    /// What a call costs by a rule, with its arguments, and how large its result is.
+    /// The cost of a call by a rule, with its arguments, and the size of its result.
     fn rule(&mut self, expr: &Expr, rule: CostRule, operands: &Operands<'_>) -> (CostEstimate, Option<Size>) {
         let costs = &operands.costs;
         let (cost, size) = match (rule, &costs[..]) {
@@ -572,7 +572,7 @@ fn int_literal(expr: &Expr) -> Option<i64> {
     }
 }
 
-/// The value of an integer literal, negative ones as 0, or what stands for one that is not written down.
+/// The value of an integer literal, negative ones as 0, or `otherwise` for any other expression.
 fn int_or(expr: &Expr, otherwise: u64) -> u64 {
     int_literal(expr).map_or(otherwise, |number| u64::try_from(number).unwrap_or(0))
 }

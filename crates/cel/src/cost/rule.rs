@@ -1,6 +1,6 @@
-//! What calls cost, as data. `estimate` and `track` say what each rule means before and at run time.
+//! The costs of calls, as data. `estimate` and `track` apply each rule before and at run time.
 
-/// What a call costs beside its arguments.
+/// The cost of a call beside its arguments.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum CostRule {
     /// Always the same.
@@ -27,7 +27,7 @@ pub(crate) enum CostRule {
     StringToBytes,
     /// `string(bytes)`: bytes are traversed.
     BytesToString,
-    /// `startsWith` and `endsWith`: what is looked for is traversed, at run time what is looked at.
+    /// `startsWith` and `endsWith`: the estimate traverses the prefix or suffix, the tracker the receiver.
     Affix,
     /// `contains`: both are traversed.
     Contains,
@@ -107,11 +107,11 @@ pub(crate) const TRAVERSAL_FACTOR: f64 = 0.1;
 pub(crate) const REGEX_FACTOR: f64 = 0.25;
 /// Comparing one element with one other in the list library.
 pub(crate) const COMPARISON_FACTOR: f64 = 2.0;
-/// How long the expression of a named format counts as before it is known which one it is.
+/// The estimated length of the regular expression of a named format.
 pub(crate) const FORMAT_REGEX_SIZE: f64 = 128.0;
-/// How long a named format is at most.
+/// The largest length of a named format.
 pub(crate) const FORMAT_SIZE: u64 = 64;
-/// How many requirements a character of a selector makes at most.
+/// The largest number of requirements per character of a selector.
 pub(crate) const REQUIREMENTS_PER_CHARACTER: f64 = 0.5;
-/// What a requirement of a selector costs: a list and a message.
+/// The cost of a requirement of a selector: a list and a message.
 pub(crate) const REQUIREMENT_COST: f64 = 50.0;

@@ -1,4 +1,4 @@
-//! What a call costs, with its arguments at hand.
+//! The cost of a call whose arguments are at hand.
 
 use super::CostEstimate;
 use super::rule::{
@@ -9,7 +9,7 @@ use super::times_factor;
 use crate::limits;
 use crate::value::{Opaque, Value};
 
-/// What a call costs. `result`: what it gave, unless it failed.
+/// The cost of a call. `result`: its result, unless it failed.
 pub(crate) fn call(rule: CostRule, args: &[Value<'_>], result: Option<&Value<'_>>) -> u64 {
     let size = |index: usize| match args.get(index) {
         // Only the functions of the language look into optional values.
@@ -73,7 +73,8 @@ pub(crate) fn call(rule: CostRule, args: &[Value<'_>], result: Option<&Value<'_>
     }
 }
 
-/// How much of the cost of a call is known before it is made. It is less than everything only where that is little work.
+/// The part of the cost of a call that is known before it is made. It is less than the whole only where the call is
+/// little work.
 pub(crate) fn before_call(rule: CostRule, args: &[Value<'_>]) -> u64 {
     match (rule, args) {
         (CostRule::Distinct | CostRule::Sets(_), [Value::List(_), ..]) => call(rule, args, None),
@@ -113,24 +114,24 @@ fn go_uint(number: f64) -> u64 {
     }
 }
 
-/// What a selector of so many characters costs.
+/// The cost of a selector of so many characters.
 pub(super) fn selector(size: CostEstimate) -> CostEstimate {
     let requirements = size.by(REQUIREMENTS_PER_CHARACTER).by(REQUIREMENT_COST);
     CostEstimate::fixed(LIST_COST).plus(size.by(TRAVERSAL_FACTOR)).plus(requirements)
 }
 
-/// Whether `==` of a value costs the same whatever the value is.
+/// Whether `==` of a value has a fixed cost, regardless of the value.
 fn has_fixed_equality(value: Option<&Value<'_>>) -> bool {
     matches!(value, Some(Value::Opaque(_)))
 }
 
-/// What a call of the list library costs that makes a list.
+/// The cost of a call of the list library that makes a list.
 fn list_call(factor: f64, size: u64) -> u64 {
     // Casts of doubles saturate.
     ((size as f64 * factor) as u64).saturating_add(CALL_COST + LIST_COST)
 }
 
-/// What it costs to compare every element of a list with every other.
+/// The cost of comparing every element of a list with every other.
 fn self_comparison(list: Option<&Value<'_>>) -> u64 {
     let Some(Value::List(list)) = list else { return list_call(COMPARISON_FACTOR, 1) };
     let size = list.len() as u64;
@@ -139,7 +140,7 @@ fn self_comparison(list: Option<&Value<'_>>) -> u64 {
     list_call(factor, size.saturating_mul(size))
 }
 
-/// What it costs to look at everything in a value once; more than anything may cost if that is too much to count.
+/// The cost of traversing a value once; `u64::MAX`, more than any limit, if that is too much to count.
 fn traversal_of(value: &Value<'_>) -> u64 {
     if limits::visit(1).is_err() {
         return u64::MAX;

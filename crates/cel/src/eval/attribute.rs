@@ -9,7 +9,7 @@ use crate::value::{List, Object, Text, Value};
 
 type Evaluated<'a> = Result<Value<'a>, EvalError>;
 
-/// What was read.
+/// The result of reading a field, a key or an index.
 enum Found<'a> {
     Value(Value<'a>),
     /// There is no such field, key or index.
@@ -19,7 +19,7 @@ enum Found<'a> {
 enum Missing {
     Key,
     Index,
-    /// What it was to be read from has no fields at all.
+    /// The value that was to be read from has no fields at all.
     Container,
 }
 
@@ -40,15 +40,14 @@ impl<'a> Context<'a, '_> {
         let value = self.resolve(attribute, &[], true);
         match &value {
             Err(error) if error.is_final() => {}
-            // A condition costs nothing to read, but the API server gives back what reading it would have cost.
+            // A condition costs nothing to read, but the API server refunds the cost of the read.
             _ if matches!(attribute.base, Base::Conditional(_)) => self.refund(SELECT_COST)?,
             _ => {}
         }
         value
     }
 
-    /// The value of an attribute, without what it costs to read the base. `behind`: what is read after its own
-    /// qualifiers.
+    /// The value of an attribute, without the cost of reading the base. `behind`: the qualifiers that follow its own.
     fn resolve(
         &mut self,
         attribute: &'a Attribute,
@@ -66,11 +65,11 @@ impl<'a> Context<'a, '_> {
                     Value::Bool(false) => otherwise,
                     _ => return Err(EvalError::no_such_overload()),
                 };
-                // Where has() is a branch, the condition that it tests costs what it would cost elsewhere.
+                // If has() is a branch, the condition that it tests costs as much as it would elsewhere.
                 if let (Base::Node(Node::Presence(tested)), []) = (&branch.base, &branch.qualifiers[..]) {
                     return self.resolve(tested, &[], true);
                 }
-                // What is read from a condition is read from the branch.
+                // Qualifiers of a condition are those of the branch.
                 let behind: Vec<&Qualifier> =
                     attribute.qualifiers.iter().chain(behind.iter().copied()).collect();
                 return self.resolve(branch, &behind, test_only);
@@ -126,7 +125,7 @@ impl<'a> Context<'a, '_> {
         }
     }
 
-    /// Charges for what was read, and says what is wrong with it.
+    /// Charges for the read, and returns its value or its error.
     fn settle(
         &mut self,
         found: Result<Found<'a>, Failure>,
@@ -134,7 +133,7 @@ impl<'a> Context<'a, '_> {
         tests: bool,
         presence_only: bool,
     ) -> Result<Option<Value<'a>>, EvalError> {
-        // A test that finds nothing is free, unless it is all that is asked.
+        // A test that finds nothing is free, unless it is that of has() and nothing in its argument is optional.
         if !tests || presence_only || matches!(found, Ok(Found::Value(_))) {
             self.charge(SELECT_COST)?;
         }
@@ -155,7 +154,7 @@ impl<'a> Context<'a, '_> {
         match value {
             Value::Object(Object::Json { properties, declared }) => {
                 let found = match &key.declared {
-                    // The object is what the checker took it for.
+                    // The object has the type that the checker inferred.
                     Some(expected) if std::ptr::eq(*declared, &*expected.object) => properties
                         .get(&*expected.property)
                         .filter(|value| !value.is_null())

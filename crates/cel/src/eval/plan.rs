@@ -1,6 +1,6 @@
 //! From a checked expression to nodes that are evaluated.
 //!
-//! What can be known before is found out here: literals of constants, conversions of constants, and
+//! Everything that can be known before is computed here: literals of constants, conversions of constants, and
 //! patterns. An error in one of them is an error of the program, wherever it stands in the expression.
 
 use std::sync::Arc;
@@ -23,7 +23,7 @@ use leaf::regex::Pattern;
 #[derive(Debug)]
 pub(super) enum Node {
     Constant(Value<'static>),
-    /// A variable, or what was read from one.
+    /// A variable, or a value read from one.
     Attribute(Box<Attribute>),
     /// Whether the last thing that an attribute reads is there.
     Presence(Box<Attribute>),
@@ -48,7 +48,7 @@ pub(super) enum Node {
     Insert(usize, Box<[Node]>),
 }
 
-/// Something to read, and what is read from it.
+/// A base value, and the qualifiers that are read from it.
 #[derive(Debug)]
 pub(super) struct Attribute {
     pub(super) base: Base,
@@ -83,7 +83,7 @@ pub(super) enum Key {
 #[derive(Debug)]
 pub(super) struct FieldKey {
     pub(super) name: Box<str>,
-    /// Where the checker found the field, if it did.
+    /// The declaration of the field, if the checker found one.
     pub(super) declared: Option<DeclaredField>,
 }
 
@@ -163,7 +163,7 @@ pub(crate) fn plan(typed: &Typed, variables: &[Box<str>]) -> Result<Program, Str
 struct Planner<'t> {
     typed: &'t Typed,
     initial: Vec<Option<Node>>,
-    /// How deep the expression is nested that is being planned.
+    /// The nesting depth of the expression that is being planned.
     depth: usize,
     depth_max: usize,
 }
@@ -534,7 +534,7 @@ fn convert_constant(function: &'static Function, args: Vec<Node>) -> Planned {
     }
 }
 
-/// What Go says of a key that it cannot hash.
+/// Go's error for a key that it cannot hash.
 pub(super) fn unhashable(key: &Value<'_>) -> Option<&'static str> {
     Some(match key {
         Value::Bytes(_) => "runtime error: hash of unhashable type types.Bytes",
@@ -547,7 +547,7 @@ pub(super) fn unhashable(key: &Value<'_>) -> Option<&'static str> {
 /// The error of a call that failed.
 pub(super) fn explain(name: &str, mismatch: Mismatch, failure: Failure, args: &[Value<'_>]) -> EvalError {
     match (failure, mismatch) {
-        // Types that have functions of their own are asked for one, and say no more than that.
+        // In cel-go, these types are receivers of such a call, and the error of a receiver names no function.
         (Failure::NoOperator, _)
             if matches!(args.first(), Some(Value::String(_) | Value::Timestamp(_) | Value::Duration(_))) =>
         {

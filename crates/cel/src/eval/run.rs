@@ -1,4 +1,4 @@
-//! Evaluates the nodes of a program, and counts what it costs.
+//! Evaluates the nodes of a program, and counts the cost.
 
 use std::sync::Arc;
 
@@ -12,7 +12,7 @@ use crate::declarations::{Failure, Mismatch};
 use crate::library::map_insert;
 use crate::value::{List, Map, MapValues, Object, Value, equal};
 
-/// How many rounds of loops there are between two questions whether to stop.
+/// The number of rounds of loops between two checks whether to stop.
 const INTERRUPT_CHECK_ROUNDS: u64 = 16;
 
 /// The API server counts the elements of a list that is compared with itself even if it is none, which ends its

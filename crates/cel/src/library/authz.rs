@@ -8,7 +8,7 @@ use crate::declarations::{Definition, Failure, Outcome};
 use crate::value::{AuthorizerOf, CheckTarget, Decision, Opaque, ResourceAttributes, Value};
 use leaf::named_format::NamedFormat;
 
-/// What a check costs: no more than two of them fit into one expression.
+/// The cost of a check: no more than two of them fit into one expression.
 const CHECK: CostRule = CostRule::Fixed(350_000);
 
 const OF_RESOURCE: &[(&str, CostRule)] =

@@ -1,4 +1,4 @@
-//! What the macros with two variables need.
+//! The function that the macros with two variables expand to.
 
 use super::{ONE, define};
 use crate::ast::operator;

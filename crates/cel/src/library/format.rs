@@ -147,8 +147,8 @@ fn nested(value: &Value<'_>) -> Result<String, String> {
     })
 }
 
-/// Checks a format that is written down: what is wrong with it, or how many arguments it uses. `refused` gives the type
-/// that a clause does not take, of an argument or of something in it.
+/// Checks a literal format and returns the number of arguments that it uses. `refused` gives the type that a clause
+/// does not accept, of an argument or of something in it.
 ///
 /// # Errors
 ///

@@ -146,7 +146,7 @@ fn is_sorted<'a>(args: &[Value<'a>]) -> Outcome<'a> {
     for pair in values.windows(2) {
         match compare(&pair[0], &pair[1]) {
             Ok(ordering) if ordering.is_gt() => return Ok(Value::Bool(false)),
-            // What cannot be ordered is not out of order.
+            // Values that cannot be ordered are not out of order.
             _ => {}
         }
     }
@@ -211,7 +211,7 @@ fn extreme<'a>(args: &[Value<'a>], name: &str, is_ahead: fn(std::cmp::Ordering) 
             }
             Some(known) => match compare(&element, known) {
                 Ok(ordering) if is_ahead(ordering) => best = Some(element),
-                // What cannot be compared is not ahead.
+                // An element that cannot be compared is not ahead.
                 _ => {}
             },
         }

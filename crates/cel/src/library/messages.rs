@@ -250,7 +250,7 @@ fn conversion_error(field: &str, why: &str) -> Failure {
     Failure::Error(format!("field type conversion error for {field} value type: {why}"))
 }
 
-/// That a value is not of the type of a field, in Go's words.
+/// Go's error for a value that is not of the type of a field.
 fn mismatch(value: &Value<'_>, native: &str) -> String {
     match value {
         Value::Null => format!("type conversion error from 'null_type' to '{native}'"),
@@ -266,7 +266,7 @@ fn json_field<'a>(message: &str, field: &str, value: &Value<'a>) -> Outcome<'a> 
     })
 }
 
-/// A value as it is in JSON: numbers are floats, and what JSON does not have is text.
+/// A value as it is in JSON: numbers are floats, and values that JSON does not have are text.
 fn json<'a>(value: &Value<'a>) -> Outcome<'a> {
     let integer = |is_exact: bool, number: f64, text: String| {
         if is_exact { Value::Double(number) } else { Value::text(text) }

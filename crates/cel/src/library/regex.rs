@@ -25,7 +25,7 @@ pub(super) const FUNCTIONS: &[Definition] = &[
     .ambiguous(CostRule::Find),
 ];
 
-/// What a function does with a compiled pattern. The pattern is still the second argument.
+/// The operation of a function on a compiled pattern. The pattern is still the second argument.
 pub(crate) type PatternOperation = for<'a> fn(&Pattern, &[Value<'a>]) -> Outcome<'a>;
 
 /// The operation of a function that takes a pattern as its second argument.

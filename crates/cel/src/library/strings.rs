@@ -78,7 +78,7 @@ fn substring<'a>(args: &[Value<'a>]) -> Outcome<'a> {
     }))
 }
 
-/// How often to do something: so many times, or always without a number.
+/// The largest number of replacements or parts; -1 without an argument: no limit.
 fn count(arg: Option<&Value<'_>>) -> Result<i64, Failure> {
     arg.map_or(Ok(-1), int)
 }

@@ -2,18 +2,18 @@
 
 use crate::schema::Declared;
 
-/// What a rule, or a message expression, may cost for one object.
+/// The cost limit of a rule, or of a message expression, for one object.
 pub const RULE_COST_MAX: u64 = 10_000_000;
-/// What all rules of a schema may cost for one object.
+/// The cost limit of all rules of a schema for one object.
 pub const SCHEMA_COST_MAX: u64 = 100_000_000;
 /// A rule that costs so much is named when all rules of a schema cost too much.
 pub const NAMED_RULE_COST_MIN: u64 = 1_000_000;
-/// How many rules are named when all rules of a schema cost too much.
+/// The largest number of rules that are named when all rules of a schema cost too much.
 pub const NAMED_RULES_MAX: usize = 4;
 /// The largest request.
 const REQUEST_BYTES_MAX: u64 = 3 * 1024 * 1024;
 
-/// How often a place in a schema can occur in an object.
+/// The number of times that a place in a schema can occur in an object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Cardinality {
     /// At most so often.
@@ -36,7 +36,7 @@ impl Cardinality {
     }
 }
 
-/// What a rule costs for a whole object, if one evaluation costs at most `estimate`.
+/// The cost of a rule for a whole object, if one evaluation costs at most `estimate`.
 pub fn of_rule(estimate: u64, cardinality: Cardinality, declared: &Declared) -> u64 {
     estimate.saturating_mul(match cardinality {
         Cardinality::Bounded(times) => times,
@@ -44,7 +44,7 @@ pub fn of_rule(estimate: u64, cardinality: Cardinality, declared: &Declared) -> 
     })
 }
 
-/// The error of something that costs too much. `what`: such as `estimated rule cost`.
+/// The error of something that costs too much. `what`: its name, such as `estimated rule cost`.
 pub fn exceeded(what: &str, cost: u64, cost_max: u64) -> String {
     let factor = cost as f64 / cost_max as f64;
     let factor = if factor > 100.0 {

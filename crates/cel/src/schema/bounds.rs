@@ -1,4 +1,4 @@
-//! How large a value can be, from its schema and from the largest request a server takes.
+//! The size bounds of values, from their schema and from the largest request a server takes.
 
 /// The largest request: 3 MiB, as the API server has it.
 pub(super) const REQUEST_BYTES_MAX: u64 = 3 * 1024 * 1024;

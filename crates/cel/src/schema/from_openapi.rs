@@ -47,7 +47,7 @@ pub trait SchemaNode: Sized {
 }
 
 impl Declared {
-    /// What a structural schema declares. `resource_root`: the schema is that of a whole object, whose
+    /// The declarations of a structural schema. `resource_root`: the schema is that of a whole object, whose
     /// `apiVersion`, `kind` and `metadata` expressions see whatever the schema says.
     ///
     /// `None` when expressions cannot see such values at all.

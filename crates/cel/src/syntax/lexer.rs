@@ -10,9 +10,9 @@ use super::source::Errors;
 pub(super) struct Token<'s> {
     pub(super) kind: TokenKind,
     pub(super) text: &'s str,
-    /// Where it begins, in code points.
+    /// The offset of its beginning, in code points.
     pub(super) offset: usize,
-    /// Where it begins, in bytes.
+    /// The offset of its beginning, in bytes.
     pub(super) start: usize,
 }
 
@@ -87,7 +87,7 @@ fn escaped_whitespace(text: &str) -> String {
     text.replace('\t', "\\t").replace('\n', "\\n").replace('\r', "\\r")
 }
 
-/// What stands at the beginning of a text. Lengths are in bytes.
+/// The beginning of a text. Lengths are in bytes.
 enum Next {
     /// White space or a comment.
     Blank(usize),
@@ -224,7 +224,7 @@ fn string(text: &str, kind: TokenKind) -> Next {
     }
 }
 
-/// How long the body of a string is with the quotes at its end, or where it stops being one.
+/// The length of the body of a string with the quotes at its end, or the offset at which it stops being one.
 fn string_body(body: &str, end: &str, raw: bool, lines: bool) -> Result<usize, usize> {
     let mut at = 0;
     while let Some(char) = body[at..].chars().next() {
@@ -243,7 +243,7 @@ fn string_body(body: &str, end: &str, raw: bool, lines: bool) -> Result<usize, u
     Err(at)
 }
 
-/// How long an escape is, or which of its bytes cannot be one.
+/// The length of an escape, or the offset of the byte that cannot be part of one.
 fn escape_length(bytes: &[u8]) -> Result<usize, usize> {
     let all = |count: usize, is: fn(&u8) -> bool| {
         let good = bytes.iter().skip(2).take(count).take_while(|byte| is(byte)).count();

@@ -1,10 +1,10 @@
-//! What literals mean.
+//! The values of literals.
 
 /// The text of a string literal with its quotes and prefix.
 ///
 /// # Errors
 ///
-/// Why it is none.
+/// The reason why the literal is invalid.
 pub(super) fn string(token: &str) -> Result<String, &'static str> {
     let mut text = String::with_capacity(token.len());
     for part in parts(token) {
@@ -22,7 +22,7 @@ pub(super) fn string(token: &str) -> Result<String, &'static str> {
 ///
 /// # Errors
 ///
-/// Why it is none.
+/// The reason why the literal is invalid.
 pub(super) fn bytes(token: &str) -> Result<Vec<u8>, &'static str> {
     let mut bytes = Vec::with_capacity(token.len());
     for part in parts(&token[1..]) {

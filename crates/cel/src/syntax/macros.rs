@@ -15,7 +15,7 @@ const UNUSED: &str = "#unused";
 /// The variable that holds the list that `sortBy` sorts.
 const SORT_BY_INPUT: &str = "@__sortBy_input__";
 
-/// A call without a receiver, or what the macro of that name makes of it.
+/// A call without a receiver, or the expansion of the macro of that name.
 pub(super) fn global_call(
     parser: &mut Parser<'_>,
     offset: usize,
@@ -35,7 +35,7 @@ pub(super) fn global_call(
     parser.new_node(offset, Kind::Call(call))
 }
 
-/// A call with a receiver, or what the macro of that name makes of it.
+/// A call with a receiver, or the expansion of the macro of that name.
 pub(super) fn receiver_call(
     parser: &mut Parser<'_>,
     offset: usize,
@@ -66,7 +66,7 @@ pub(super) fn receiver_call(
     }
 }
 
-/// Reports an error at a node; what stands in the node's place.
+/// Reports an error at a node, and returns a node that takes its place.
 fn error(parser: &mut Parser<'_>, at: &Expr, message: impl Into<String>) -> Expr {
     parser.report_at_node(at, message.into());
     let offset = parser.position(at.id);
@@ -93,7 +93,7 @@ struct Variables {
     second: Option<Arc<str>>,
 }
 
-/// How a loop accumulates its result.
+/// The accumulation of a loop's result.
 struct Accumulation {
     init: Expr,
     condition: Expr,
@@ -101,7 +101,7 @@ struct Accumulation {
     result: Expr,
 }
 
-/// What a macro's expansion is made with.
+/// The parser that a macro is expanded with, and the position of the new nodes.
 struct Expand<'p, 's> {
     parser: &'p mut Parser<'s>,
     offset: usize,

@@ -11,18 +11,18 @@ use crate::schema::is_reserved;
 
 /// The longest expression, in code points.
 const EXPRESSION_CODE_POINTS_MAX: usize = 100_000;
-/// How deep expressions may stand in brackets, calls and conditionals.
+/// The largest nesting depth of brackets, calls and conditionals.
 const NESTING_MAX: usize = 250;
-/// How deep the tree may be.
+/// The largest depth of the tree.
 const DEPTH_MAX: u16 = 250;
 
 /// A tree with the positions of its nodes.
 #[derive(Debug)]
 pub(crate) struct Parsed {
     pub(crate) expr: Expr,
-    /// Where each node stands, in code points, by the node's number.
+    /// The position of each node, in code points, by the node's number.
     pub(crate) positions: Vec<u32>,
-    /// Where errors of later steps go; empty.
+    /// The list that takes the errors of later steps; empty.
     pub(crate) errors: Errors,
 }
 
@@ -76,10 +76,10 @@ pub(super) struct Parser<'s> {
     at: usize,
     errors: Errors,
     positions: Vec<u32>,
-    /// How deep the tree below each node is, counting nodes that the API server's parser visits by recursion.
+    /// The depth of the tree below each node, counting nodes that the API server's parser visits by recursion.
     depths: Vec<u16>,
     nesting: usize,
-    /// How many relations, and how many sums and products, are being parsed; right operands are of their own.
+    /// The numbers of relations, and of sums and products, being parsed; a right operand counts as one of its own.
     relations: usize,
     sums: usize,
     /// Whether an error was reported and no token was accepted since. No more errors are reported then.
@@ -233,7 +233,7 @@ impl<'s> Parser<'s> {
 
     // Grammar.
 
-    /// `extra`: what may stand here beside an operand, in the order in which messages list it.
+    /// `extra`: the tokens that may stand here beside an operand, in the order in which messages list them.
     fn expression(&mut self, extra: &[&str]) -> Result<Expr> {
         self.nesting += 1;
         self.assert_nesting(self.nesting)?;
@@ -497,7 +497,7 @@ impl<'s> Parser<'s> {
         Ok(expr)
     }
 
-    /// How many tokens the name of a message takes, if a message begins here: `a.b.C{`.
+    /// The number of tokens in the name of a message, if a message begins here: `a.b.C{`.
     fn message_name(&self) -> Option<usize> {
         let mut length = 1;
         loop {
@@ -731,7 +731,7 @@ fn follows_operand(kind: TokenKind) -> bool {
         )
 }
 
-/// What may stand where an operand is missing and in the place of `extra` tokens, in the order of the grammar.
+/// The tokens that may stand in place of a missing operand, `extra` included, in the order of the grammar.
 fn operand_set(extra: &[&str]) -> String {
     const PUNCTUATION: [&str; 11] =
         ["'['", "']'", "'{'", "'}'", "'('", "')'", "'.'", "','", "'-'", "'!'", "'?'"];

@@ -23,7 +23,7 @@ impl Location {
 #[derive(Clone, Debug)]
 pub(crate) struct Source {
     text: String,
-    /// Where each line but the first begins, in code points.
+    /// The beginning of each line but the first, in code points.
     line_starts: Vec<usize>,
 }
 
@@ -48,7 +48,7 @@ impl Source {
     }
 }
 
-/// What is wrong with an expression.
+/// The errors of an expression.
 #[derive(Clone, Debug)]
 pub(crate) struct Errors {
     source: Source,

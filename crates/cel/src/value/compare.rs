@@ -1,11 +1,11 @@
-//! Which of two values is less.
+//! The order of values.
 
 use std::cmp::Ordering;
 
 use super::Value;
 use crate::declarations::Failure;
 
-/// Compares two values. Numbers of different types compare by what they are worth.
+/// Compares two values. Numbers of different types compare by numeric value.
 pub(crate) fn compare(left: &Value<'_>, right: &Value<'_>) -> Result<Ordering, Failure> {
     Ok(match (left, right) {
         (Value::Int(left), Value::Int(right)) => left.cmp(right),

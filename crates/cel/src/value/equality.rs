@@ -1,4 +1,4 @@
-//! When two values are equal, and whether a list or map contains a value.
+//! Equality of values, and whether a list or map contains a value.
 
 use serde_json::{Map as JsonMap, Value as Json};
 

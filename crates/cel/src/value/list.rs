@@ -15,7 +15,7 @@ pub enum List<'a> {
     Json {
         /// The items.
         items: &'a [Json],
-        /// What the schema says of the list; `None`: nothing.
+        /// The schema of the list; `None`: there is none.
         declared: Option<&'a Declared>,
     },
     /// A list that an expression made.
@@ -23,7 +23,7 @@ pub enum List<'a> {
 }
 
 impl<'a> List<'a> {
-    /// How many elements there are.
+    /// The number of elements.
     pub fn len(&self) -> usize {
         match self {
             Self::Json { items, .. } => items.len(),
@@ -36,7 +36,7 @@ impl<'a> List<'a> {
         self.len() == 0
     }
 
-    /// How equality and `+` treat the list.
+    /// The list type, which decides how equality and `+` treat the list.
     pub(crate) fn list_type(&self) -> &'a ListType {
         match self {
             Self::Json { declared: Some(declared), .. } => declared.list_type(),

@@ -19,7 +19,7 @@ pub enum Map<'a> {
     Json {
         /// The entries.
         entries: &'a JsonMap<String, Json>,
-        /// What the schema says of the map; `None`: nothing.
+        /// The schema of the map; `None`: there is none.
         declared: Option<&'a Declared>,
     },
     /// A map that an expression made.
@@ -30,7 +30,7 @@ pub enum Map<'a> {
 #[derive(Clone, Debug, Default)]
 pub struct MapValues<'a> {
     entries: Vec<(Value<'a>, Value<'a>)>,
-    /// Where the entry of each key is; empty as long as the map is small.
+    /// The position of the entry of each key; empty as long as the map is small.
     index: HashMap<IndexKey, usize>,
 }
 
@@ -102,7 +102,7 @@ fn is_same_key(known: &Value<'_>, key: &Value<'_>) -> bool {
 }
 
 impl<'a> MapValues<'a> {
-    /// How many entries there are.
+    /// The number of entries.
     pub fn len(&self) -> usize {
         self.entries.len()
     }
@@ -117,17 +117,17 @@ impl<'a> MapValues<'a> {
         &self.entries
     }
 
-    /// Where the entry of exactly this key is.
+    /// The position of the entry of exactly this key.
     fn position(&self, key: &Value<'_>) -> Option<usize> {
         match IndexKey::of(key) {
-            // Nothing is equal to what is not a number.
+            // Nothing equals NaN.
             Some(_) if matches!(key, Value::Double(number) if number.is_nan()) => None,
             Some(key) if !self.index.is_empty() => self.index.get(&key).copied(),
             _ => self.entries.iter().position(|(known, _)| is_same_key(known, key)),
         }
     }
 
-    /// Where the entry is that a lookup of the key finds.
+    /// The position of the entry that a lookup of the key finds.
     fn find(&self, key: &Value<'_>) -> Option<usize> {
         self.position(key).or_else(|| other_numbers(key).iter().find_map(|other| self.position(other)))
     }
@@ -186,7 +186,7 @@ impl<'a> MapValues<'a> {
 }
 
 impl<'a> Map<'a> {
-    /// How many entries there are.
+    /// The number of entries.
     pub fn len(&self) -> usize {
         match self {
             Self::Json { entries, .. } => entries.len(),
@@ -239,7 +239,7 @@ pub enum Object<'a> {
     Json {
         /// The properties.
         properties: &'a JsonMap<String, Json>,
-        /// What the schema says of it.
+        /// The schema of the object.
         declared: &'a Declared,
     },
     /// Fields that are found when they are read.
@@ -247,7 +247,7 @@ pub enum Object<'a> {
 }
 
 impl<'a> Object<'a> {
-    /// How many properties there are, declared or not.
+    /// The number of properties, declared or not.
     pub(crate) fn len(&self) -> usize {
         match self {
             Self::Json { properties, .. } => properties.len(),

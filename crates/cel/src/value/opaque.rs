@@ -1,4 +1,4 @@
-//! Values of the libraries' types, and what a caller can put behind a value.
+//! Values of the libraries' types, and the traits that a caller can implement behind a value.
 
 use std::fmt;
 use std::sync::Arc;
@@ -29,16 +29,16 @@ pub enum Opaque<'a> {
     Format(NamedFormat),
     /// The authorizer of a policy.
     Authorizer(AuthorizerOf<'a>),
-    /// What a user may do with a path.
+    /// The builder of an authorization check for a path.
     PathCheck(Arc<(AuthorizerOf<'a>, Box<str>)>),
-    /// What a user may do with the resources of a group.
+    /// The builder of an authorization check for the resources of a group.
     GroupCheck(Arc<(AuthorizerOf<'a>, Box<str>)>),
-    /// What a user may do with a resource.
+    /// The builder of an authorization check for a resource.
     ResourceCheck(Arc<(AuthorizerOf<'a>, ResourceAttributes)>),
-    /// What the authorizer decided.
+    /// The authorizer's decision.
     Decision(Arc<Decision>),
-    /// What an optional value held before it was read through a variable or a condition. Taking it out is
-    /// this error.
+    /// A value that cel-go cannot convert back when an optional value is read through a variable, a field or a
+    /// condition. Reading it fails with this error.
     Unreadable(Arc<str>),
 }
 
@@ -88,7 +88,7 @@ impl Opaque<'_> {
         })
     }
 
-    /// How large the value is, as costs count it.
+    /// The size of the value, as costs count it.
     pub(crate) fn size(&self) -> usize {
         match self {
             Self::Ip(ip) => usize::try_from(ip.size()).unwrap_or(1),
@@ -116,7 +116,7 @@ impl Opaque<'_> {
     }
 }
 
-/// An authorizer, and whose permissions it is asked for.
+/// An authorizer, and the user whose permissions it checks.
 #[derive(Clone)]
 pub struct AuthorizerOf<'a> {
     authorizer: &'a (dyn Authorizer + 'a),
@@ -131,13 +131,13 @@ impl fmt::Debug for AuthorizerOf<'_> {
 }
 
 impl<'a> AuthorizerOf<'a> {
-    /// The same authorizer, asked for a service account.
+    /// The same authorizer for the permissions of a service account.
     pub(crate) fn service_account(&self, namespace: &str, name: &str) -> Self {
         let service_account = Some(Arc::new((namespace.to_owned(), name.to_owned())));
         Self { authorizer: self.authorizer, service_account }
     }
 
-    /// What the authorizer decides.
+    /// The authorizer's decision on a verb and a target.
     pub(crate) fn decide(&self, verb: &str, target: CheckTarget<'_>) -> Decision {
         let service_account = self.service_account.as_deref();
         let service_account = service_account.map(|(namespace, name)| (namespace.as_str(), name.as_str()));
@@ -160,7 +160,7 @@ impl<'a> Value<'a> {
 
 /// Fields that are found when they are read: `variables.x` of a policy.
 pub trait Fields: fmt::Debug + Send + Sync {
-    /// The field and what it cost to find; `None` without one.
+    /// The field and the cost of finding it; `None` if there is no such field.
     fn field<'a>(&'a self, name: &str) -> Option<(Result<Value<'a>, EvalError>, u64)>;
 }
 
@@ -170,18 +170,18 @@ pub trait Authorizer: fmt::Debug + Send + Sync {
     fn decide(&self, check: &Check<'_>) -> Decision;
 }
 
-/// What an authorizer is asked.
+/// An authorization check: a user, a verb and a target.
 #[derive(Clone, Copy, Debug)]
 pub struct Check<'c> {
     /// Namespace and name of a service account; `None`: the user of the request.
     pub service_account: Option<(&'c str, &'c str)>,
     /// The verb of the API or of HTTP.
     pub verb: &'c str,
-    /// What the verb is about.
+    /// The path or the resource to which the verb applies.
     pub target: CheckTarget<'c>,
 }
 
-/// What a check is about.
+/// The path or the resource to which a check applies.
 #[derive(Clone, Copy, Debug)]
 pub enum CheckTarget<'c> {
     /// A path that is no resource.
@@ -209,14 +209,14 @@ pub struct ResourceAttributes {
     pub label_selector: String,
 }
 
-/// What an authorizer decides.
+/// The decision of an authorizer.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Decision {
     /// Whether it is allowed.
     pub allowed: bool,
-    /// Why.
+    /// The reason for the decision.
     pub reason: String,
-    /// Why there is no decision.
+    /// The error because of which there is no decision.
     pub error: Option<String>,
 }
 

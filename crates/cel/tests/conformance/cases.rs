@@ -17,13 +17,13 @@ pub(crate) struct Case {
     /// Whether it is to run without types.
     pub(crate) unchecked: bool,
     pub(crate) macros_are_disabled: bool,
-    /// The declared variables and functions: an error names what cannot be declared here.
+    /// The declared variables and functions: an error names the one that cannot be declared here.
     pub(crate) variables: Vec<(String, Result<Type, &'static str>)>,
     pub(crate) bindings: Vec<(String, Result<Shown, &'static str>)>,
     pub(crate) expected: Expected,
 }
 
-/// What is to come out.
+/// The expected result.
 pub(crate) enum Expected {
     Value(Result<Shown, &'static str>),
     /// Any error.
@@ -69,7 +69,7 @@ impl fmt::Debug for Exact {
 }
 
 impl Shown {
-    /// What an evaluation returned.
+    /// The result of an evaluation.
     pub(crate) fn of(value: &Value<'_>) -> Shown {
         match value {
             Value::Null => Shown::Null,

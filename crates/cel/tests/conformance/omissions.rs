@@ -1,8 +1,8 @@
-//! Which conformance tests do not apply to Kubernetes, and why.
+//! The conformance tests that do not apply to Kubernetes, with the reasons.
 
 use super::cases::Case;
 
-/// Why a case is left out; `None`: it must pass.
+/// The reason why a case is left out; `None`: it must pass.
 pub(crate) fn reason(case: &Case) -> Option<&'static str> {
     by_content(case).or_else(|| by_name(case))
 }
@@ -12,7 +12,7 @@ pub(crate) fn is_by_name(case: &Case) -> bool {
     by_content(case).is_none() && by_name(case).is_some()
 }
 
-/// What an expression contains that Kubernetes does not have.
+/// The parts of expressions that Kubernetes does not have.
 const CONTENTS: [(&str, &str); 15] = [
     ("TestAllTypes", MESSAGES),
     ("NestedTestAllTypes", MESSAGES),
@@ -51,7 +51,7 @@ const STRINGS: &str = "Kubernetes has the second version of the string functions
 const MAPPED: &str = "Kubernetes refuses IPv4 addresses inside IPv6 ones";
 const IMPLEMENTATION: &str = "the implementation in Kubernetes differs from the specification";
 
-/// Cases that behave differently in Kubernetes. What they come to here is what its own libraries answer.
+/// Cases that behave differently in Kubernetes. Their results here are those of its own libraries.
 const NAMES: [(&str, &str); 79] = [
     ("fields/map_fields/map_bad_key_type_and_false", IMPLEMENTATION),
     ("fields/map_fields/map_bad_key_type_or_true", IMPLEMENTATION),

@@ -8,9 +8,9 @@ use super::templates::TEMPLATES;
 use super::types::{Binding, Type, pick};
 use super::{schemas, texts};
 
-/// How deep expressions are.
+/// The largest depth of an expression.
 const DEPTH_MAX: u32 = 4;
-/// How many fields and elements a path has.
+/// The largest number of fields and elements in a path.
 const PATH_DEPTH_MAX: u32 = 4;
 
 /// An expression: text, and parts that are expressions themselves.
@@ -102,7 +102,7 @@ struct Generator<'r> {
 }
 
 impl Generator<'_> {
-    /// What can be read below a path.
+    /// Adds a path and the paths below it.
     fn add_paths(&mut self, path: &str, schema: &Json, path_type: &Type, depth: u32) {
         self.paths.push((path.to_owned(), path_type.clone()));
         if depth == 0 {
@@ -156,7 +156,7 @@ impl Generator<'_> {
         let known: Vec<&(String, Type)> =
             self.paths.iter().chain(&self.locals).filter(|(_, known)| known == wanted).collect();
         if !known.is_empty() && self.random.random_bool(if depth == 0 { 0.7 } else { 0.35 }) {
-            // What is near is more interesting than the root's fields.
+            // Local variables are more interesting than the root's fields.
             let local = self.locals.iter().rev().find(|(_, known)| known == wanted);
             let chosen = match local {
                 Some(local) if self.random.random_bool(0.6) => local,

@@ -4,7 +4,7 @@ use super::generate::{Expression, Piece};
 use super::outcome::{self, Difference};
 use super::process::{Oracle, Question};
 
-/// How many expressions are tried.
+/// The largest number of expressions that are tried.
 const ATTEMPTS_MAX: usize = 400;
 
 /// The smallest question found that still has the same kind of difference.

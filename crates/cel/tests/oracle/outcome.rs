@@ -1,4 +1,4 @@
-//! What an expression comes to, here and in the oracle, and where the two differ.
+//! The outcomes of an expression, here and in the oracle, and their differences.
 
 use keepwatch_cel::env::CompileError;
 use keepwatch_cel::library::leaf;
@@ -9,7 +9,7 @@ use serde_json::Value as Json;
 
 use super::process::Question;
 
-/// What an expression comes to.
+/// The outcome of an expression.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct Outcome {
     /// It does not compile.
@@ -27,7 +27,7 @@ pub(crate) struct Outcome {
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Shown {
     Text(String),
-    /// How the oracle prints it says more about Go than about the value; only the beginning is compared.
+    /// The oracle prints Go's representation of the value; only its beginning is compared.
     Prefix(String),
     /// Not compared.
     Any,
@@ -93,7 +93,7 @@ pub(crate) fn ours(question: &Question) -> Outcome {
     outcome
 }
 
-/// What the oracle answered. `None`: it has no answer to compare with.
+/// The oracle's answer. `None`: it has no answer to compare with.
 pub(crate) fn theirs(answer: &Json) -> Option<Outcome> {
     let text = |name: &str| answer.get(name).and_then(Json::as_str).map(str::to_owned);
     if answer.get("schemaerr").is_some() {
@@ -120,7 +120,7 @@ pub(crate) fn theirs(answer: &Json) -> Option<Outcome> {
     })
 }
 
-/// The first difference between what is here and what the oracle says.
+/// The first difference between the outcome here and the oracle's.
 pub(crate) fn difference(ours: &Outcome, theirs: &Outcome) -> Option<Difference> {
     if ours.issues.as_deref().map(anonymous) != theirs.issues.as_deref().map(anonymous) {
         let is_syntax =

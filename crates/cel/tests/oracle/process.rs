@@ -6,7 +6,7 @@ use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 
 use serde_json::{Value as Json, json};
 
-/// What is evaluated: an expression, a schema, and documents of that schema.
+/// An expression to evaluate, a schema, and documents of that schema.
 #[derive(Clone, Debug)]
 pub(crate) struct Question {
     pub(crate) expression: String,

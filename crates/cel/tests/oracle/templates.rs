@@ -1,4 +1,4 @@
-//! What the functions, operators and macros of the libraries look like: the type of the result, and an expression with
+//! Templates of the functions, operators and macros of the libraries: the type of the result, and an expression with
 //! the types of its parts between `‹` and `›`. `x` and `y` in `‹x:T›` are variables that the rest may use.
 
 /// Everything that can be called. Repeated lines are chosen more often.

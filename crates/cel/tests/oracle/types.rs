@@ -30,7 +30,7 @@ pub(crate) enum Type {
     Special(char),
 }
 
-/// What a template's `T` stands for.
+/// The type that a template's `T` stands for.
 pub(crate) type Binding = Option<Type>;
 
 impl Type {

@@ -1,6 +1,6 @@
 //! Spans of time as Go reads and writes them, in nanoseconds.
 
-/// How many nanoseconds a unit has.
+/// The number of nanoseconds in a unit.
 fn unit_nanos(unit: &str) -> Option<u64> {
     Some(match unit {
         "ns" => 1,
@@ -94,7 +94,7 @@ pub fn text(nanos: i64) -> String {
     format!("{}s", in_unit(nanos, NANOS_PER_SECOND))
 }
 
-/// How Go prints a span: `1h30m0s`, `1.5ms`.
+/// A span as Go prints it: `1h30m0s`, `1.5ms`.
 pub fn go_text(nanos: i64) -> String {
     let sign = if nanos < 0 { "-" } else { "" };
     let nanos = nanos.unsigned_abs();

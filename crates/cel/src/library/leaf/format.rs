@@ -2,7 +2,7 @@
 //!
 //! Numbers look as the locale en_US has them: thousands in groups for `%f`, powers of ten in superscript for `%e`.
 
-/// What a clause makes of its argument.
+/// The conversion of an argument that a clause demands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Clause {
     /// `%s`
@@ -44,9 +44,9 @@ impl Clause {
     }
 }
 
-/// Replaces every clause with what `write` makes of the argument at its index.
+/// Replaces every clause with the text that `write` returns for the argument at its index.
 ///
-/// Where arguments are missing, that is the first thing that is wrong.
+/// A missing argument is reported before an incomplete clause.
 pub fn format(
     text: &str,
     arguments: usize,
@@ -131,7 +131,7 @@ fn parse_precision(text: &str) -> Result<(i64, &str), String> {
     Ok((precision, &text[end..]))
 }
 
-/// Digits behind the point where a clause does not say how many.
+/// Digits behind the point if a clause has no precision.
 const DEFAULT_PRECISION: i64 = 6;
 /// A precision that is more than ten times as large is not understood.
 const PRECISION_MAX: i64 = 1_000_000;
@@ -225,7 +225,7 @@ pub fn integer(number: i128, clause: Clause) -> String {
     }
 }
 
-/// A double inside a list or map of `%s`: six digits behind the point, and quotes around what is not finite.
+/// A double inside a list or map of `%s`: six digits behind the point, and quotes around numbers that are not finite.
 pub fn nested_double(number: f64) -> String {
     if number.is_finite() {
         return format!("{number:.6}");

@@ -1,4 +1,4 @@
-//! What the functions of the libraries do, on plain Rust types.
+//! The functions of the libraries, on plain Rust types.
 //!
 //! Nothing here knows expressions, types or costs. Every error is the text that Kubernetes v1.36 answers with.
 

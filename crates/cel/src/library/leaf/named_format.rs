@@ -1,4 +1,4 @@
-//! Formats that have a name, and what is wrong with a text that does not have them.
+//! Formats that have a name, and the errors of a text that does not have them.
 
 use keepwatch_apimachinery::selector::{key_faults, value_faults};
 
@@ -35,7 +35,7 @@ pub enum NamedFormat {
     Datetime,
 }
 
-/// Every format: its name and the length of its regular expression, which says what validation costs.
+/// Every format: its name and the length of its regular expression, which determines the cost of validation.
 pub const FORMATS: [(NamedFormat, &str, u64); 13] = [
     (NamedFormat::Dns1123Label, "dns1123Label", 30),
     (NamedFormat::Dns1123Subdomain, "dns1123Subdomain", 60),
@@ -61,12 +61,12 @@ impl NamedFormat {
         FORMATS.iter().find(|(_, known, _)| *known == name).map(|(format, ..)| *format)
     }
 
-    /// How long its regular expression counts as.
+    /// The length of its regular expression, as costs count it.
     pub fn regex_length(self) -> u64 {
         FORMATS.iter().find(|(format, ..)| *format == self).map_or(0, |(.., length)| *length)
     }
 
-    /// What is wrong with the text; empty when nothing is.
+    /// The errors of the text; empty if it is valid.
     pub fn faults(self, text: &str) -> Vec<String> {
         let unless = |valid: bool, fault: &str| if valid { Vec::new() } else { vec![fault.to_owned()] };
         match self {

@@ -51,7 +51,7 @@ impl Ip {
         }
     }
 
-    /// How many bytes it has.
+    /// The size of the address in bytes.
     pub fn size(self) -> u64 {
         match self {
             Ip::V4(_) => 4,
@@ -167,7 +167,7 @@ impl Cidr {
         self.ip
     }
 
-    /// How many bits are the network's.
+    /// The length of the network prefix in bits.
     pub fn prefix_length(self) -> u8 {
         self.prefix
     }
@@ -206,7 +206,7 @@ fn parse_prefix(text: &str) -> Result<Cidr, String> {
     Ok(Cidr { ip, prefix })
 }
 
-/// What is wrong, and from where on.
+/// An error message, and the text from the error on; empty if the error has no position.
 type Fault<'a> = (&'static str, &'a str);
 
 /// The address, and whether it has a zone.
@@ -223,7 +223,7 @@ pub(super) fn parse_address(text: &str) -> Result<(Ip, bool), String> {
     })
 }
 
-/// Four fields; errors show what is left of `text`.
+/// Four fields; errors show the rest of `text`.
 fn parse_v4<'a>(text: &'a str, fields: &'a str) -> Result<[u8; 4], Fault<'a>> {
     debug_assert!(text.ends_with(fields) || text.contains(fields));
     let bytes = fields.as_bytes();

@@ -77,7 +77,7 @@ fn parse_hexadecimal(text: &str) -> Option<f64> {
             number = number << 4 | digit;
             power -= if after_point { 4 } else { 0 };
         } else {
-            // What does not fit only matters for rounding.
+            // Digits that do not fit only matter for rounding.
             number |= u64::from(digit != 0);
             power += if after_point { 0 } else { 4 };
         }

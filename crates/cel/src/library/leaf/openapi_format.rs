@@ -15,7 +15,7 @@ pub fn parse_duration(text: &str) -> Result<i64, String> {
         let factor = super::number::atoi(digits)?;
         for nanos in UNITS.iter().filter(|(names, _)| names.matches(unit)).map(|(_, nanos)| nanos) {
             found = true;
-            // As in Go, what does not fit wraps.
+            // As in Go, an overflow wraps around.
             total = total.wrapping_add(factor.wrapping_mul(*nanos));
         }
         rest = behind;
@@ -73,7 +73,7 @@ pub fn parse_date_time(text: &str) -> Result<Timestamp, String> {
     timestamp::parse_any_year(text, false).ok_or_else(|| time_fault(text, "2006-01-02T15:04:05"))
 }
 
-/// What Go says of a text that does not have the layout.
+/// Go's error for a text that does not have the layout.
 fn time_fault(text: &str, layout: &str) -> String {
     let mismatch = |rest: &str, element: &str| {
         format!(
@@ -129,7 +129,7 @@ fn time_fault(text: &str, layout: &str) -> String {
     fault("day out of range")
 }
 
-/// Go's package time quotes in its own way: what is not ASCII is shown as bytes.
+/// Go's package time quotes in its own way: characters outside ASCII are shown as bytes.
 fn quote(text: &str) -> String {
     let mut quoted = String::from("\"");
     for c in text.chars() {
@@ -174,7 +174,7 @@ pub fn parse_bytes(text: &str) -> Result<Vec<u8>, String> {
     if filled == 0 { Ok(out) } else { Err(corrupt(text.len() - filled)) }
 }
 
-/// Checks what follows the first `=`; the error is where it goes wrong.
+/// Checks the text after the first `=`; the error is the offset of the fault.
 fn end_of_bytes(
     input: &[(usize, u8)],
     behind: usize,

@@ -1,6 +1,6 @@
 //! Kubernetes quantities: amounts with a suffix, such as `1.5Gi` and `100m`.
 //!
-//! Kept true: an amount is exact, but has no more than nine places behind the point where it is read; what is finer is
+//! Kept true: an amount is exact, but has no more than nine places behind the point where it is read; finer amounts are
 //! rounded up, away from zero. As in Kubernetes, how an amount was written decides whether it is an integer: a
 //! [`Quantity`] keeps 64 bits and a power of ten for as long as it can, and only a nonnegative power makes an integer.
 
@@ -47,7 +47,7 @@ const NANO: i32 = -9;
 const SMALL_DIGITS_MAX: i64 = 18;
 /// The largest amount with a binary suffix.
 const BINARY_MAX: i64 = i64::MAX;
-/// How many powers of ten two amounts may be apart to become one number when they are added.
+/// The largest distance, in powers of ten, between two amounts that become one number when they are added.
 const POWERS_APART_MAX: u32 = 10_000;
 /// Digits of a number. Kubernetes has no limit; the time to read a number grows with the square of its digits.
 const DIGITS_MAX: usize = 10_000;
@@ -170,7 +170,7 @@ impl Quantity {
         }
         let mut difference = self.terms();
         difference.extend(negated(other.terms()));
-        // What cannot change the sign need not be added.
+        // Terms that cannot change the sign need not be added.
         match sum(difference, 0).last() {
             Some((number, _)) => sign_of(number).cmp(&0),
             None => Ordering::Equal,
@@ -191,8 +191,8 @@ fn negated(mut terms: Vec<Term>) -> Vec<Term> {
     terms
 }
 
-/// Adds what is no more than so many powers of ten apart, or overlaps, and leaves the rest apart. The highest term has the
-/// sign of the sum.
+/// Adds terms that are no more than so many powers of ten apart, or overlap, and leaves the rest apart. The highest
+/// term has the sign of the sum.
 fn sum(mut terms: Vec<Term>, powers_apart_max: u32) -> Vec<Term> {
     terms.sort_by_key(|(_, power)| *power);
     let mut sums: Vec<Term> = Vec::with_capacity(terms.len());
@@ -234,7 +234,7 @@ impl PartialEq for Quantity {
     }
 }
 
-/// What a quantity is written with.
+/// The parts of the text of a quantity.
 struct Parts<'a> {
     negative: bool,
     /// Digits before the point, without leading zeros; `0` if there are none.
@@ -276,7 +276,7 @@ fn split_digits(text: &str) -> (&str, &str) {
     text.split_at(text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len()))
 }
 
-/// What a suffix multiplies with.
+/// The factor of a suffix, as a power of ten or of two.
 enum Scale {
     Ten(i32),
     Two(u32),

@@ -15,7 +15,7 @@ pub struct Semver {
     /// The third number.
     pub patch: u64,
     prerelease: Vec<Identifier>,
-    /// What follows the plus sign.
+    /// The build metadata: the text after the plus sign.
     build: String,
 }
 
@@ -101,7 +101,7 @@ fn without_leading_zeros(part: &str) -> String {
 }
 
 fn number(name: &str, text: &str) -> Result<u64, String> {
-    // An empty text has no invalid character; what reads it says what is wrong.
+    // An empty text has no invalid character; `parse_uint` reports its error.
     if text.bytes().any(|byte| !byte.is_ascii_digit()) {
         return Err(format!(
             "Invalid character(s) found in {} number {}",

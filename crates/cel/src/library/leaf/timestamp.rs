@@ -68,7 +68,7 @@ fn in_range(seconds: i64, nanos: u32, offset_seconds: i32) -> Result<Timestamp, 
     Ok(Timestamp { seconds, nanos, offset_seconds })
 }
 
-/// What is left to read.
+/// The text that is not yet read.
 struct Input<'a>(&'a [u8]);
 
 impl Input<'_> {
@@ -156,7 +156,7 @@ pub fn text(time: Timestamp) -> String {
     text
 }
 
-/// How Go prints a point in time: `2006-01-02 15:04:05.5 +0100 +0100`.
+/// A point in time as Go prints it: `2006-01-02 15:04:05.5 +0100 +0100`.
 pub fn go_text(time: Timestamp) -> String {
     let text = text(time);
     // The end of the text is either a letter or an offset of six characters.
@@ -245,7 +245,7 @@ pub fn field_in_zone(time: Timestamp, field: Field, zone: &str) -> Result<i64, S
     Ok(Local::new(time, offset_in_zone(time, zone)?).field(field, time.nanos))
 }
 
-/// How many seconds the zone is ahead of UTC at that time.
+/// The zone's offset from UTC at that time, in seconds; positive if it is ahead of UTC.
 fn offset_in_zone(time: Timestamp, zone: &str) -> Result<i64, String> {
     let Some((hours, minutes)) = zone.split_once(':') else {
         return named_offset(time, zone);
@@ -271,7 +271,7 @@ fn named_offset(time: Timestamp, name: &str) -> Result<i64, String> {
     if zone.iana_name() != Some(name) {
         return Err(unknown());
     }
-    // The last day of the year 9999 is beyond what the crate knows; no offset changes on it.
+    // The last day of the year 9999 is beyond the range of the crate; no offset changes on it.
     let seconds = time.seconds.clamp(Instant::MIN.as_second(), Instant::MAX.as_second());
     let instant = Instant::new(seconds, 0).map_err(|_| unknown())?;
     Ok(i64::from(zone.to_offset(instant).seconds()))

@@ -13,7 +13,7 @@ use super::network::{self, Ip};
 #[derive(Clone, Debug)]
 pub struct Url {
     scheme: String,
-    /// What follows the scheme when it does not begin with a slash.
+    /// The text after the scheme when it does not begin with a slash.
     opaque: String,
     user: Option<(Vec<u8>, Option<Vec<u8>>)>,
     /// Unescaped, with port and brackets.
@@ -31,7 +31,7 @@ pub struct Url {
     raw_fragment: String,
 }
 
-/// Where in a URL a text stands. It decides what must be escaped.
+/// The part of a URL in which a text stands. It decides which characters must be escaped.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Part {
     Path,
@@ -58,7 +58,7 @@ impl Part {
     }
 }
 
-/// Whether the text is an absolute URI or an absolute path, as a request has it; else what is wrong.
+/// Whether the text is an absolute URI or an absolute path, as a request has it; else the error.
 pub fn check(text: &str) -> Result<(), String> {
     parse(text, true).map(|_| ()).map_err(|error| format!("parse {}: {error}", Quoted(text)))
 }
@@ -147,7 +147,7 @@ impl Url {
 /// Go reads no query with more parameters.
 const PARAMETERS_MAX: usize = 10_000;
 
-/// Text of bytes that escapes made; what is not UTF-8 becomes a replacement character.
+/// Text of bytes that escapes made; bytes that are not UTF-8 become replacement characters.
 fn lossy(bytes: &[u8]) -> String {
     String::from_utf8_lossy(bytes).into_owned()
 }
@@ -275,7 +275,7 @@ fn parse(text: &str, of_request: bool) -> Result<Url, String> {
     Ok(url)
 }
 
-/// The scheme, if there is one, and what is behind its colon.
+/// The scheme, if there is one, and the text behind its colon.
 fn split_scheme(text: &str) -> Result<(&str, &str), String> {
     for (index, byte) in text.bytes().enumerate() {
         match byte {
@@ -392,7 +392,7 @@ fn unescape_byte(text: &str, index: usize, part: Part) -> Result<u8, String> {
     let (Some(high), Some(low)) = (digit(1), digit(2)) else { return Err(invalid()) };
     let byte = (high * 16 + low) as u8;
     let allowed = match part {
-        // Only what is not ASCII may be escaped in a host, and the percent sign before a zone.
+        // Only bytes outside ASCII may be escaped in a host, and the percent sign before a zone.
         Part::Host => high >= 8 || &bytes[..3] == b"%25",
         Part::Zone => &bytes[..3] == b"%25" || byte == b' ' || !Part::Host.must_escape(byte),
         _ => true,

@@ -1,4 +1,4 @@
-//! Character classes: what stands in brackets, and the classes that have a name.
+//! Character classes: bracket expressions, and the classes that have a name.
 
 use super::parser::{Flags, error};
 
@@ -33,7 +33,7 @@ const POSIX_CLASSES: [&str; 14] = [
     "upper", "word", "xdigit",
 ];
 
-/// `[:alpha:]` at the beginning of the text, and what is behind it. `None` if there is no such thing.
+/// `[:alpha:]` at the beginning of the text, and the text behind it. `None` if there is no such thing.
 pub(super) fn posix_class(text: &str) -> Result<Option<(String, &str)>, String> {
     let Some(end) = text.strip_prefix("[:").and_then(|rest| rest.find(":]")) else { return Ok(None) };
     let (whole, behind) = text.split_at(end + 4);
@@ -44,7 +44,7 @@ pub(super) fn posix_class(text: &str) -> Result<Option<(String, &str)>, String> 
     Ok(Some((whole.to_owned(), behind)))
 }
 
-/// `\pL` or `\p{Greek}` at the beginning of the text, and what is behind it. `None` if there is no such thing.
+/// `\pL` or `\p{Greek}` at the beginning of the text, and the text behind it. `None` if there is no such thing.
 pub(super) fn unicode_class(text: &str) -> Result<Option<(String, &str)>, String> {
     let Some(rest) = text.strip_prefix("\\p").or_else(|| text.strip_prefix("\\P")) else { return Ok(None) };
     let Some(first) = rest.chars().next() else { return Ok(None) };
@@ -66,7 +66,7 @@ pub(super) fn unicode_class(text: &str) -> Result<Option<(String, &str)>, String
 /// Scripts whose name has four letters. Every other name of four letters is a code, which Go does not know.
 const SHORT_SCRIPTS: [&str; 9] = ["ahom", "cham", "kawi", "lisu", "modi", "newa", "thai", "toto", "garay"];
 
-/// How crate `regex` writes the category or script of this name.
+/// The category or script of this name in the syntax of crate `regex`.
 fn unicode_property(name: &str) -> Option<String> {
     // Names are matched without case, spaces, dashes and underscores.
     let plain: String =
@@ -90,7 +90,7 @@ fn is_property(property: &str) -> bool {
     regex::Regex::new(&format!("\\p{{{property}}}")).is_ok()
 }
 
-/// The class in brackets at the beginning of the text, in the syntax of crate `regex`, and what is behind it.
+/// The class in brackets at the beginning of the text, in the syntax of crate `regex`, and the text behind it.
 pub(super) fn bracketed(text: &str, flags: Flags) -> Result<(String, &str), String> {
     let mut rest = &text[1..];
     let mut class = String::from("[");
@@ -134,7 +134,7 @@ pub(super) fn bracketed(text: &str, flags: Flags) -> Result<(String, &str), Stri
     Ok((flags.around(&class), rest))
 }
 
-/// One character or a range, and what is behind it.
+/// One character or a range, and the text behind it.
 fn range<'a>(text: &'a str, whole: &'a str) -> Result<(u32, u32, &'a str), String> {
     let (low, rest) = class_char(text, whole)?;
     if !rest.starts_with('-') || rest.len() < 2 || rest[1..].starts_with(']') {

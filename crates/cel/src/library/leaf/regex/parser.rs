@@ -4,9 +4,9 @@
 
 use super::class;
 
-/// How deeply a pattern may nest.
+/// The largest nesting depth of a pattern.
 pub(super) const HEIGHT_MAX: u32 = 1000;
-/// How often anything may be repeated by counts, those around it included.
+/// The largest repeat count, multiplied with the counts of the repeats around it.
 const REPEAT_MAX: i64 = 1000;
 /// The largest number of instructions.
 const SIZE_MAX: i64 = (128 << 20) / 40;
@@ -16,7 +16,7 @@ pub(super) fn error(fault: &str, at: &str) -> String {
     format!("error parsing regexp: {fault}: `{at}`")
 }
 
-/// What `(?imsU)` sets.
+/// The flags that `(?imsU)` sets.
 #[derive(Clone, Copy, Default)]
 pub(super) struct Flags {
     fold_case: bool,
@@ -26,7 +26,7 @@ pub(super) struct Flags {
 }
 
 impl Flags {
-    /// What is written, matching as the flags say.
+    /// The written expression, in a group that ignores case if the flags say so.
     pub(super) fn around(self, written: &str) -> String {
         if self.fold_case { format!("(?i:{written})") } else { written.to_owned() }
     }
@@ -152,7 +152,7 @@ struct Parser<'a> {
 }
 
 impl<'a> Parser<'a> {
-    /// Reads one thing. Returns what is behind it, and whether it was a repetition.
+    /// Reads one thing. Returns the text behind it, and whether it was a repetition.
     fn next(&mut self, text: &'a str, last_repeat: Option<&'a str>) -> Result<(&'a str, bool), String> {
         let first = text.as_bytes()[0];
         let behind = &text[first_length(text)..];
@@ -314,7 +314,7 @@ impl<'a> Parser<'a> {
         self.repeat(Repeat { written: shown, min, max, counted: true }, text, behind, last_repeat)
     }
 
-    /// Repeats what was read last. Returns what is behind the repetition.
+    /// Repeats the last expression. Returns the text behind the repetition.
     fn repeat(
         &mut self,
         repeat: Repeat<'_>,
@@ -382,7 +382,7 @@ impl<'a> Parser<'a> {
     }
 }
 
-/// How many groups may be open at once: more than can be closed without nesting too deeply.
+/// The largest number of open groups: more than can be closed without nesting too deeply.
 const GROUPS_MAX: usize = 4 * HEIGHT_MAX as usize;
 
 fn first_length(text: &str) -> usize {
@@ -418,7 +418,7 @@ impl Repeat<'_> {
 /// The least and the most of a repetition; `None` if a number is too large to read.
 type Counts = Option<(i64, Option<i64>)>;
 
-/// `{2}`, `{2,}` or `{2,3}` at the beginning of the text, and what is behind it. Anything else is text.
+/// `{2}`, `{2,}` or `{2,3}` at the beginning of the text, and the text behind it. Anything else is text.
 fn parse_counts(text: &str) -> Option<(Counts, &str)> {
     let (min, rest) = parse_count(text.strip_prefix('{')?)?;
     if let Some(behind) = rest.strip_prefix('}') {
@@ -433,7 +433,7 @@ fn parse_counts(text: &str) -> Option<(Counts, &str)> {
     Some((min.zip(max).map(|(min, max)| (min, Some(max))), behind))
 }
 
-/// A number without leading zeros, and what is behind it.
+/// A number without leading zeros, and the text behind it.
 fn parse_count(text: &str) -> Option<(Option<i64>, &str)> {
     let end = text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len());
     let digits = &text[..end];
@@ -443,7 +443,7 @@ fn parse_count(text: &str) -> Option<(Option<i64>, &str)> {
     Some((digits.parse().ok(), &text[end..]))
 }
 
-/// The code point that the escape at the beginning of the text stands for, and what is behind it.
+/// The code point that the escape at the beginning of the text stands for, and the text behind it.
 pub(super) fn escape(text: &str) -> Result<(u32, &str), String> {
     let Some(c) = text.chars().nth(1) else {
         return Err(error("trailing backslash at end of expression", ""));
@@ -470,7 +470,7 @@ pub(super) fn escape(text: &str) -> Result<(u32, &str), String> {
     Ok((code, rest))
 }
 
-/// `\x41` or `\x{1F600}`, of which `rest` is what is behind the x.
+/// `\x41` or `\x{1F600}`, of which `rest` is the text behind the x.
 fn hex_escape<'a>(text: &'a str, rest: &'a str) -> Result<(u32, &'a str), String> {
     let invalid = |rest: &str| Err(error("invalid escape sequence", &text[..text.len() - rest.len()]));
     let mut characters = rest.chars();
