@@ -1,4 +1,4 @@
-//! The columns of custom resources: what their definitions want to be shown of an object.
+//! The printer columns of custom resources, as their definitions specify them.
 
 use super::{definition::StoredColumn, json_path::JsonPath};
 use crate::{
@@ -14,16 +14,16 @@ use std::borrow::Cow;
 pub(super) struct PrinterColumns {
     /// With the name in front.
     columns: Box<[Column]>,
-    /// Where the cells after the name come from.
+    /// The paths of the cells after the name.
     paths: Box<[JsonPath]>,
 }
 
-/// What is said of the names of objects.
+/// The description of the column with the name.
 const NAME: &str = "Name must be unique within a namespace. Is required when creating resources, although some resources \
      may allow a client to request the generation of an appropriate name automatically. Name is primarily intended for \
      creation idempotence and configuration definition. Cannot be updated. More info: \
      https://kubernetes.io/docs/concepts/overview/working-with-objects/names#names";
-/// What is said of the column that there is if a definition has none.
+/// The description of the default column, present if a definition has no columns.
 const AGE: &str = "CreationTimestamp is a timestamp representing the server time when this object was created. It is not \
      guaranteed to be set in happens-before order across separate operations. Clients may not set this value. It is \
      represented in RFC3339 form and is in UTC.\n\nPopulated by the system. Read-only. Null for lists. More info: \

@@ -1,9 +1,9 @@
-//! Follows the definitions: gives them their names, serves what they define, and deletes the objects of those that are
+//! Watches the definitions: accepts their names, serves their resources, and deletes the objects of those that are
 //! deleted.
 //!
-//! Kept true: what is served follows from the stored definitions alone, so servers on one store serve the same; a
-//! definition is served once its names are stored as accepted; one that was served without a change since stays served as it
-//! is, with its caches and watches.
+//! Kept true: the served resources follow from the stored definitions alone, so servers on one store serve the same; a
+//! definition is served once its names are stored as accepted; one that was served without a change since stays served
+//! as it is, with its caches and watches.
 //!
 //! One task does all but the deletion of objects, so that names are given in the order in which definitions come.
 
@@ -40,11 +40,11 @@ use tokio::task::JoinSet;
 /// The finalizer that stands for the objects of a definition.
 pub(crate) const CLEANUP: &str = "customresourcecleanup.apiextensions.k8s.io";
 
-/// How long to wait before looking again at objects that something still holds.
+/// The delays between attempts to delete the objects of a definition, which finalizers may hold.
 const RETRY_MIN: Duration = Duration::from_millis(20);
 const RETRY_MAX: Duration = Duration::from_secs(2);
 
-/// The definitions that are known, and what follows from them.
+/// The controller of definitions: those that are known, and its background tasks.
 pub struct Definitions {
     registry: Arc<Registry>,
     known: BTreeMap<String, Known>,
@@ -53,24 +53,24 @@ pub struct Definitions {
     jobs: JoinSet<()>,
 }
 
-/// What has to be known of a definition while others change.
+/// The state of a definition that the controller needs while others change.
 struct Known {
     group: String,
     accepted: Names,
-    /// Whether it has not got all names that it asks for.
+    /// Whether some of the names that it requests are not accepted.
     lacks_names: bool,
     /// As it is served, if it is.
     served: Option<Arc<Definition>>,
 }
 
-/// What one look at a definition led to.
+/// The result of examining a definition.
 struct Seen {
     /// The names that it had before, if they are others now.
     released: bool,
     serving: Serving,
 }
 
-/// What is to be served of a definition.
+/// The definition that is to be served.
 enum Serving {
     /// As before.
     Same,
@@ -81,7 +81,7 @@ enum Serving {
 }
 
 impl Definitions {
-    /// Serves what is defined already, all at once.
+    /// Serves the definitions that are stored already, all at once.
     pub async fn load(registry: Arc<Registry>) -> Result<Definitions, Error> {
         let mut definitions = Definitions {
             registry: Arc::clone(&registry),
@@ -131,7 +131,7 @@ impl Definitions {
                             self.forget(namespace_and_name(kind(), &object).1, object.revision).await
                         }
                         WatchEvent::Bookmark { initial_state_end, revision } => {
-                            // What was deleted while nobody watched.
+                            // Forgets the definitions that were deleted while there was no watch.
                             if let Some(initial) = initial.take_if(|_| initial_state_end) {
                                 let gone = self.known.keys().filter(|own| !initial.contains(*own));
                                 for own in gone.cloned().collect::<Vec<_>>() {
@@ -156,7 +156,7 @@ impl Definitions {
         }
     }
 
-    /// Looks at the other definitions of a group that have not got all names that they asked for.
+    /// Examines the other definitions of a group whose requested names are not all accepted.
     async fn look_at_waiting(&mut self, own: &str) {
         let Some(group) = self.known.get(own).map(|known| known.group.clone()) else { return };
         self.look_at_group(&group, own).await;
@@ -175,7 +175,7 @@ impl Definitions {
         }
     }
 
-    /// Gives a definition its names and conditions, and says what is to be served of it.
+    /// Sets the accepted names and conditions of a definition, and returns the result.
     async fn examine(&mut self, own: &str, mut object: Object) -> Seen {
         let mut document = document_of(&object.value, None);
         let had = names::names_in(&document, "status.acceptedNames");
@@ -229,7 +229,7 @@ impl Definitions {
         taken
     }
 
-    /// Serves this from now on. What happened before this version is still delivered to those who watch already.
+    /// Serves this from now on. Events before this version are still delivered to existing watches.
     fn serve(&mut self, own: &str, serving: Serving, since: ResourceVersion) {
         let Some(known) = self.known.get_mut(own) else { return };
         match serving {
@@ -321,7 +321,8 @@ fn update_status(document: &mut Value, taken: &Taken, now: Timestamp) -> bool {
         is_new |= names::set_condition(document, condition, now);
     }
     let had = document.list("status.conditions").iter().any(|own| own.text("type") == NOT_STRUCTURAL);
-    // All that were made since schemas must be structural are; the others are recognised by what they keep.
+    // Only old definitions can have a schema that is not structural: they have the condition, or preserve unknown
+    // fields.
     if had || document.flag("spec.preserveUnknownFields") {
         match not_structural(document) {
             Some(condition) => is_new |= names::set_condition(document, &condition, now),
@@ -380,7 +381,7 @@ async fn delete_objects(registry: &Registry, own: &str, uid: &str) -> Result<(),
     let last = match Definition::read(&object.value).filter(|definition| definition.is_established) {
         None => terminating(false, "NeverEstablished", "resource was never established"),
         Some(mut definition) => {
-            // Objects that go are not shown to anybody: no webhook, which may be gone too, has to convert them.
+            // Deleted objects are not returned, so no webhook, which may be gone too, has to convert them.
             definition.webhook = None;
             let begun =
                 terminating(true, "InstanceDeletionInProgress", "CustomResource deletion is in progress");

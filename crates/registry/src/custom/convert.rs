@@ -1,11 +1,11 @@
 //! Custom resources between the version in which they are stored and the one in which they are shown.
 //!
-//! Kept true: what is stored is in the version that the definition stores now; what is shown has the form and the defaults
-//! that the definition gives it now, even if it was stored when the definition was another. An object that is stored as it
-//! is shown is found out once, is marked, and is never decoded again.
+//! Kept true: objects are stored in the current storage version of the definition, and are shown with the form and the
+//! defaults that the definition gives them now, even if it has changed since they were stored. An object that is stored
+//! as it is shown is recognised once, is marked, and is never decoded again.
 //!
-//! Where only the name of the version differs, that is done here. Else a webhook converts: [`Converter`] sends it the
-//! objects, which costs time, so it is asked for many at once.
+//! If only the name of the version differs, the conversion is done here. Else a webhook converts: [`Converter`] sends
+//! it the objects, and each call sends many, because calls are expensive.
 
 use super::{Definition, Served, definition::Webhook, schema::Source};
 use crate::{
@@ -24,10 +24,10 @@ use parking_lot::Mutex;
 use serde_json::{Value, json};
 use std::{collections::HashMap, fmt, sync::Arc};
 
-/// How many objects are sent to a webhook at once, and about how many bytes.
+/// The largest number of objects in one call of a webhook, and about the largest number of bytes.
 const CONVERTED_AT_ONCE_MAX: usize = 200;
 const CONVERTED_BYTES_MAX: usize = 1 << 20;
-/// How many bytes of converted objects are kept for each definition, for those who read or watch the same.
+/// The bytes of converted objects that are cached for each definition, for later reads and watches of the same objects.
 const KEPT_BYTES_MAX: usize = 8 << 20;
 /// When a watch may be tried again that a webhook could not convert.
 const RETRY_SECONDS: u32 = 1;
@@ -35,11 +35,11 @@ const RETRY_SECONDS: u32 = 1;
 /// Sends objects to webhooks that convert them.
 #[async_trait]
 pub trait Converter: Send + Sync {
-    /// Sends a `ConversionReview` as JSON and returns what is answered.
+    /// Sends a `ConversionReview` as JSON and returns the body of the response.
     async fn send(&self, webhook: &Webhook, review: Bytes) -> Result<Bytes, ConversionError>;
 }
 
-/// Why a webhook did not convert: what went wrong on the way there, in the words that clients receive.
+/// The reason why a call of a webhook failed, in the words that clients receive.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ConversionError(pub String);
 
@@ -51,13 +51,13 @@ impl fmt::Display for ConversionError {
 
 impl std::error::Error for ConversionError {}
 
-/// The objects that a webhook has converted of late.
+/// The objects that a webhook converted recently.
 #[derive(Debug, Default)]
 pub(super) struct Converted(Mutex<Kept>);
 
 #[derive(Debug, Default)]
 struct Kept {
-    /// By where the stored object is in memory, and the version.
+    /// By the address of the stored object in memory, and the version.
     objects: HashMap<(usize, usize), (WeakObject, Object)>,
     bytes: usize,
 }
@@ -85,7 +85,7 @@ impl Definition {
     pub(super) fn stored_document(&self, value: &[u8]) -> (Value, usize) {
         let mut document: Value = serde_json::from_slice(value).unwrap_or_default();
         let version = self.version_of(document.text("apiVersion"));
-        // Fails for no document of storage: what has no meaning is dropped.
+        // Never fails for a document of storage: values without a meaning are dropped.
         let _ = self.form(version, &mut document, Source::Storage);
         // Nor does this, unless the definition was changed so that its objects no longer fit. They are shown as they are.
         let _ = self.fill_defaults(version, &mut document);
@@ -287,7 +287,7 @@ impl Registry {
         converted.pop().ok_or_else(|| Error::Internal("a conversion lost an object".to_owned()))
     }
 
-    /// The events of a watch in the version of a kind. What a webhook has to convert is converted many at a time.
+    /// The events of a watch in the version of a kind. Objects that a webhook converts are sent many at a time.
     pub(crate) fn converted_watch(&self, kind: &Kind, watch: Watch) -> Watch {
         let Some(by_webhook) = self.by_webhook(kind) else { return watch };
         let converted = watch.ready_chunks(CONVERTED_AT_ONCE_MAX).then(move |events| {
@@ -351,7 +351,7 @@ fn object_in(event: &mut WatchEvent) -> Option<&mut Object> {
     }
 }
 
-/// Splits what is to be converted so that no request is large. One object alone may be.
+/// Splits the objects to convert so that no request is large. A single object may exceed the limit.
 fn batches<'a>(needed: &'a [usize], objects: &[Object]) -> Vec<&'a [usize]> {
     let (mut batches, mut rest) = (Vec::new(), needed);
     while !rest.is_empty() {
@@ -368,7 +368,7 @@ fn batches<'a>(needed: &'a [usize], objects: &[Object]) -> Vec<&'a [usize]> {
     batches
 }
 
-/// The version of `ConversionReview` in which a webhook is asked: the first that is known of those that it takes.
+/// The version of `ConversionReview` that a webhook is sent: the first one it accepts that is known here.
 fn review_version(webhook: &Webhook) -> &'static str {
     let known = ["v1", "v1beta1"];
     let wanted = webhook.review_versions.iter().find_map(|own| known.into_iter().find(|known| known == own));
@@ -416,8 +416,8 @@ fn converted_objects(answer: &[u8], webhook: &Webhook, uid: &str) -> Result<Vec<
     }
 }
 
-/// Takes an object as it was converted: a webhook may change everything but what the object is. Of the metadata it may
-/// change labels and annotations, and all else stays as it was.
+/// Accepts a converted object: a webhook must not change its identity. Of the metadata it may change labels and
+/// annotations, and all else stays as it was.
 fn accept(converted: &mut Value, original: &Value, wanted: &str, at: usize) -> Result<(), String> {
     let found = converted.text("apiVersion");
     if found != wanted {

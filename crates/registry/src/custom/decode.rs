@@ -1,7 +1,7 @@
-//! Bodies and patched documents of custom resources, which take the form that a schema says.
+//! Decoding of bodies and patched documents of custom resources into the form of their schema.
 //!
-//! Kept true: a document that comes out has the form of its schema, has its defaults, and says the apiVersion of its path.
-//! That it says the kind too is for validation to see, as upstream.
+//! Kept true: a decoded document has the form of its schema, has its defaults, and has the apiVersion of its path. Its
+//! kind is checked by validation, as upstream.
 
 use super::{Served, schema::Source};
 use crate::{
@@ -69,7 +69,7 @@ pub(crate) enum Refused {
     TooManyValues(Error),
 }
 
-/// Gives what a patch made the form of its kind.
+/// Gives a patched document the form of its kind.
 pub(crate) fn finish_patch(
     served: &Served,
     document: Value,

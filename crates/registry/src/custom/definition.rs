@@ -1,4 +1,4 @@
-//! What is served of a definition: its names, its versions, and what each of them has.
+//! A definition as it is served: its names and its versions.
 //!
 //! Kept true: a [`Definition`] never changes. It holds the JSON that it was read from, which it shares with the watch cache;
 //! schemas are compiled from that when they are first needed, because most definitions of a cluster are hardly used.
@@ -31,13 +31,13 @@ pub(crate) struct Definition {
     pub(crate) versions: Box<[Version]>,
     /// The number of the version in which objects are stored.
     pub(crate) storage: usize,
-    /// Where objects are converted, if not here.
+    /// The webhook that converts objects, if there is one.
     pub(crate) webhook: Option<Webhook>,
     /// Whether it is served: its names were accepted once.
     pub(crate) is_established: bool,
     /// Whether it is being deleted.
     pub(crate) is_terminating: bool,
-    /// What webhooks have converted of late.
+    /// The objects that webhooks converted recently.
     pub(super) converted: Converted,
     value: Bytes,
 }
@@ -75,18 +75,18 @@ pub(crate) struct Names {
     pub(crate) categories: Vec<String>,
 }
 
-/// Where the numbers of a scale are in an object.
+/// The paths of the fields of a scale in an object.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ScalePaths {
-    /// How many there are to be.
+    /// The path of the desired number of replicas.
     pub spec_replicas: FieldPath,
-    /// How many there are.
+    /// The path of the current number of replicas.
     pub status_replicas: FieldPath,
-    /// Which belong to it, as text.
+    /// The path of the label selector, which is a string.
     pub selector: Option<FieldPath>,
 }
 
-/// Where objects are converted between versions.
+/// A webhook that converts objects between versions.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Webhook {
     /// The address, unless it is a service.
@@ -272,7 +272,7 @@ impl Definition {
         })
     }
 
-    /// Whether what is served of it is as it was before, but for its deletion.
+    /// Whether both definitions serve the same resource, apart from deletion.
     pub(crate) fn serves_the_same(&self, other: &Definition) -> bool {
         self.uid == other.uid && self.generation == other.generation && self.names == other.names
     }
@@ -310,7 +310,7 @@ impl Definition {
         Ok(Vec::new())
     }
 
-    /// Sets what is absent in a document of a version and has a default.
+    /// Sets the absent fields that have a default in a version.
     pub(crate) fn fill_defaults(&self, version: usize, document: &mut Value) -> Result<(), TooManyDefaults> {
         self.schema(version).map_or(Ok(()), |schema| schema.fill_defaults(document))
     }
@@ -342,21 +342,21 @@ impl Definition {
         own.and_then(|own| own.schema?.open_api_v3_schema).unwrap_or_else(open_schema)
     }
 
-    /// The number of the version in which a stored object is, by what it says itself. What says none that there is counts
-    /// as one of the version that is stored now.
+    /// The index of the version of a stored object, by its `apiVersion`. An object of an unknown version counts as one
+    /// of the current storage version.
     pub(crate) fn version_of(&self, api_version: &str) -> usize {
         let named = api_version.strip_prefix(self.group.as_str()).and_then(|rest| rest.strip_prefix('/'));
         let found = named.and_then(|name| self.versions.iter().position(|version| version.name == name));
         found.unwrap_or(self.storage)
     }
 
-    /// A version as objects say it.
+    /// The `apiVersion` of objects of a version.
     pub(crate) fn api_version(&self, version: usize) -> String {
         crate::kind::group_version(&self.group, &self.versions[version].name)
     }
 }
 
-/// What takes any object as it is.
+/// A schema that accepts any object as it is.
 fn open_schema() -> Value {
     serde_json::json!({"type": "object", "x-kubernetes-preserve-unknown-fields": true})
 }

@@ -1,7 +1,7 @@
 //! The paths of printer columns: the JSONPath of kubectl, without its templates.
 //!
-//! Kept true: a path is looked up in time proportional to what it leads through. One that names an item which a list does
-//! not have finds nothing at all, whatever its other parts lead to.
+//! Kept true: a path is looked up in time proportional to the values that it visits. A path with the index of an item
+//! that a list does not have finds nothing at all, whatever its other parts match.
 
 use serde_json::Value;
 use std::cell::Cell;
@@ -31,7 +31,7 @@ enum Step {
 #[derive(Clone, Debug, PartialEq)]
 struct Filter {
     left: Operand,
-    /// What it is compared with; only that it is there if there is none.
+    /// The comparison with another operand. Without one, the item only has to have the left operand.
     comparison: Option<(Comparison, Operand)>,
 }
 
@@ -52,9 +52,9 @@ enum Comparison {
     GreaterOrEqual,
 }
 
-/// The number of values that a path may lead to on its way. Unions and `..` can lead to one value again and again.
+/// The number of values that a path may visit. Unions and `..` can visit one value again and again.
 const VISITS_MAX: usize = 100_000;
-/// How deep filters may lie in filters.
+/// The largest depth of nested filters.
 const FILTERS_DEEP_MAX: usize = 8;
 
 impl JsonPath {
@@ -100,7 +100,7 @@ fn parse(text: &str, filters_left: usize) -> Option<JsonPath> {
     Some(JsonPath(steps.into()))
 }
 
-/// Reads the name of a field, or the star, and returns what follows.
+/// Reads the name of a field, or the star, and returns the rest of the text.
 fn name<'t>(text: &'t str, steps: &mut Vec<Step>) -> Option<&'t str> {
     let (mut name, mut end, mut is_escaped) = (String::new(), text.len(), false);
     for (at, c) in text.char_indices() {
@@ -127,7 +127,7 @@ fn name<'t>(text: &'t str, steps: &mut Vec<Step>) -> Option<&'t str> {
     Some(&text[end..])
 }
 
-/// Where the bracket ends that was opened before the text.
+/// The index of the bracket that closes the one opened before the text.
 fn closing(text: &str) -> Option<usize> {
     let (mut depth, mut quote) = (0, None);
     for (at, c) in text.char_indices() {
@@ -294,7 +294,7 @@ impl Filter {
             (Value::Bool(a), Value::Bool(b)) => Some(a.cmp(b)),
             (a, b) => a.as_f64().zip(b.as_f64()).and_then(|(a, b)| a.partial_cmp(&b)),
         };
-        // What cannot be compared meets no condition.
+        // Values that cannot be compared meet no condition.
         order.is_some_and(|order| match comparison {
             Comparison::Equal => order.is_eq(),
             Comparison::NotEqual => order.is_ne(),

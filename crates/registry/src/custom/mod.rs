@@ -1,14 +1,15 @@
 //! Custom resources: kinds that users define.
 //!
-//! A definition is an object of `customresourcedefinitions`; its own rules stand in [`rules`] and in that kind's file. From
-//! one whose names are accepted ([`names`]) comes a [`Definition`], from each version that it serves a kind of the catalog
-//! ([`served`]), whose objects take the same road as all others. What is special about them:
+//! A definition is an object of `customresourcedefinitions`; its own rules are in [`rules`] and in that kind's file. A
+//! definition whose names are accepted ([`names`]) becomes a [`Definition`], and each version that it serves becomes a
+//! kind of the catalog ([`served`]), whose objects are handled like all others. They differ in this:
 //!
 //! - bodies are decoded by the schema of the definition and not by the table of types ([`decode`]),
-//! - objects are stored in one version and shown in any ([`convert`]), by a webhook if the definition says so,
+//! - objects are stored in one version and shown in any ([`convert`]), converted by a webhook if the definition names
+//! one,
 //! - their columns come from the definition ([`columns`]).
 //!
-//! [`controller`] follows the definitions, serves them, and deletes the objects of those that are deleted.
+//! [`controller`] watches the definitions, serves their resources, and deletes the objects of those that are deleted.
 
 mod definition;
 pub(crate) mod schema;

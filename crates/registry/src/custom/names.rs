@@ -1,7 +1,7 @@
-//! Which names a definition gets, and what is written about it in its conditions.
+//! The accepted names of a definition, and its conditions.
 //!
-//! Names of a group belong to the definition that had them first. Kept true: a definition loses no name to another; one
-//! that asks for a name that is taken gets all its other names, and is looked at again when names become free.
+//! Names of a group belong to the definition that had them first. Kept true: a definition loses no name to another; a
+//! definition that requests a name in use gets all its other names, and is examined again when names become free.
 
 use super::definition::Names;
 use crate::{
@@ -39,7 +39,7 @@ impl Taken {
     }
 }
 
-/// Which names a definition gets that asks for some and has others, and the condition that says whether it gets all.
+/// The names that are accepted for a definition, given those it requests and has, and the condition `NamesAccepted`.
 pub(super) fn accept(wanted: &Names, accepted: &Names, taken: &Taken) -> (Names, Condition) {
     let mut names = accepted.clone();
     let mut conflict: Option<(&'static str, String)> = None;
@@ -93,7 +93,7 @@ pub(super) fn established(was: bool, names_accepted: bool) -> Option<Condition> 
     }
 }
 
-/// The annotation by which a definition says that Kubernetes approved its API.
+/// The annotation by which a definition claims that Kubernetes approved its API.
 pub(super) const APPROVED: &str = "api-approved.kubernetes.io";
 
 /// Whether only Kubernetes may define APIs in a group.
@@ -103,7 +103,7 @@ pub(super) fn is_protected(group: &str) -> bool {
         .any(|own| group.strip_suffix(own).is_some_and(|before| before.is_empty() || before.ends_with('.')))
 }
 
-/// What an approval says.
+/// The meaning of the approval annotation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Approval {
     Missing,
@@ -112,7 +112,7 @@ pub(super) enum Approval {
     Invalid,
 }
 
-/// What the annotation means, and why.
+/// The meaning of the annotation, and the reason.
 pub(super) fn approval(annotation: &str) -> (Approval, String) {
     let see = "see https://github.com/kubernetes/enhancements/pull/1111";
     let has_host = annotation.split_once("://").is_some_and(|(scheme, rest)| {
@@ -174,7 +174,7 @@ pub(super) fn set_accepted(document: &mut Value, names: &Names) {
     }
 }
 
-/// Writes a condition, if it says something new. Its time changes with its status alone.
+/// Writes a condition if it has changed. Its time changes with its status alone.
 pub(super) fn set_condition(document: &mut Value, condition: &Condition, now: Timestamp) -> bool {
     let status = if condition.is_true { "True" } else { "False" };
     let known = document.list("status.conditions");

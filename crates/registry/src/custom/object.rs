@@ -1,4 +1,4 @@
-//! What is special about custom resources when they are written and shown.
+//! The strategy of custom resources for writes and reads.
 
 use super::{Served, schema};
 use crate::{
@@ -24,7 +24,8 @@ impl CustomObject {
         CustomObject(served)
     }
 
-    /// Whether an object says another kind or version than its path. Then nothing else about it means anything.
+    /// Whether the kind or the API version of an object differs from that of its path. If so, its other fields mean
+    /// nothing.
     fn has_other_type(&self, object: &Node, errors: &mut FieldErrors) -> bool {
         let before = errors.0.len();
         let api_version = self.0.definition.api_version(self.0.version);
@@ -60,7 +61,7 @@ impl Strategy for CustomObject {
 
     fn prepare_create(&self, document: &mut Value, _: &Creation<'_>) {
         if self.0.version().has_status {
-            // What the request said of the status is gone by now. That defaults are not too many was checked before.
+            // The status of the request is dropped before this. The number of defaults was checked before.
             let _ = self.0.definition.fill_defaults(self.0.version, document);
         }
     }

@@ -1,7 +1,7 @@
-//! What definitions have to keep: names, versions, columns, scales and conversions. Schemas are checked in [`schema`].
+//! Validation of definitions: names, versions, columns, scales and conversions. Schemas are checked in [`schema`].
 //!
-//! Upstream checks another form of a definition than clients send: what all versions have in common stands there once, above
-//! them. So that is where errors are reported: at `spec.subresources` if all versions have the same subresources.
+//! Upstream validates the internal form of a definition, where fields that all versions share stand once, above the
+//! versions. Errors are reported there: at `spec.subresources` if all versions have the same subresources.
 
 use super::{
     columns::{FORMATS, TYPES},
@@ -17,9 +17,9 @@ use crate::{
 use serde_json::{Value, json};
 use std::collections::BTreeSet;
 
-/// How long the warning of a deprecated version may be.
+/// The largest length of the warning of a deprecated version.
 const DEPRECATION_BYTES_MAX: usize = 256;
-/// How many fields selectors may name.
+/// The largest number of selectable fields.
 const SELECTABLE_FIELDS_MAX: usize = 8;
 
 /// A definition by itself, and beside the one that it replaces.
@@ -129,7 +129,7 @@ fn spec(definition: &Node, old: Option<&Node>, errors: &mut FieldErrors) {
     conversion(&spec.at("conversion"), errors);
 }
 
-/// What all versions of a definition have in common.
+/// Whether all versions of a definition have the same value of each field.
 struct Shared {
     schema: bool,
     subresources: bool,
@@ -402,7 +402,7 @@ fn review_versions(conversion: &Node, reported_at: &Node, errors: &mut FieldErro
     }
 }
 
-/// What was judged before, in the definition that is replaced.
+/// The tolerated errors and the spec of the definition that is replaced.
 #[derive(Clone, Copy)]
 struct Judged<'a> {
     tolerated: Tolerated,
@@ -430,7 +430,7 @@ fn check_schema(version: &Node, path: &str, judged: Judged<'_>, errors: &mut Fie
     errors.0.extend(schema::definition::validate(&definition, &mut rules));
 }
 
-/// What is forgiven a definition because the one before had it too.
+/// The errors that are tolerated in a definition because the one before had them too.
 fn tolerated(spec: &Node) -> Tolerated {
     let all = spec.items("versions").map(|version| {
         let schema = version.at("schema").at("openAPIV3Schema").value.clone();
@@ -529,7 +529,7 @@ pub(crate) fn warn(definition: &Node, old: Option<&Node>, warnings: &mut Warning
     }
 }
 
-/// Versions as upstream shows them: what they have in common is left out.
+/// Versions as upstream shows them, without the fields that all have in common.
 fn shown_versions(versions: &Node, shared: &Shared) -> String {
     let Some(all) = versions.value.as_array() else { return "null".to_owned() };
     let shown: Vec<String> = all.iter().map(|version| shown_version(version, shared)).collect();

@@ -1,4 +1,4 @@
-//! The numbers of a scale in a custom object: what they are, whether they may be that, and how they are set.
+//! The replicas of a scale in a custom object: reading, validation and updates.
 //!
 //! The texts are those of upstream's accessors of nested fields: a path ends at a null as if nothing were there, and cannot go
 //! through anything else that has no fields.
@@ -14,7 +14,7 @@ const REPLICAS_MAX: i64 = i32::MAX as i64;
 /// The scale of an object.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Scale {
-    /// How many there are to be. None if the object does not say.
+    /// The desired number of replicas. None if the object does not set it.
     pub(crate) wanted: Option<i64>,
     pub(crate) current: i64,
     pub(crate) selector: String,
@@ -51,7 +51,7 @@ impl ScalePaths {
         Ok(())
     }
 
-    /// What is wrong with the scale of an object that is written.
+    /// The errors of the scale of an object that is written.
     pub(super) fn faults(&self, object: &Value, part: Part) -> Vec<Cause> {
         let wanted = (part == Part::Whole).then(|| replicas_fault(object, &self.spec_replicas)).flatten();
         let current = replicas_fault(object, &self.status_replicas);
@@ -63,7 +63,7 @@ impl ScalePaths {
     }
 }
 
-/// What is wrong with a number of replicas. None at all is fine.
+/// The error of a number of replicas. An absent number has none.
 fn replicas_fault(object: &Value, path: &FieldPath) -> Option<Cause> {
     let (replicas, why) = match replicas_at(object, path) {
         Ok(None | Some(0..=REPLICAS_MAX)) => return None,

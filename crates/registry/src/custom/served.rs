@@ -13,7 +13,7 @@ use bytes::Bytes;
 use serde_json::{Value, json};
 use std::{borrow::Cow, fmt, sync::Arc};
 
-/// What can be done with custom resources, in the order of discovery.
+/// The verbs of custom resources, in the order of discovery.
 const VERBS: &[&str] = &["delete", "deletecollection", "get", "list", "patch", "create", "update", "watch"];
 /// The same while their definition is being deleted.
 pub(crate) const TERMINATING_VERBS: &[&str] = &["delete", "deletecollection", "get", "list", "watch"];
@@ -37,7 +37,7 @@ impl Served {
         &self.definition.versions[self.definition.storage].name
     }
 
-    /// Whether a version of the definition may give an object what it lacks at a path.
+    /// Whether a version of the definition may have a default for an object at a path.
     pub(crate) fn has_default_at(&self, path: &[String]) -> bool {
         let is_given = |version| {
             let mut node = self.definition.schema(version).map(Schema::root);
@@ -71,14 +71,14 @@ impl fmt::Debug for Served {
 
 /// The kinds that a definition makes.
 pub(crate) struct Kinds {
-    /// Those that requests can ask for.
+    /// The kinds that are served.
     pub(crate) served: Vec<Arc<Kind>>,
-    /// The one of the stored version, which requests may not be able to ask for. It has the selectable fields of all.
+    /// The kind of the stored version, whether it is served or not. It has the selectable fields of all versions.
     pub(crate) stored: Arc<Kind>,
 }
 
-/// The kinds of a definition that requests can ask for, made of its stored form. None if that is not the form of definitions.
-/// [`Registry::serve`](crate::Registry::serve) serves them.
+/// The kinds that a definition serves, made of its stored form. Empty if the document does not have the form of a
+/// definition. [`Registry::serve`](crate::Registry::serve) serves them.
 pub fn kinds_of(stored: &Bytes) -> Vec<Arc<Kind>> {
     Definition::read(stored).map_or_else(Vec::new, |definition| kinds(&Arc::new(definition)).served)
 }
@@ -133,7 +133,7 @@ fn kind(definition: &Arc<Definition>, number: usize) -> Kind {
     kind
 }
 
-/// How documents about the API show a custom kind: the name of its schema, the schema, and that of its lists.
+/// The schemas of a custom kind in OpenAPI documents: the name of its schema, the schema, and that of its lists.
 #[derive(Clone, Debug)]
 pub struct PublishedSchemas {
     /// As `com.example.v1.Widget`.
@@ -147,9 +147,9 @@ pub struct PublishedSchemas {
 /// A version of OpenAPI.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum OpenApiVersion {
-    /// Which cannot say all that a schema says.
+    /// Version 2, which cannot express all of a schema.
     V2,
-    /// Which can.
+    /// Version 3, which can.
     V3,
 }
 

@@ -1,14 +1,15 @@
-//! Retries of a write that is based on an object: which version of it each attempt begins with, and what ends them.
+//! Retries of a write that is based on an object: the version of it that each attempt begins with, and the limit on
+//! attempts.
 //!
-//! The first version may be out of date. That is found out when it is written, as the write names the version that it is
-//! based on; what is refused without a write is tried again with the newest version.
+//! The first version may be out of date. Storage detects that when it is written, as the write names the version that
+//! it is based on; a request that is refused before a write is tried again with the newest version.
 
 use super::Target;
 use crate::error::Error;
 use keepwatch_apimachinery::list_options::Position;
 use keepwatch_storage::{Existing, Storage, StorageError};
 
-/// How often a write is tried again because another one came first. Each time some other write succeeded.
+/// The largest number of attempts of a write that conflicts with others. Each time some other write succeeded.
 pub(super) const RACES_LOST_MAX: usize = 100;
 
 /// The versions of an object that the attempts of one write begin with: the first may be out of date, so that most writes
@@ -49,7 +50,7 @@ pub(super) enum AttemptError {
 }
 
 impl AttemptError {
-    /// What a failure of storage means for the write of an object that exists.
+    /// The error of a write of an existing object for a failure of storage.
     pub(super) fn of_write(target: Target<'_>, operation: &'static str, error: StorageError) -> AttemptError {
         match error {
             StorageError::InvalidObject { .. } => AttemptError::Conflict,

@@ -19,7 +19,7 @@ use keepwatch_apimachinery::list_options::Position;
 use keepwatch_storage::{Object, StorageError, Unchanged};
 use serde_json::Value;
 
-/// How many names are generated before the request fails because all are taken.
+/// The largest number of names that are generated before the request fails because all are taken.
 const NAMES_TRIED_MAX: usize = 8;
 
 impl Registry {
@@ -54,7 +54,7 @@ impl Registry {
         };
         let refused_if_valid = target.kind.strategy.admit(self, target, &mut document).await?;
         match document.text("metadata.resourceVersion").parse::<u64>() {
-            // Zero and what cannot be parsed count as not set.
+            // Zero counts as not set, and so does a value that cannot be parsed.
             Ok(0) | Err(_) => drop(document.object_or_new("metadata").remove("resourceVersion")),
             // Storage refuses it, but a dry run does not write.
             Ok(_) if options.dry_run => drop(document.object_or_new("metadata").remove("resourceVersion")),

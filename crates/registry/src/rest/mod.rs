@@ -1,9 +1,9 @@
-//! The operations on objects: what every request runs through from its document to storage.
+//! The operations on objects: the steps of every request from its document to storage.
 //!
 //! Kept true: nothing is stored that was not normalised, defaulted, prepared and validated; a refused request changes
 //! nothing; a write that lost a race is tried again with the object that won it, unless the client named a version.
 //!
-//! One file for each operation (`create`, `update`, `delete`, `read`); what they share: `target` (the object in question),
+//! One file for each operation (`create`, `update`, `delete`, `read`); these share `target` (the object in question),
 //! `stored` (from documents to bytes and back), `attempts` (retries).
 
 mod target;
@@ -54,7 +54,7 @@ use std::{
 };
 use tokio::sync::watch;
 
-/// How a registry behaves.
+/// The options of a registry.
 #[derive(Clone, Debug)]
 pub struct RegistryOptions {
     /// After which time events expire.
@@ -197,9 +197,9 @@ impl Registry {
         let _ = self.converter.set(converter);
     }
 
-    /// Serves what these define, all at the same moment, in place of what they defined before. If `is_changed`, this
-    /// returns the storage that was used before, whose watches have to end: watchers come back and see the objects as they
-    /// are now.
+    /// Serves the kinds of these definitions, all at the same moment, in place of their earlier kinds. If `is_changed`,
+    /// this returns the storage that was used before, whose watches have to end: clients watch again and receive the
+    /// objects as they are now.
     pub(crate) fn serve_definitions(
         &self,
         definitions: &[Arc<Definition>],
@@ -229,7 +229,7 @@ impl Registry {
         replaced
     }
 
-    /// Serves no more what this defined, and returns its storage, whose watches have to end.
+    /// Stops serving the kinds of a definition, and returns its storage, whose watches have to end.
     pub(crate) fn withdraw_definition(&self, definition: &Definition) -> Option<Replaced> {
         if is_built_in(definition) {
             return None;
@@ -240,7 +240,7 @@ impl Registry {
         store.map(Replaced)
     }
 
-    /// The storage of a resource without a watch cache: for a look at objects that hardly anybody asks for.
+    /// The storage of a resource without a watch cache, for resources that are hardly ever requested.
     pub(crate) fn storage_without_cache(&self, kind: &Kind) -> Arc<dyn Storage> {
         let kind = Arc::new(kind.clone().uncached());
         (self.open)(&kind, Arc::new(ResourceInspector::new(&kind)))
@@ -272,7 +272,7 @@ impl Registry {
 pub(crate) struct Replaced(Arc<ResourceStore>);
 
 impl Replaced {
-    /// Ends the watches once they have delivered what happened up to this version.
+    /// Ends the watches once they have delivered the events up to this version.
     pub(crate) async fn finish(self, through: ResourceVersion) {
         if let Some(storage) = self.0.storage.get() {
             storage.finish_watches(through).await;
@@ -296,7 +296,7 @@ fn refuse_invalid(kind: &Kind, document: &Value, causes: Vec<Cause>) -> Result<(
         return Ok(());
     }
     // Named by the stored kind: an event is one thing, whichever group it is sent to.
-    // A custom resource by what it says itself, which may be what is wrong with it.
+    // A custom resource is named by the kind in its document, which may be the error itself.
     let own = if kind.is_custom() { document.text("kind") } else { &kind.name };
     Err(Error::invalid(Qualified::new(&kind.stored().group, own), document.name(), causes))
 }

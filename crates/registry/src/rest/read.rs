@@ -45,7 +45,8 @@ impl Registry {
         Ok(list)
     }
 
-    /// How many bytes an object has in the watch cache; 0 if the cache does not have it. Objects that expire are not cached.
+    /// The size of an object in the watch cache, in bytes; 0 if the cache does not have it. Objects that expire are not
+    /// cached.
     pub async fn stored_bytes(&self, target: Target<'_>) -> usize {
         if self.ttl(target.kind).is_some() {
             return 0;

@@ -17,13 +17,12 @@ use keepwatch_storage::Object;
 use serde_json::Value;
 use std::cell::RefCell;
 
-/// An object in the stored version, as it is encoded for a client. A custom resource is in the version that was asked
-/// for.
+/// An object as it is encoded for a client. A custom resource is in the requested version.
 #[derive(Clone, Debug)]
 pub struct ObjectView {
     /// Its JSON, without a version.
     pub value: Bytes,
-    /// Where the resource version is inserted.
+    /// The offset at which the resource version is inserted.
     pub version_at: Option<u32>,
     /// The resource version; absent if nothing was stored.
     pub revision: Option<ResourceVersion>,
@@ -87,11 +86,12 @@ pub(super) fn without_version(mut document: Value) -> Value {
 }
 
 thread_local! {
-    /// Where documents are encoded first, as their length is not known: the bytes that are kept have no spare capacity.
+    /// A buffer in which documents are encoded first, as their length is not known: stored bytes have no spare
+    /// capacity.
     static WRITING: RefCell<Vec<u8>> = const { RefCell::new(Vec::new()) };
 }
 
-/// How much capacity is kept for the next document.
+/// The largest capacity of that buffer that is kept for the next document.
 const WRITING_BYTES_MAX: usize = 64 << 10;
 
 /// The bytes that are stored for a document.
@@ -122,7 +122,7 @@ pub(crate) fn write(document: &Value) -> Bytes {
     })
 }
 
-/// How large an object may be: no larger than a request, so that a client can send back what it received.
+/// The largest size of an object: no larger than a request, so that a client can send back what it received.
 pub const OBJECT_BYTES_MAX: usize = 3 << 20;
 
 /// Refuses an object that is too large. One that was too large before may still be changed, as long as it does not grow.

@@ -33,7 +33,7 @@ pub enum Change<'a> {
     Patch {
         /// The patch.
         patch: &'a Patch,
-        /// How unknown fields are handled.
+        /// The handling of unknown fields.
         strictness: FieldValidation,
     },
 }

@@ -18,19 +18,19 @@ use keepwatch_cel::{
 };
 use serde_json::Value;
 
-/// What the rules may cost for all defaults of a schema.
+/// The largest cost of the rules for all defaults of a schema.
 const DEFAULTS_COST_MAX: u64 = 100_000_000;
 
 /// Checks the rules of one schema.
 #[derive(Debug)]
 pub(crate) struct Checker {
-    /// Whether the schema is stored already: what one rule costs was judged when it was written.
+    /// Whether the schema is stored already, so that the cost of single rules was checked when it was written.
     is_unchanged: bool,
-    /// What all rules cost together for one object.
+    /// The cost of all rules together for one object.
     total: u64,
-    /// The dearest ones and where they stand, the dearest first.
+    /// The most expensive rules and their paths, the most expensive first.
     dearest: Vec<(u64, String)>,
-    /// What the rules may still cost for defaults.
+    /// The remaining cost budget for defaults.
     defaults_budget: u64,
 }
 
@@ -40,7 +40,7 @@ impl Checker {
         Checker { is_unchanged, total: 0, dearest: Vec::new(), defaults_budget: DEFAULTS_COST_MAX }
     }
 
-    /// Adds what an expression costs.
+    /// Adds the cost of an expression.
     fn count(&mut self, path: String, cost: u64) {
         self.total = self.total.saturating_add(cost);
         if cost >= NAMED_RULE_COST_MIN {
@@ -152,7 +152,7 @@ impl RuleChecker for Checker {
     }
 }
 
-/// How often a place can occur in an object: the product of the limits of the lists and maps above.
+/// The number of times that a value can occur in an object: the product of the limits of the lists and maps above.
 fn cardinality(way: &[&Node]) -> Cardinality {
     way.windows(2).fold(Cardinality::ROOT, |times, step| {
         let (above, below) = (step[0], step[1]);

@@ -24,7 +24,7 @@ pub(super) struct Site {
     pub(super) items: Option<Box<Site>>,
 }
 
-/// A rule with what is said when it is broken.
+/// A rule, and the message for values that break it.
 #[derive(Debug)]
 pub(super) struct SiteRule {
     /// The detail of the error if it does not compile, although it was stored.
@@ -35,7 +35,7 @@ pub(super) struct SiteRule {
     pub(super) message: Box<str>,
     pub(super) message_expression: Option<(Box<str>, Compiled)>,
     pub(super) reason: Box<str>,
-    /// What is added to the path of the value.
+    /// The path that is appended to that of the value.
     pub(super) field_path: Option<String>,
 }
 

@@ -13,7 +13,7 @@ use keepwatch_cel::{
 };
 use serde_json::Value;
 
-/// What all rules may cost for one object.
+/// The largest cost of all rules for one object.
 const OBJECT_COST_MAX: u64 = 10_000_000;
 
 const OUT_OF_BUDGET: &str =
@@ -21,11 +21,11 @@ const OUT_OF_BUDGET: &str =
 const OUT_OF_BUDGET_FOR_MESSAGE: &str = "messageExpression evaluation failed due to running out of cost budget, no further \
     validation rules will be run";
 
-/// What the rules say of an object.
+/// The errors and warnings of an object by its rules.
 #[derive(Debug, Default)]
 pub(crate) struct Outcome {
     pub(crate) causes: Vec<Cause>,
-    /// Failures of what an update did not change.
+    /// Failures of values that an update did not change.
     pub(crate) warnings: Vec<String>,
 }
 
@@ -56,13 +56,13 @@ impl Rules {
     }
 }
 
-/// What a value was before an update.
+/// The value before an update.
 #[derive(Clone, Copy)]
 struct Past<'v> {
     own: Old<'v>,
     /// The nearest value above whose past is known, with that past.
     nearest: Option<(&'v Value, Old<'v>)>,
-    /// Whether failures of what did not change are warnings.
+    /// Whether failures of unchanged values are warnings.
     ratchets: bool,
 }
 
@@ -131,7 +131,7 @@ impl<'v> Subject<'_, 'v> {
 enum Stopped {
     /// The budget is used up, or one expression cost too much.
     TooCostly,
-    /// The caller asked for it.
+    /// The caller interrupted the evaluation.
     Interrupted,
 }
 
@@ -202,7 +202,7 @@ impl Evaluation<'_> {
                 self.outcome.causes.push(subject.refused(&format!("rule compile error: {why}")));
                 return Ok(());
             }
-            // What compiled has a place.
+            // A compiled rule always has a place.
             (None, Ok(_)) => return Ok(()),
         };
         let old = subject.past.own.value();
@@ -235,7 +235,7 @@ impl Evaluation<'_> {
         }
     }
 
-    /// What the message expression of a broken rule says, if it says something.
+    /// The result of the message expression of a broken rule, if it is a message.
     fn message(
         &mut self,
         place: &Place,

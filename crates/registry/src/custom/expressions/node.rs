@@ -1,4 +1,4 @@
-//! Schemas in memory, as the language of expressions asks for them.
+//! Schemas in memory, as the CEL library reads them.
 
 use super::super::schema::{self, Node, type_name};
 use keepwatch_cel::schema::{ListType, SchemaNode};

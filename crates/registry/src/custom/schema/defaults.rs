@@ -1,4 +1,4 @@
-//! What is absent and has a default gets it.
+//! Sets absent fields that have a default.
 
 use std::fmt;
 
@@ -23,8 +23,8 @@ impl fmt::Display for TooManyDefaults {
 impl std::error::Error for TooManyDefaults {}
 
 impl Schema {
-    /// Sets what is absent and has a default, and what is null and must not be. The document is unfit for use if there
-    /// are too many.
+    /// Sets absent fields that have a default, and replaces nulls that are not allowed. After an error the document is
+    /// unfit for use.
     pub(crate) fn fill_defaults(&self, document: &mut Value) -> Result<(), TooManyDefaults> {
         Filling { left: VALUES_MAX, bytes_left: DEFAULT_BYTES_MAX }.value(self.root(), document)
     }
@@ -92,7 +92,7 @@ impl Filling {
         Ok(())
     }
 
-    /// What is there already, though it may be null.
+    /// Fills in a value that is present, though it may be null.
     fn element(&mut self, node: &Node, value: &mut Value) -> Filled {
         if let Some(default) = node.default.as_ref().filter(|_| value.is_null() && !node.nullable) {
             *value = self.copy(default)?;

@@ -1,7 +1,7 @@
-//! Objects of Kubernetes: the whole one, and those that a schema says are inside of it.
+//! Kubernetes objects: the whole one, and those that a schema embeds in it.
 //!
-//! Their metadata has a type of its own, which no schema changes; what does not fit it is an error, or dropped from what
-//! comes from storage.
+//! Their metadata has a type of its own, which no schema changes. Metadata that does not fit the type is an error, or
+//! is dropped if it comes from storage.
 
 use keepwatch_apimachinery::status::Cause;
 use serde_json::{Map, Value};
@@ -23,7 +23,7 @@ use crate::{
     },
 };
 
-/// Whose document it is that is decoded.
+/// The origin of a document that is decoded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Source {
     /// A client's: metadata of another form is an error.
@@ -60,7 +60,7 @@ impl Schema {
         Ok(unknown)
     }
 
-    /// What is wrong with resources inside the object. Not asked when the status is written.
+    /// The errors of resources inside the object. Not called when the status is written.
     pub(crate) fn check_embedded(&self, new: &Value) -> Vec<Cause> {
         let mut causes = Vec::new();
         check(self.root(), new, false, "", &mut causes);
@@ -114,7 +114,7 @@ fn go_type(value: &Value) -> &'static str {
     }
 }
 
-/// Gives the resources inside a value their form. `is_resource` says whether the value is one itself.
+/// Gives the resources inside a value their form. `is_resource` is true if the value is a resource itself.
 pub(super) fn coerce(node: &Node, value: &mut Value, is_resource: bool, source: Source) -> Result<(), Cause> {
     let mut coercing = Coercing { source, unknown: Vec::new() };
     match value {
@@ -194,7 +194,8 @@ impl Coercing {
     }
 }
 
-/// What is wrong with the resources inside a value, which is at `path`. `is_resource` says whether it is one itself.
+/// Finds the errors of the resources inside a value, which is at `path`. `is_resource` is true if the value is a
+/// resource itself.
 pub(super) fn check(node: &Node, value: &Value, is_resource: bool, path: &str, causes: &mut Vec<Cause>) {
     let is_resource = is_resource || node.embedded;
     if !is_resource && !node.below.embedded {
@@ -267,7 +268,7 @@ fn check_meta(given: &Value, path: &str, causes: &mut Vec<Cause>) {
         causes.push(shown::invalid(path, given, &why));
         return;
     }
-    // Nobody asks for a name here.
+    // A name is not required here.
     if let Some(fields) = meta.as_object_mut().filter(|fields| !fields.contains_key("name")) {
         fields.insert("name".to_owned(), "fakename".into());
     }

@@ -1,4 +1,4 @@
-//! The formats of strings, as Kubernetes checks them; some of them laxer than their names say.
+//! The formats of strings, as Kubernetes checks them. Some checks are laxer than the names of the formats suggest.
 
 use std::{collections::BTreeSet, sync::LazyLock};
 
@@ -18,14 +18,14 @@ mod uri;
 pub(crate) struct Format {
     /// As the schema spells it.
     pub(crate) name: Box<str>,
-    /// What is known by that name, dashes aside.
+    /// The format of that name, dashes ignored.
     pub(crate) kind: FormatKind,
-    /// Whether objects are held to it. Formats that are unknown or do not suit the type say nothing of objects, but of
-    /// defaults.
+    /// Whether objects are checked for it. Formats that are unknown or do not suit the type do not apply to objects,
+    /// only to defaults.
     pub(crate) is_supported: bool,
 }
 
-/// What a string can be, or how wide a number is.
+/// The format of a string, or the width of a number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum FormatKind {
     Unknown,
@@ -76,7 +76,7 @@ impl Format {
     }
 }
 
-/// The formats in a schema and below that say nothing about the values of their types.
+/// The formats in a schema and below that do not apply to values of their types.
 pub(crate) fn unrecognized_formats(schema: &Value) -> BTreeSet<String> {
     let mut found = BTreeSet::new();
     collect_unrecognized(schema, &mut found);
@@ -140,7 +140,7 @@ fn kind(name: &str) -> Kind {
 }
 
 impl FormatKind {
-    /// Whether it says something of strings.
+    /// Whether it applies to strings.
     pub(crate) fn is_of_strings(self) -> bool {
         !matches!(self, Kind::Unknown | Kind::Int32 | Kind::Int64 | Kind::Float | Kind::Double)
     }

@@ -113,7 +113,7 @@ fn map(keys: &[Box<str>], items: &[Value], path: &Path<'_>, causes: &mut Vec<Cau
 /// Up to how many items are compared one by one.
 const COMPARED_MAX: usize = 16;
 
-/// Where values stand for the second time, each once.
+/// The indices at which a value occurs for the second time, each value once.
 fn repeated<T: PartialEq + std::hash::Hash + Eq>(values: &[T]) -> Vec<usize> {
     if values.len() <= COMPARED_MAX {
         let times = |at: usize| values[..at].iter().filter(|value| **value == values[at]).count();

@@ -1,14 +1,15 @@
-//! Structural schemas: what a version of a custom resource may look like, and everything that follows from it.
+//! Structural schemas of the versions of a custom resource: decoding, defaults, validation and OpenAPI.
 //!
 //! A definition is checked by [`definition::validate`] before it is stored. [`Schema::parse`] then makes of its
-//! `openAPIV3Schema` a small tree of [`Node`]s, which all requests share. With it a document is taken in the steps in
-//! which Kubernetes takes it:
+//! `openAPIV3Schema` a small tree of [`Node`]s, which all requests share. With it a document goes through the
+//! same steps as in Kubernetes:
 //!
 //! 1. [`Schema::decode`]: metadata gets the form of its type, unknown fields are dropped and reported, and nulls
-//!    that are not allowed are dropped. The same is done to what comes from storage, and after a conversion between versions.
-//! 2. [`Schema::fill_defaults`]: what is absent and has a default gets it; on reads too.
-//! 3. [`Schema::check_values`], [`Schema::check_embedded`], [`Schema::check_lists`] find its faults. After an
-//!    update, faults of what did not change do not count.
+//!    that are not allowed are dropped. The same is done to documents from storage, and after a conversion between
+//!    versions.
+//! 2. [`Schema::fill_defaults`]: absent fields that have a default are set; on reads too.
+//! 3. [`Schema::check_values`], [`Schema::check_embedded`], [`Schema::check_lists`] find its errors. In an update,
+//!    errors of unchanged values do not count.
 //! 4. [`Schema::may_evaluate_rules`]: rules are evaluated last, unless the values are too wrong for that.
 //! 5. [`settle_numbers`]: whole numbers lose their point, as they do in Kubernetes' storage.
 //!

@@ -1,7 +1,7 @@
 //! Schemas in memory.
 //!
-//! Kept true by [`parse`](super::parse) alone: properties are sorted by name; what few nodes have lies behind one pointer, so
-//! that a field takes some hundred bytes.
+//! Kept true by [`parse`](super::parse) alone: properties are sorted by name; attributes that few nodes have are behind
+//! one pointer, so that a field takes some hundred bytes.
 
 use std::sync::Arc;
 
@@ -15,10 +15,10 @@ pub(crate) struct Schema {
     pub(super) root: Arc<Node>,
 }
 
-/// What a value may be.
+/// The type of a value.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum Type {
-    /// It is not said: `x-kubernetes-int-or-string`, or anything.
+    /// No type is specified: `x-kubernetes-int-or-string`, or any value.
     #[default]
     Unset,
     Object,
@@ -29,7 +29,7 @@ pub(crate) enum Type {
     Boolean,
 }
 
-/// What is known of the entries of an object that are no properties.
+/// The schema of the entries of an object that are not among its properties.
 #[derive(Debug, Default)]
 pub(crate) enum Additional {
     /// Nothing: they are dropped.
@@ -37,11 +37,11 @@ pub(crate) enum Additional {
     Unset,
     /// Whether there may be any.
     Allowed(bool),
-    /// What each has to be.
+    /// The schema of each entry.
     Schema(Box<Node>),
 }
 
-/// How a list is merged.
+/// The merge strategy of a list.
 #[derive(Debug)]
 pub(crate) enum ListType {
     Atomic,
@@ -50,7 +50,7 @@ pub(crate) enum ListType {
     Map(Box<[Box<str>]>),
 }
 
-/// A rule in the language of expressions, as the definition has it. What is absent is empty.
+/// A validation rule in CEL, as the definition has it. Absent fields are empty.
 #[derive(Debug)]
 pub(crate) struct Rule {
     pub(crate) rule: Box<str>,
@@ -61,10 +61,10 @@ pub(crate) struct Rule {
     pub(crate) optional_old_self: Option<bool>,
 }
 
-/// What the fields of an object may be, sorted by name.
+/// The schemas of the fields of an object, sorted by name.
 pub(crate) type Properties = Box<[(Box<str>, Node)]>;
 
-/// What one value may be.
+/// The schema of one value.
 #[derive(Debug, Default)]
 pub(crate) struct Node {
     pub(crate) ty: Type,
@@ -85,7 +85,7 @@ pub(crate) struct Node {
     pub(crate) rules: Box<[Rule]>,
 }
 
-/// What there is at a node or below it, so that a walk can leave out the rest.
+/// The features used by a node or the nodes below it, so that a walk can skip the rest.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Below {
     pub(super) defaults: bool,
@@ -94,7 +94,7 @@ pub(super) struct Below {
     pub(super) unique_lists: bool,
 }
 
-/// What a value has to keep besides its type.
+/// The restrictions on a value besides its type.
 #[derive(Debug, Default)]
 pub(crate) struct Checks {
     pub(crate) format: Option<Format>,
@@ -152,7 +152,7 @@ impl Node {
         Some(&self.properties[at].1)
     }
 
-    /// What the entries are that are no properties, if there is a schema for them.
+    /// The schema of the entries that are not among the properties, if there is one.
     pub(crate) fn additional_schema(&self) -> Option<&Node> {
         match &self.additional {
             Additional::Schema(node) => Some(node),
@@ -160,7 +160,7 @@ impl Node {
         }
     }
 
-    /// What the value under a name is: a property, or else what all others are.
+    /// The schema of the value under a name: that of the property, or else that of additional properties.
     pub(crate) fn field(&self, name: &str) -> Option<&Node> {
         self.property(name).or_else(|| self.additional_schema())
     }

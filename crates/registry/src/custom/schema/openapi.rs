@@ -1,4 +1,4 @@
-//! The schema of a kind in OpenAPI, made from the JSON of its definition whenever it is asked for.
+//! The schema of a kind in OpenAPI, made from the JSON of its definition whenever it is requested.
 //!
 //! Version 3 has the schema as it is. From version 2 everything is dropped that its readers do not understand or would take
 //! for more than it is.
@@ -107,7 +107,7 @@ fn list(kind: &Published<'_>, list_kind: &str, plural: &str, version: Version) -
     Value::Object(fields)
 }
 
-/// Which kind it is, and by what its objects can be selected.
+/// Adds the kind, and the fields by which its objects can be selected.
 fn about(fields: &mut Fields, kind: &Published<'_>, name: &str) {
     let own = json!([{"group": kind.group, "version": kind.version, "kind": name}]);
     fields.insert("x-kubernetes-group-version-kind".to_owned(), own);
@@ -156,7 +156,7 @@ fn properties(fields: &mut Fields) -> &mut Fields {
     properties.as_object_mut().expect("it was made one just now")
 }
 
-/// The schemas of what is inside of a value.
+/// The schemas directly inside a schema.
 fn children(fields: &mut Fields) -> impl Iterator<Item = &mut Fields> {
     fields.iter_mut().flat_map(|(name, value)| {
         let (one, many) = match (name.as_str(), value) {
@@ -168,7 +168,7 @@ fn children(fields: &mut Fields) -> impl Iterator<Item = &mut Fields> {
     })
 }
 
-/// Says in plain OpenAPI that a value is an integer or a string.
+/// Expresses `x-kubernetes-int-or-string` in plain OpenAPI.
 fn unfold(fields: &mut Fields) {
     if is_true(fields, "x-kubernetes-int-or-string") {
         let either = json!([{"type": "integer"}, {"type": "string"}]);
@@ -190,7 +190,7 @@ fn unfold(fields: &mut Fields) {
     children(fields).for_each(unfold);
 }
 
-/// Drops what readers of version 2 do not understand.
+/// Drops the fields that clients of version 2 do not understand.
 fn simplify(fields: &mut Fields) {
     for name in ["allOf", "oneOf", "anyOf", "not", "default"] {
         fields.remove(name);
@@ -211,7 +211,7 @@ fn simplify(fields: &mut Fields) {
     children(fields).for_each(simplify);
 }
 
-/// What may be null cannot be required.
+/// Removes nullable fields from `required`.
 fn drop_required(fields: &mut Fields) {
     let nullable = |schema: &Value| schema.get("nullable") == Some(&Value::Bool(true));
     if fields.get("additionalProperties").is_some_and(nullable) {
@@ -225,7 +225,7 @@ fn drop_required(fields: &mut Fields) {
     }
 }
 
-/// Says what every embedded resource has.
+/// Adds the fields that every embedded resource has.
 fn embed(fields: &mut Fields, version: Version, is_root: bool) {
     children(fields).for_each(|child| embed(child, version, false));
     let is_free = version == Version::V2 && is_true(fields, "x-kubernetes-preserve-unknown-fields");

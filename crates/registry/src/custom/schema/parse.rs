@@ -1,7 +1,7 @@
 //! From the JSON of a definition to a [`Schema`].
 //!
-//! What the JSON has is taken by its own type; what has another is as if it were absent. Descriptions, examples and the
-//! like are left out.
+//! Fields of the right type are read; fields of another type count as absent. Descriptions, examples and the like are
+//! left out.
 
 use std::sync::{Arc, LazyLock};
 
@@ -14,7 +14,7 @@ use super::{
     pattern::Pattern,
 };
 
-/// How many schemas may lie in each other. A document has no room for more: each takes two levels.
+/// The largest depth of nested schemas. A document has no room for more: each takes two levels.
 const LEVELS_MAX: usize = 128;
 
 type Fields = Map<String, Value>;
@@ -58,16 +58,16 @@ fn unsupported(fields: &Fields) -> Option<String> {
         Value::Object(entries) => !entries.is_empty(),
         other => !other.is_null(),
     };
-    // Of a schema for further items, even one that says nothing counts.
+    // For `additionalItems`, even an empty schema counts.
     let has = |name: &str| fields.get(name).is_some_and(|value| name == "additionalItems" || given(value));
     let (_, shown) = UNSUPPORTED.iter().find(|(name, _)| has(name))?;
     Some(format!("OpenAPIV3Schema '{shown}' is not supported"))
 }
 
-/// How schemas are read.
+/// The options of parsing.
 #[derive(Clone, Copy)]
 struct Parsing {
-    /// How many more may lie in each other.
+    /// The number of levels that may still be nested.
     levels: usize,
     is_stored: bool,
 }

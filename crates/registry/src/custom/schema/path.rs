@@ -1,4 +1,4 @@
-//! Where in a document something is: a chain of borrowed steps, which costs nothing until it is printed.
+//! The position of a value in a document: a chain of borrowed steps, which allocates nothing until it is printed.
 
 use std::fmt;
 
@@ -8,7 +8,7 @@ pub(in crate::custom) enum Path<'a> {
     Root,
     /// A property.
     Field(&'a Path<'a>, &'a str),
-    /// What an object has under a key that is no property.
+    /// The entry of an object under a key that is not among its properties.
     Entry(&'a Path<'a>, &'a str),
     Item(&'a Path<'a>, usize),
 }

@@ -10,11 +10,11 @@ use regex::{Regex, RegexBuilder};
 
 mod translate;
 
-/// How many compiled patterns are kept.
+/// The number of compiled patterns in the cache.
 const COMPILED_MAX: usize = 256;
-/// How large one may be when compiled.
+/// The largest size of a compiled pattern.
 const COMPILED_BYTES_MAX: usize = 1 << 20;
-/// How much a search may take for states that it finds on the way. More would be faster for long texts, of which there are
+/// The largest size of the cache of states that a search fills. More would be faster for long texts, of which there are
 /// few.
 const SEARCH_BYTES_MAX: usize = 16 << 10;
 

@@ -1,4 +1,4 @@
-//! What a kind does not have, and nulls that nobody allows, are dropped from documents.
+//! Drops from documents the fields that a kind does not have, and nulls that the schema does not allow.
 
 use serde_json::{Map, Value};
 
@@ -15,7 +15,7 @@ pub(super) fn object(node: &Node, document: &mut Value, dropped_fields: &mut Dro
     }
 }
 
-/// Drops from a default what its schema does not have. `is_resource` says whether it is an object of Kubernetes.
+/// Drops from a default the fields that its schema does not have. `is_resource` is true for a Kubernetes object.
 pub(super) fn default(node: &Node, default: &mut Value, is_resource: bool) {
     let dropped_fields = &mut DroppedFields::default();
     let mut pruning = Pruning { dropped_fields, drops_nulls: false };
@@ -25,7 +25,7 @@ pub(super) fn default(node: &Node, default: &mut Value, is_resource: bool) {
     }
 }
 
-/// The paths of what was dropped, if anybody wants to know.
+/// The paths of the dropped fields, if the caller needs them.
 #[derive(Default)]
 pub(super) struct DroppedFields(pub(super) Option<Vec<String>>);
 
@@ -49,7 +49,7 @@ impl Pruning<'_> {
                 for (at, item) in items.iter_mut().enumerate() {
                     let path = &Path::Item(path, at);
                     match schema {
-                        // What is kept of the list is kept of its items.
+                        // If a list preserves unknown fields, so do its items.
                         Some(schema) if is_kept => self.kept(schema, item, path),
                         schema => self.value(schema, item, path),
                     }

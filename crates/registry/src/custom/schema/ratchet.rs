@@ -1,4 +1,4 @@
-//! What a value was before an update, so that what did not change has no faults.
+//! The value before an update, so that values that did not change have no errors.
 //!
 //! Fields and entries of maps are identified by their names, items of lists that are maps by their keys. Items of other lists
 //! have no past of their own: such a list changed as a whole or not at all.
@@ -9,7 +9,7 @@ use serde_json::Value;
 
 use super::node::Node;
 
-/// What a value was; nothing if that is not known.
+/// The old value, and its schema; none if it is not known.
 #[derive(Clone, Copy, Default)]
 pub(in crate::custom) struct Old<'a>(Option<(&'a Node, &'a Value)>);
 
@@ -18,12 +18,12 @@ impl<'a> Old<'a> {
         Old(old.map(|old| (node, old)))
     }
 
-    /// What the field of that name was; nobody knows yet by which schema.
+    /// The old value of that field, as yet without a schema.
     pub(in crate::custom) fn field(self, name: &str) -> Found<'a> {
         Found(self.0.and_then(|(_, old)| old.as_object()?.get(name)))
     }
 
-    /// What the items of a list were.
+    /// The old values of the items of a list.
     pub(in crate::custom) fn items(self, node: &'a Node, new: &[Value]) -> Items<'a> {
         let old = self.0.and_then(|(_, old)| old.as_array()).filter(|_| !new.is_empty());
         Items::new(node, old)
@@ -39,13 +39,13 @@ impl<'a> Old<'a> {
         self.0.is_some()
     }
 
-    /// Whether the value is what it was.
+    /// Whether the value is equal to the old one.
     pub(in crate::custom) fn is_same(self, new: &Value) -> bool {
         self.0.is_some_and(|(node, old)| is_same(node, new, old))
     }
 }
 
-/// What a field was, if it was there.
+/// The old value of a field, if it was there.
 #[derive(Clone, Copy)]
 pub(in crate::custom) struct Found<'a>(Option<&'a Value>);
 
@@ -59,7 +59,7 @@ impl<'a> Found<'a> {
 pub(in crate::custom) struct Items<'a> {
     keys: &'a [Box<str>],
     old: &'a [Value],
-    /// Where items are by their keys; made when one has moved.
+    /// The index of each item by its keys; computed when an item has moved.
     places: OnceCell<HashMap<Vec<&'a Value>, usize>>,
 }
 
@@ -77,7 +77,7 @@ impl<'a> Items<'a> {
         !self.keys.is_empty()
     }
 
-    /// What the item at a place was, or rather that with the same keys.
+    /// The old value of an item: the item with the same keys, which is most often at the same index.
     pub(in crate::custom) fn at(&self, node: &'a Node, place: usize, new: &Value) -> Old<'a> {
         Old::at_root(node, self.find(place, new))
     }
@@ -114,7 +114,7 @@ fn is_scalar(value: &Value) -> bool {
     matches!(value, Value::Bool(_) | Value::Number(_) | Value::String(_))
 }
 
-/// Whether a value is what it was, except that items of a list that is a map may have moved.
+/// Whether a value is equal to the old one, except that items of a list that is a map may have moved.
 pub(super) fn is_same(node: &Node, new: &Value, old: &Value) -> bool {
     match (new, old) {
         (Value::Array(new), Value::Array(old_items)) => {
@@ -135,7 +135,7 @@ pub(super) fn is_same(node: &Node, new: &Value, old: &Value) -> bool {
             new.len() == old.len()
                 && new.iter().all(|(name, new)| match (node.field(name), old.get(name)) {
                     (Some(schema), Some(old)) => is_same(schema, new, old),
-                    // What no schema describes has no past, as Kubernetes sees it.
+                    // As in Kubernetes, a value without a schema counts as changed.
                     _ => false,
                 })
         }

@@ -1,4 +1,4 @@
-//! What is wrong with values by their schemas.
+//! Validation of values by their schemas.
 //!
 //! Kubernetes leaves this to a library for OpenAPI, so the rules have its quirks: a limit on numbers that are no integers
 //! is cut for integers, a list passes where a string of some format is wanted, and so on. Texts and order are its own; where
@@ -22,11 +22,12 @@ use super::{
 mod junctions;
 mod number;
 
-/// How many faults of one object are found. Kubernetes finds all, but reports no more.
+/// The largest number of errors that are found in one object. Kubernetes finds all, but reports no more.
 const FAULTS_MAX: usize = 1000;
 
 impl Schema {
-    /// What is wrong with the values, but for metadata of the object itself. Of an update, what is as it was has none.
+    /// The errors of the values, except for the metadata of the object itself. In an update, unchanged values have
+    /// none.
     pub(crate) fn check_values(&self, new: &Value, old: Option<&Value>, part: Part) -> Vec<Cause> {
         let root = self.root();
         match part {
@@ -42,7 +43,7 @@ impl Schema {
     }
 }
 
-/// What a value is checked for.
+/// The use of a value that is checked.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Use {
     /// To be stored in an object.
@@ -51,7 +52,7 @@ pub(super) enum Use {
     Default,
 }
 
-/// What is wrong with a value; `prefix` is where it is.
+/// The errors of a value; `prefix` is its path.
 pub(super) fn check(
     node: &Node,
     value: &Value,
@@ -64,13 +65,13 @@ pub(super) fn check(
     check.faults.list.into_iter().map(|fault| fault.cause).collect()
 }
 
-/// A fault and the text in which it differs from others.
+/// An error, and the text by which duplicates are recognised.
 struct Fault {
     text: String,
     cause: Cause,
 }
 
-/// Each fault once, in the order in which they were found.
+/// Each error once, in the order in which they were found.
 #[derive(Default)]
 struct Faults {
     list: Vec<Fault>,
@@ -78,7 +79,7 @@ struct Faults {
     texts: HashSet<String>,
 }
 
-/// Up to how many faults are compared one by one.
+/// The largest number of errors that are compared one by one.
 const COMPARED_MAX: usize = 16;
 
 impl Faults {
@@ -113,11 +114,12 @@ struct Check<'a> {
     purpose: Use,
 }
 
-/// How many of the asked rules a value kept: of several schemas the faults of the closest are reported.
+/// The number of rules that a value satisfied. If it matches none of several schemas, the errors of the closest one are
+/// reported.
 type Matches = u32;
 
 impl Check<'_> {
-    /// The field of a fault: the prefix and the way from there.
+    /// The field of an error: the prefix and the path from there.
     fn field(&self, path: &Path<'_>) -> String {
         let name = path.to_string();
         let name = name.strip_prefix('.').unwrap_or(&name);
@@ -135,7 +137,7 @@ impl Check<'_> {
         self.faults.push(Fault { text, cause });
     }
 
-    /// A fault of the whole, which the library reports without a place.
+    /// An error of the whole object, which the library reports without a path.
     fn of_whole(&mut self, text: String) {
         let cause = shown::invalid(self.prefix.unwrap_or("<nil>"), &Value::String(String::new()), &text);
         self.faults.push(Fault { text, cause });
@@ -253,7 +255,7 @@ impl Check<'_> {
                 self.type_invalid(path, format, width);
                 1
             }
-            // Whether the text has the format is asked elsewhere; and nobody asks what the list is.
+            // The format of a string is checked elsewhere. A list passes, as in the library.
             Some(_) if is_textual && !numeric => 2,
             _ if fits => 2,
             _ => {
@@ -275,7 +277,7 @@ impl Check<'_> {
         1
     }
 
-    /// Only the first of these faults is reported.
+    /// Only the first of these errors is reported.
     fn length_and_pattern(&mut self, checks: &Checks, text: &str, path: &Path<'_>) {
         if checks.max_length.is_some() || checks.min_length.is_some() {
             let length = i64::try_from(text.chars().count()).unwrap_or(i64::MAX);
@@ -406,7 +408,7 @@ impl Check<'_> {
         if !node.properties.is_empty() {
             for (name, value) in fields {
                 let Some(schema) = node.property(name) else { continue };
-                // What an object is never changes, though it is read from another version.
+                // The type of an object has no old value, because the old object may be read from another version.
                 let is_type_meta = path.is_root() && matches!(name.as_str(), "kind" | "apiVersion");
                 let old = if is_type_meta { Old::default() } else { old.field(name).of(schema) };
                 matches += self.value(schema, value, &Path::Field(path, name), old);
@@ -478,7 +480,7 @@ pub(crate) fn type_name(ty: Type) -> &'static str {
     name_of(ty)
 }
 
-/// Whether faults leave rules without a meaning: a value that is missing, too long, or of another type.
+/// Whether an error makes rules meaningless: a value that is missing, too long, or of another type.
 pub(crate) fn blocks_rules(cause: &Cause) -> bool {
     let blocking = [
         "FieldValueNotSupported",
@@ -491,7 +493,8 @@ pub(crate) fn blocks_rules(cause: &Cause) -> bool {
 }
 
 impl Schema {
-    /// Whether there are rules to be evaluated. If `causes` has faults that make them meaningless, that is one more cause.
+    /// Whether there are rules to be evaluated. If `causes` has errors that make them meaningless, one more cause is
+    /// added.
     pub(crate) fn may_evaluate_rules(&self, causes: &mut Vec<Cause>) -> bool {
         if !self.has_rules() {
             return false;

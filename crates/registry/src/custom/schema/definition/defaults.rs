@@ -1,4 +1,4 @@
-//! Whether the defaults of a schema keep what it says.
+//! Whether the defaults of a schema are valid by the schema.
 
 use keepwatch_apimachinery::status::Cause;
 use serde_json::{Map, Value, json};
@@ -15,7 +15,7 @@ use super::{
     RuleChecker,
 };
 
-/// What is wrong with the defaults in a schema, which is that of a whole object.
+/// The errors of the defaults in a schema, which is that of a whole object.
 pub(super) fn faults(root: &Node, path: &str, are_pruned: bool, rules: &mut dyn RuleChecker) -> Vec<Cause> {
     let mut asked = Asked { causes: Vec::new(), are_pruned, rules };
     asked.node(
@@ -45,7 +45,7 @@ struct Place<'a> {
     path: String,
     /// The schema of the object of Kubernetes that it is in.
     resource: &'a Node,
-    /// How to get here from that object.
+    /// The path to this schema from that object.
     way: Vec<Step<'a>>,
     /// Whether it is in the kind, the version or the metadata of that object.
     in_meta: bool,
@@ -86,7 +86,7 @@ impl Asked<'_> {
             way.push(step);
             Place { node: child, path, resource, way, in_meta }
         };
-        // Not what is additional: nothing is known there of what the defaults would be of.
+        // Not `additionalProperties`: the keys that would get the defaults are not known.
         if let Some(items) = node.items.as_deref() {
             self.node(&inside(items, format!("{}.items", place.path), Step::Item), false);
         }
@@ -159,7 +159,7 @@ fn around(value: &Value, way: &[Step<'_>]) -> Value {
     })
 }
 
-/// Several faults in one text, each once; none if there are none.
+/// Several errors in one text, each once. None if there are none.
 fn aggregate(causes: &[Cause]) -> Option<String> {
     let mut texts: Vec<String> = Vec::new();
     for text in causes.iter().map(Cause::to_string) {

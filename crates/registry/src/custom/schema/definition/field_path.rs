@@ -2,7 +2,8 @@
 
 use super::super::{Additional, Node};
 
-/// The path as it is added to that of a fault, as `spec.size` or `labels[x.y]`; none if the schema does not have it.
+/// The path in the form that is appended to the field of a cause, such as `spec.size` or `labels[x.y]`. None if the
+/// schema has no such field.
 pub(crate) fn resolve(node: &Node, path: &str) -> Option<String> {
     let (mut node, mut rest, mut resolved) = (Some(node), path, String::new());
     while !rest.is_empty() {
@@ -27,11 +28,11 @@ pub(crate) fn resolve(node: &Node, path: &str) -> Option<String> {
     Some(resolved)
 }
 
-/// The first name of a path, and what follows.
+/// The first name of a path, and the rest of the path.
 fn step(path: &str) -> Option<(String, &str)> {
     if let Some(rest) = path.strip_prefix('.') {
         let (name, behind) = match rest.strip_prefix('\'') {
-            // What is quoted behind a dot has its quotes in the name.
+            // A quoted name after a dot includes its quotes.
             Some(_) => rest.split_at(end_of_quoted(rest)?),
             None => rest.split_at(rest.find(['.', '[', ']']).unwrap_or(rest.len())),
         };

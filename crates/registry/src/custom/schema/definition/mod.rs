@@ -1,7 +1,8 @@
 //! Whether the schema of a definition may be one.
 //!
-//! Four things are asked, in this order, and each only if it makes sense after those before: whether the schema is structural,
-//! whether its defaults keep it, whether it stays within what Kubernetes takes of OpenAPI, and whether its rules are rules.
+//! Four checks run in this order, each only if it makes sense after those before: whether the schema is structural,
+//! whether its defaults are valid, whether it stays within the part of OpenAPI that Kubernetes accepts, and whether its
+//! rules compile.
 
 mod defaults;
 mod field_path;
@@ -20,23 +21,23 @@ pub(crate) use field_path::resolve as resolve_field_path;
 pub(crate) use struct_shown::rule as rule_shown;
 pub(in crate::custom) use struct_shown::schema_of_definition as schema_shown;
 
-/// How many faults of one schema are found.
+/// The largest number of errors that are reported for one schema.
 const FAULTS_MAX: usize = 1000;
 
-/// What is to be checked, and by which rules.
+/// A schema to be checked, and the options of the check.
 pub(crate) struct Definition<'a> {
     /// The `openAPIV3Schema`, normalised by its type.
     pub(crate) schema: &'a Value,
-    /// Where it is: `spec.validation.openAPIV3Schema` if all versions have the same, else
+    /// The path of the schema: `spec.validation.openAPIV3Schema` if all versions have the same, else
     /// `spec.versions[i].schema.openAPIV3Schema`.
     pub(crate) path: &'a str,
     /// Whether the status is a subresource.
     pub(crate) has_status: bool,
-    /// What the definition that it replaces was already forgiven.
+    /// The errors that are tolerated because the definition that it replaces has them.
     pub(crate) tolerated: Tolerated,
 }
 
-/// Faults that the schemas of a stored definition have, which its successor may have too.
+/// Errors in the schemas of a stored definition that its successor may have too.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Tolerated {
     pub(crate) unknown_types: bool,
@@ -57,11 +58,11 @@ pub(crate) struct RuleSite<'a> {
 
 /// Checks rules in their language.
 pub(crate) trait RuleChecker {
-    /// What is wrong with the rules of a schema.
+    /// The errors of the rules of a schema.
     fn check(&mut self, site: &RuleSite<'_>) -> Vec<Cause>;
-    /// What is wrong with a default by the rules of its schema.
+    /// The errors of a default by the rules of its schema.
     fn check_default(&mut self, path: &str, node: &Node, default: &Value) -> Vec<Cause>;
-    /// What is wrong with all rules together; asked last.
+    /// The errors of all rules together. Called last.
     fn finish(&mut self, path: &str) -> Vec<Cause>;
 }
 
@@ -105,7 +106,7 @@ pub(crate) fn validate(definition: &Definition<'_>, rules: &mut dyn RuleChecker)
     causes
 }
 
-/// What a stored schema is to be forgiven.
+/// The errors of a stored schema that its successor may have too.
 pub(crate) fn tolerated(schema: &Value) -> Tolerated {
     let (props, root) = (Props::of(schema), At::Root(""));
     let parsed = Schema::parse(schema);
@@ -121,14 +122,14 @@ pub(crate) fn tolerated(schema: &Value) -> Tolerated {
     found
 }
 
-/// Why a stored schema is not structural, as the condition `NonStructuralSchema` says it. `path` is
-/// `spec.versions[i].schema.openAPIV3Schema`. The error is that it could not even be looked at.
+/// The reasons why a stored schema is not structural, as in the condition `NonStructuralSchema`. `path` is
+/// `spec.versions[i].schema.openAPIV3Schema`. The error is that of a schema that cannot be parsed.
 pub(crate) fn not_structural(schema: &Value, path: &str) -> Result<Vec<Cause>, String> {
     Schema::parse(schema)?;
     Ok(structural::faults(Props::of(schema), &At::Root(path)))
 }
 
-/// What there may be at the root if the status, which is checked apart, must keep all that is said of it.
+/// The fields allowed at the root of a schema if the status, which is validated separately, is a subresource.
 const ROOT_FIELDS: [(&str, &str); 22] = [
     ("description", "Description"),
     ("type", "Type"),

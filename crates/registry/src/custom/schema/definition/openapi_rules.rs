@@ -1,6 +1,7 @@
-//! What Kubernetes takes of OpenAPI, and what it adds to it.
+//! The part of OpenAPI that Kubernetes accepts, and the extensions that it adds.
 //!
-//! Faults of rules come behind all others, and a rule is looked at only where nothing else is wrong at its schema or below.
+//! The errors of validation rules come after all others. A rule is checked only if its schema and those below have no
+//! other errors.
 
 use std::collections::HashSet;
 
@@ -12,7 +13,8 @@ use super::{
     At, Props, RuleChecker, RuleSite, Tolerated, field_path, struct_shown,
 };
 
-/// What is wrong with a schema besides its structure. `compiled` is the root in memory, if its rules are to be looked at.
+/// The errors of a schema besides those of its structure. `compiled` is the parsed root, present if the rules are to be
+/// checked.
 pub(super) fn faults(
     root: Props<'_>,
     path: &At<'_>,
@@ -32,7 +34,7 @@ pub(super) fn faults(
     asked.causes
 }
 
-/// What a stored schema is to be forgiven.
+/// The errors of a stored schema that its successor may have too.
 pub(super) fn tolerated(root: Props<'_>, path: &At<'_>) -> Tolerated {
     let mut asked = Asked {
         causes: Vec::new(),
@@ -45,14 +47,14 @@ pub(super) fn tolerated(root: Props<'_>, path: &At<'_>) -> Tolerated {
     asked.found
 }
 
-/// What is known of a schema by where it is.
+/// The context of a schema, which follows from its position.
 #[derive(Clone, Default)]
 struct Context {
     is_root: bool,
     in_meta: bool,
     /// Why there must be no default.
     no_default: Option<String>,
-    /// The path of what is above and has no old values for what is below.
+    /// The path of the list or map above whose items have no old value.
     uncorrelatable: Option<String>,
 }
 
@@ -265,7 +267,7 @@ impl Asked<'_> {
         }
     }
 
-    /// Whether the type suits what else is said.
+    /// Reports a type that does not suit the field `said`.
     fn must_be_of(&mut self, wanted: &str, said: &str, props: Props<'_>, at: &At<'_>) {
         let why = format!("must be {wanted} if {said} is specified");
         match props.text("type") {
@@ -308,7 +310,7 @@ impl Asked<'_> {
         };
         self.found.sets_of_granular = true;
         if !self.tolerated.sets_of_granular {
-            // The list type, whichever is at fault.
+            // The error shows the list type, even if the map type is the wrong one.
             self.invalid(
                 at.child("items").child(name),
                 list_type.map_or(Value::Null, Value::from),
@@ -403,7 +405,7 @@ impl Asked<'_> {
         }
     }
 
-    /// What rules are, apart from their language.
+    /// Checks the fields of the rules. Their expressions are checked by [`RuleChecker`].
     fn rules(&mut self, props: Props<'_>, at: &At<'_>, node: Option<&Node>) {
         for (number, rule) in props.schemas(RULES).enumerate() {
             let at = at.index(RULES, number);

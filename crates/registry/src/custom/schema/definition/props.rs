@@ -11,7 +11,7 @@ type Fields = Map<String, Value>;
 pub(super) struct Props<'a>(pub(super) &'a Fields);
 
 impl<'a> Props<'a> {
-    /// A value that is no object is a schema that says nothing.
+    /// A value that is no object counts as an empty schema.
     pub(super) fn of(schema: &'a Value) -> Props<'a> {
         static NOTHING: LazyLock<Fields> = LazyLock::new(Map::new);
         Props(schema.as_object().unwrap_or(&NOTHING))

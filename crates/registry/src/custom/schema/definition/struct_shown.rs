@@ -7,7 +7,7 @@ use super::{
     Props,
 };
 
-/// What a field holds.
+/// The type of a field.
 #[derive(Clone, Copy)]
 enum Holds {
     Text,
@@ -96,7 +96,7 @@ pub(super) fn schema(props: Props<'_>) -> String {
     object(props, &FIELDS)
 }
 
-/// A rule with all its fields, as it is shown where it is at fault.
+/// A rule with all its fields, as an error shows it.
 pub(crate) fn rule(rule: &Rule) -> String {
     let given = |text: &str| (!text.is_empty()).then(|| text.to_owned());
     object(
@@ -113,7 +113,7 @@ pub(in crate::custom) fn schema_of_definition(value: &Value) -> String {
     schema(Props::of(value))
 }
 
-/// What `items` holds.
+/// The value of `items`.
 pub(super) fn items(value: &Value) -> String {
     field(Some(value), SchemaOrArray)
 }

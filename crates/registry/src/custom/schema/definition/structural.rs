@@ -1,5 +1,5 @@
-//! Whether a schema is structural: it says of every value what it is, and what else it says of values, in `allOf` and the
-//! like, adds no structure.
+//! Whether a schema is structural: it specifies the type of every value, and the schemas in `allOf` and the like only
+//! restrict values and add no structure.
 
 use keepwatch_apimachinery::status::Cause;
 use serde_json::Value;
@@ -19,7 +19,7 @@ pub(super) fn faults(root: Props<'_>, path: &At<'_>) -> Vec<Cause> {
     causes.0
 }
 
-/// Where a schema stands.
+/// The position of a schema.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Level {
     Root,
@@ -29,7 +29,7 @@ enum Level {
 
 struct Causes(Vec<Cause>);
 
-/// The same for what must not be said in `allOf` and the like.
+/// The fields that must not be set in `allOf` and the like, and the messages.
 const NESTED_FORBIDDEN: [(&str, &str); 13] = [
     ("type", "must be empty to be structural"),
     ("additionalProperties", "must be undefined to be structural"),
@@ -46,10 +46,10 @@ const NESTED_FORBIDDEN: [(&str, &str); 13] = [
     ("x-kubernetes-validations", "must be empty to be structural"),
 ];
 
-/// Whether `anyOf` says that a value is an integer or a string, which may be said there.
+/// Whether `anyOf` specifies an integer or a string, which is allowed there.
 fn says_either(props: Props<'_>) -> bool {
     let types = props.schemas("anyOf").map(|schema| {
-        // That there is nothing else goes without saying.
+        // `additionalProperties: false` is ignored.
         let says = |(name, value): &(&String, &Value)| {
             *name != "additionalProperties" || **value != Value::Bool(false)
         };
@@ -147,7 +147,7 @@ impl Causes {
         }
     }
 
-    /// The kind, the version and the metadata of an object are what they are; only names can be restricted.
+    /// The kind, the API version and the metadata of an object have fixed types. Only names can be restricted.
     fn type_meta(&mut self, props: Props<'_>, level: Level, at: &At<'_>) {
         let is_object = level == Level::Root || props.flag("x-kubernetes-embedded-resource");
         for name in ["kind", "apiVersion"] {
@@ -213,7 +213,7 @@ impl Causes {
             self.nested(property, false, &at.key("properties", name));
         }
         for (name, why) in NESTED_FORBIDDEN {
-            // What is the same as nothing is allowed, but for a default.
+            // A value equal to an absent field is allowed, except for a default.
             let is_said = props.get(name).is_some_and(|value| match value {
                 _ if name == "default" => true,
                 Value::Bool(flag) => *flag,
@@ -230,7 +230,8 @@ impl Causes {
         }
     }
 
-    /// Every field and list of a nested schema has to be in the structure too: at `own`, of which `props` is said at `nested`.
+    /// Every field and list of a nested schema has to be in the structure too: `own` is the structure at `at`, and
+    /// `props` is the nested schema at `nested`.
     fn complete(&mut self, props: Props<'_>, own: Option<Props<'_>>, at: &At<'_>, nested: &At<'_>) {
         if let Some(not) = props.schema("not") {
             self.nested_complete(not, own, at, &nested.child("not"));

@@ -6,7 +6,7 @@ use super::{
     tolerated, validate,
 };
 
-/// Notes what it is asked, and finds every rule but `true` wrong.
+/// Records every call, and reports every rule but `true` as invalid.
 #[derive(Default)]
 struct Noting(Vec<String>);
 

@@ -10,7 +10,7 @@ pub(super) fn is_mac(text: &str) -> bool {
     matches!(bytes, Some(6 | 8 | 20))
 }
 
-/// How many groups there are of so many digits; none if there is anything else.
+/// The number of groups, each of `digits` hexadecimal digits. None if the text has anything else.
 fn groups(text: &str, between: char, digits: usize) -> Option<usize> {
     let is_group = |group: &str| group.len() == digits && group.bytes().all(|b| b.is_ascii_hexdigit());
     let groups: Vec<&str> = text.split(between).collect();

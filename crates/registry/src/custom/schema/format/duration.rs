@@ -20,7 +20,7 @@ pub(super) fn is_date(text: &str) -> bool {
     (1..=days).contains(&day)
 }
 
-/// A date, a `t`, and a time with a zone. What stands behind another `t` is not looked at.
+/// A date, a `t`, and a time with a zone. The text after a second `t` is ignored.
 pub(super) fn is_date_time(text: &str) -> bool {
     let lower = text.to_lowercase();
     let mut parts = lower.split('t');
@@ -104,7 +104,7 @@ fn is_go_duration(text: &str) -> Option<()> {
         let whole: u64 = if whole.is_empty() { 0 } else { whole.parse().ok()? };
         let mut sum = whole.checked_mul(*nanoseconds)?;
         if !decimals.is_empty() {
-            // Digits beyond what counts are cut off, as a float would lose them.
+            // Digits beyond the eighteenth are cut off, as a float would lose them.
             let digits = &decimals[..decimals.len().min(18)];
             let part = digits.parse::<u64>().ok()? as f64 / 10_f64.powi(digits.len() as i32);
             sum = sum.checked_add((part * *nanoseconds as f64) as u64)?;
@@ -122,7 +122,7 @@ fn split_digits(text: &str) -> (&str, &str) {
     text.split_at(text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len()))
 }
 
-/// What units may be called; the last name of each may go on.
+/// The names of units. Any name that begins with the last one of a unit is accepted too.
 const UNITS: [(&[&str], &str); 8] = [
     (&["ns"], "nano"),
     (&["us", "µs"], "micro"),

@@ -1,6 +1,6 @@
 //! Addresses of mail, as Go reads one in a header: `a@b.c` or `Name <a@b.c>`.
 
-/// How deep comments may lie in each other.
+/// The largest depth of nested comments.
 const COMMENT_LEVELS_MAX: usize = 64;
 
 /// Whether the text is one address.
@@ -8,7 +8,7 @@ pub(super) fn is_address(text: &str) -> bool {
     address(text).is_some_and(|rest| rest.is_empty())
 }
 
-/// What follows an address and the comments behind it.
+/// The text after an address and the comments behind it.
 fn address(text: &str) -> Option<&str> {
     let text = blanks(text);
     if text.is_empty() {
@@ -54,7 +54,7 @@ fn comment(text: &str) -> Option<&str> {
     None
 }
 
-/// `local@domain`, and what follows.
+/// Reads `local@domain` and returns the text after it.
 fn addr_spec(text: &str) -> Option<&str> {
     let rest = match text.starts_with('"') {
         true => {
@@ -84,14 +84,14 @@ fn is_atom_char(c: char) -> bool {
     c.is_ascii_alphanumeric() || "!#$%&'*+-/=?^_`{|}~".contains(c) || !c.is_ascii()
 }
 
-/// Atoms with single dots between them; what follows.
+/// Reads atoms with single dots between them and returns the text after them.
 fn dot_atom(text: &str) -> Option<&str> {
     let end = text.find(|c: char| !(is_atom_char(c) || c == '.')).unwrap_or(text.len());
     let (atom, rest) = text.split_at(end);
     atom.split('.').all(|part| !part.is_empty()).then_some(rest)
 }
 
-/// What a string in quotes says, and what follows.
+/// The content of a quoted string, and the text after it.
 fn quoted(text: &str) -> Option<(&str, &str)> {
     let inner = text.strip_prefix('"')?;
     let mut chars = inner.char_indices();

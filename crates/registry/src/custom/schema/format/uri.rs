@@ -27,7 +27,7 @@ pub(super) fn is_request_uri(text: &str) -> bool {
     is_unescaped(path)
 }
 
-/// Whether there is a scheme, and what follows it; none if it should be there and is empty.
+/// Whether there is a scheme, and the text after it. None if the text begins with a colon.
 fn split_scheme(text: &str) -> Option<(bool, &str)> {
     for (at, c) in text.bytes().enumerate() {
         match c {

@@ -10,7 +10,7 @@ proptest! {
         }
     }
 
-    /// What is left to the library to refuse are scripts that it does not know, and what is too large.
+    /// The library may still refuse an unknown script, or a pattern that is too large. This text has neither.
     #[test]
     fn what_is_translated_is_a_pattern(text in r"[-a-z0-9\[\](){}|*+?.^$]{0,16}") {
         let refused = compile(&text).err().unwrap_or_default();
@@ -18,7 +18,7 @@ proptest! {
     }
 }
 
-/// Both sides are what Go's `regexp` answers.
+/// The expected results are those of Go's `regexp`.
 #[test]
 fn patterns_mean_what_they_mean_in_go() {
     for (pattern, matching, other) in [

@@ -1,7 +1,7 @@
 //! From the regular expressions of Go to those of the library here.
 //!
-//! They differ in what stands for more than itself: classes like `\d` are of ASCII in Go, a bracket inside of brackets is
-//! one, and so on. What Go refuses is refused, in its words.
+//! They differ in special characters: classes like `\d` match only ASCII in Go, a bracket inside of brackets is a
+//! literal, and so on. A pattern that Go refuses is refused, in the words of Go.
 
 /// Why a text is no regular expression, and where.
 pub(super) struct Fault<'a> {
@@ -9,7 +9,7 @@ pub(super) struct Fault<'a> {
     pub(super) at: &'a str,
 }
 
-/// How often something may be repeated.
+/// The largest number of repetitions.
 const REPEAT_MAX: u32 = 1000;
 
 const BAD_ESCAPE: &str = "invalid escape sequence";
@@ -38,7 +38,7 @@ pub(super) fn translate(text: &str) -> Result<String, Fault<'_>> {
     Ok(translation.out)
 }
 
-/// What stands before the rest.
+/// The item before the rest.
 #[derive(Clone, Copy)]
 enum Last {
     /// Nothing that can be repeated.
@@ -54,7 +54,7 @@ struct Translation<'a> {
     out: String,
     /// For each open group, how many copies the largest thing before it in its own group takes.
     groups: Vec<u32>,
-    /// The same of what stands before the rest, and of the largest thing in the group.
+    /// The copies that the item before the rest takes, and those of the largest item in the group.
     copies: u32,
     most: u32,
     last: Last,
@@ -65,7 +65,7 @@ impl<'a> Translation<'a> {
         self.whole.len() - self.rest.len()
     }
 
-    /// What was read since then.
+    /// The text between `start` and the rest.
     fn since(&self, start: usize) -> &'a str {
         &self.whole[start..self.at()]
     }
@@ -87,7 +87,7 @@ impl<'a> Translation<'a> {
     }
 
     fn literal(&mut self, c: char) {
-        // Hexadecimal, since what needs an escape differs by place.
+        // Hexadecimal, because the characters that need an escape differ inside and outside of brackets.
         if c.is_ascii_alphanumeric() || !c.is_ascii() {
             self.out.push(c);
         } else {
@@ -200,7 +200,7 @@ impl<'a> Translation<'a> {
             if name.is_empty() || !name.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'_') {
                 return Err(self.fault_since(BAD_NAME, start));
             }
-            // Nobody asks for what a group matched.
+            // Captured text is never used, so the group loses its name.
             self.open();
             self.out.push('(');
             return Ok(());

@@ -1,4 +1,4 @@
-//! `recorded.json` has what a real kube-apiserver answers to the cases in `tests/golden/custom_schema_cases.py`.
+//! `recorded.json` has the responses of a real kube-apiserver to the cases in `tests/golden/custom_schema_cases.py`.
 
 mod answers;
 mod limits;

@@ -13,7 +13,7 @@ use super::{
 };
 
 impl Check<'_> {
-    /// Holds the value against one of several schemas, and keeps the faults apart.
+    /// Validates the value by one of several schemas, and returns the errors separately.
     fn apart(&mut self, node: &Node, value: &Value, path: &Path<'_>) -> (Matches, Faults) {
         let own = std::mem::take(&mut self.faults);
         let matches = self.value(node, value, path, Old::default());

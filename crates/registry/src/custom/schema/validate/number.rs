@@ -7,11 +7,11 @@ use super::super::{
     shown,
 };
 
-/// What is wrong with a number.
+/// An error of a number.
 pub(super) enum Fault {
-    /// It, or what it is held against, has no room in its type: reported for the whole object.
+    /// The number or the limit that it is compared with does not fit its type: reported for the whole object.
     Range(String),
-    /// It breaks a rule, in these words; and how it is shown with them.
+    /// It breaks a rule: the value to show, and the message.
     Rule(Value, String),
     /// It must be a multiple of something that it cannot be a multiple of.
     Factor(Number),
@@ -19,7 +19,7 @@ pub(super) enum Fault {
 
 /// Above it, and below its negative, not every integer is a float.
 const EXACT_MAX: f64 = ((1_i64 << 53) - 1) as f64;
-/// How near to an integer a float is one.
+/// The largest relative difference of a float from an integer that it counts as.
 const WHOLE_WITHIN: f64 = 1e-9;
 
 /// Whether a float is an integer, or as good as one.
@@ -34,7 +34,7 @@ pub(super) fn is_whole(float: f64) -> bool {
     float > 0.0 && (float - whole).abs() / (float.abs() + whole.abs()) < WHOLE_WITHIN
 }
 
-/// An integer as Go makes it of a float: the least one for what is beyond them.
+/// A float converted to an integer as in Go: the least integer if the float is out of range.
 fn integer(float: f64) -> i64 {
     if float >= -(2_f64.powi(63)) && float < 2_f64.powi(63) { float as i64 } else { i64::MIN }
 }
@@ -61,7 +61,7 @@ impl Read {
         }
     }
 
-    /// Whether it has room in the type and format. Only what is too large for floats of 32 bits is too large for them.
+    /// Whether it fits the type and format. A float of 32 bits may lose digits, but must be finite.
     fn has_room(self, ty: Type, format: &str) -> bool {
         let whole = match self {
             Read::Integer(integer) => Some(integer),
@@ -78,7 +78,7 @@ impl Read {
     }
 }
 
-/// What is wrong with a number by a type and its rules.
+/// The errors of a number by a type and its rules.
 pub(super) fn faults(number: &Number, ty: Type, format: &str, checks: Option<&Checks>) -> Vec<Fault> {
     let mut asked = Asked { value: Read::new(number), ty, format, faults: Vec::new() };
     asked.room("Checked", asked.value);
@@ -116,7 +116,7 @@ struct Asked<'a> {
 }
 
 impl Asked<'_> {
-    /// Whether there is room for what; if not, that is reported.
+    /// Whether the number fits; if not, reports that. `what` names it in the message.
     fn room(&mut self, what: &str, number: Read) -> bool {
         if number.has_room(self.ty, self.format) {
             return true;
