@@ -102,7 +102,7 @@ fn cell(kind: &str, value: &Value, now: Timestamp) -> Value {
     }
 }
 
-/// As Go converts it on the usual processors.
+/// Converts a float as Go does on the usual processors.
 fn truncated(number: f64) -> i64 {
     let fits = number >= -(2f64.powi(63)) && number < 2f64.powi(63);
     if fits { number as i64 } else { i64::MIN }
@@ -122,7 +122,7 @@ mod tests {
     use super::*;
     use serde_json::json;
 
-    /// As the real server shows them.
+    /// The expected cells are those of a real server.
     #[test]
     fn a_cell_is_shown_as_its_column_says() {
         let now = parse_time("2026-11-19T00:00:00Z").unwrap();

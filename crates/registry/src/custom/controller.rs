@@ -37,7 +37,7 @@ use std::{
 };
 use tokio::task::JoinSet;
 
-/// The finalizer that stands for the objects of a definition.
+/// The finalizer that holds a definition until its objects are deleted.
 pub(crate) const CLEANUP: &str = "customresourcecleanup.apiextensions.k8s.io";
 
 /// The delays between attempts to delete the objects of a definition, which finalizers may hold.
@@ -48,7 +48,7 @@ const RETRY_MAX: Duration = Duration::from_secs(2);
 pub struct Definitions {
     registry: Arc<Registry>,
     known: BTreeMap<String, Known>,
-    /// Those whose objects are being deleted.
+    /// The definitions whose objects are being deleted.
     deleting: Arc<Mutex<HashSet<String>>>,
     jobs: JoinSet<()>,
 }
@@ -59,7 +59,7 @@ struct Known {
     accepted: Names,
     /// Whether some of the names that it requests are not accepted.
     lacks_names: bool,
-    /// As it is served, if it is.
+    /// The served definition, if it is served.
     served: Option<Arc<Definition>>,
 }
 
@@ -72,11 +72,11 @@ struct Seen {
 
 /// The definition that is to be served.
 enum Serving {
-    /// As before.
+    /// The definition that was served before.
     Same,
-    /// This.
+    /// This definition.
     New(Arc<Definition>),
-    /// Nothing.
+    /// No definition.
     Nothing,
 }
 
@@ -110,7 +110,7 @@ impl Definitions {
         Ok(definitions)
     }
 
-    /// Follows the definitions for as long as the server runs.
+    /// Watches the definitions for as long as the server runs.
     pub async fn follow(mut self) {
         loop {
             let Some(storage) = self.registry.storage(kind()) else { return };
@@ -146,7 +146,7 @@ impl Definitions {
         }
     }
 
-    /// Looks at a definition, and at those that wait for names that it has given up.
+    /// Examines a definition, and those that wait for names that it has released.
     async fn look_at(&mut self, own: &str, object: Object) {
         let revision = object.revision;
         let seen = self.examine(own, object).await;
@@ -256,7 +256,7 @@ impl Definitions {
         }
     }
 
-    /// Serves nothing of a definition any more that has been gone since this version.
+    /// Stops serving a definition that was deleted at this version.
     async fn forget(&mut self, own: &str, since: ResourceVersion) {
         let Some(known) = self.known.remove(own) else { return };
         if let Some(served) = &known.served {
@@ -338,7 +338,7 @@ fn update_status(document: &mut Value, taken: &Taken, now: Timestamp) -> bool {
     is_new
 }
 
-/// The condition of a definition of old whose schemas are not structural.
+/// The condition of an old definition whose schemas are not structural.
 const NOT_STRUCTURAL: &str = "NonStructuralSchema";
 
 fn not_structural(document: &Value) -> Option<Condition> {
@@ -367,7 +367,7 @@ fn not_structural(document: &Value) -> Option<Condition> {
     }
 }
 
-/// Deletes all objects of a definition, waits until they are gone, and lets the definition go.
+/// Deletes all objects of a definition, waits until they are gone, and removes its finalizer.
 async fn delete_objects(registry: &Registry, own: &str, uid: &str) -> Result<(), Error> {
     let terminating = |is_true, reason, message: &str| Condition {
         kind: "Terminating",
@@ -417,7 +417,7 @@ async fn set_condition(
     written.await.map(drop)
 }
 
-/// A definition of that name that was made later is another one.
+/// Refuses a definition of the same name that was created later.
 fn must_be_the_same(own: &str, document: &Value, uid: &str) -> Result<(), Error> {
     if document.text("metadata.uid") == uid { Ok(()) } else { Err(target(own).not_found()) }
 }
@@ -463,7 +463,7 @@ async fn empty(registry: &Registry, definition: &Arc<Definition>, own: &str, uid
         if let Some(error) = failed {
             return Err(error);
         }
-        // Somebody else has to let go of the rest.
+        // The remaining objects have finalizers that other clients have to remove.
         if is_any_left {
             tokio::time::sleep(wait).await;
             wait = (wait * 2).min(RETRY_MAX);

@@ -27,9 +27,10 @@ use std::{collections::HashMap, fmt, sync::Arc};
 /// The largest number of objects in one call of a webhook, and about the largest number of bytes.
 const CONVERTED_AT_ONCE_MAX: usize = 200;
 const CONVERTED_BYTES_MAX: usize = 1 << 20;
-/// The bytes of converted objects that are cached for each definition, for later reads and watches of the same objects.
+/// The largest number of bytes of converted objects that are cached for each definition, for later reads and watches of
+/// the same objects.
 const KEPT_BYTES_MAX: usize = 8 << 20;
-/// When a watch may be tried again that a webhook could not convert.
+/// The delay after which a client may retry a watch that a webhook could not convert.
 const RETRY_SECONDS: u32 = 1;
 
 /// Sends objects to webhooks that convert them.
@@ -57,7 +58,7 @@ pub(super) struct Converted(Mutex<Kept>);
 
 #[derive(Debug, Default)]
 struct Kept {
-    /// By the address of the stored object in memory, and the version.
+    /// The key is the address of the stored object in memory, and the version.
     objects: HashMap<(usize, usize), (WeakObject, Object)>,
     bytes: usize,
 }
@@ -384,7 +385,7 @@ fn review(webhook: &Webhook, uid: &str, wanted: &str, documents: &[Value]) -> By
     review.to_string().into()
 }
 
-/// The objects in an answer.
+/// The objects in a response.
 fn converted_objects(answer: &[u8], webhook: &Webhook, uid: &str) -> Result<Vec<Value>, String> {
     let mut answer: Value = serde_json::from_slice(answer).map_err(|error| error.to_string())?;
     let expected = format!("apiextensions.k8s.io/{}", review_version(webhook));

@@ -61,9 +61,9 @@ pub(crate) fn decode(
     })
 }
 
-/// Why a document cannot have the form of its kind.
+/// The reason why a document cannot have the form of its kind.
 pub(crate) enum Refused {
-    /// In words.
+    /// The reason as a text.
     Form(String),
     /// Its defaults would be too many.
     TooManyValues(Error),

@@ -277,7 +277,7 @@ impl Definition {
         self.uid == other.uid && self.generation == other.generation && self.names == other.names
     }
 
-    /// The schema of a version. None if it is not structural, which definitions of old may be.
+    /// The schema of a version. None if it is not structural, which is possible in old definitions.
     pub(crate) fn schema(&self, version: usize) -> Option<&Schema> {
         let schema = self.versions[version].schema.get_or_init(|| {
             let parsed = Schema::parse(&self.schema_json(version));
@@ -294,7 +294,7 @@ impl Definition {
     }
 
     /// Gives a document the form that it has in a version, and returns the paths of the fields that it does not have there.
-    /// The error says why it cannot have that form; a document of storage always can.
+    /// The error is the reason why it cannot have that form; a document of storage always can.
     pub(crate) fn form(
         &self,
         version: usize,

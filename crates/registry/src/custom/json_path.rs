@@ -37,7 +37,7 @@ struct Filter {
 
 #[derive(Clone, Debug, PartialEq)]
 enum Operand {
-    /// From the item on.
+    /// A path that starts at the item.
     Path(JsonPath),
     Literal(Value),
 }
@@ -118,7 +118,7 @@ fn name<'t>(text: &'t str, steps: &mut Vec<Step>) -> Option<&'t str> {
         }
     }
     match name.as_str() {
-        // A dot at the end leads nowhere new.
+        // A dot at the end adds no step.
         "" if end == text.len() => {}
         "" => return None,
         "*" => steps.push(Step::All),
@@ -162,7 +162,7 @@ fn bracket(text: &str, filters_left: usize) -> Option<Vec<Step>> {
     if let Some(quoted) = text.strip_prefix('\'').and_then(|rest| rest.strip_suffix('\''))
         && !quoted.contains('\'')
     {
-        // It is a path as any other: a dot in a name has to be escaped here too.
+        // A quoted name is parsed like any other path: a dot in it has to be escaped here too.
         return parse(&format!(".{quoted}"), filters_left).map(|path| path.0.into_vec());
     }
     let mut parts = text.split(':');
@@ -320,7 +320,7 @@ mod tests {
     use super::*;
     use serde_json::json;
 
-    /// As the real server finds them.
+    /// The expected results are those of a real server.
     #[test]
     fn paths_lead_where_kubectl_goes() {
         let document = json!({

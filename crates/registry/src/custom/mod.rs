@@ -5,8 +5,8 @@
 //! kind of the catalog ([`served`]), whose objects are handled like all others. They differ in this:
 //!
 //! - bodies are decoded by the schema of the definition and not by the table of types ([`decode`]),
-//! - objects are stored in one version and shown in any ([`convert`]), converted by a webhook if the definition names
-//! one,
+//! - objects are stored in one version and shown in any ([`convert`]), converted by a webhook if the definition has
+//!   one,
 //! - their columns come from the definition ([`columns`]).
 //!
 //! [`controller`] watches the definitions, serves their resources, and deletes the objects of those that are deleted.

@@ -12,7 +12,7 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 use std::collections::BTreeSet;
 
-/// A condition that is to be.
+/// A condition to be set.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Condition {
     pub(super) kind: &'static str,
@@ -24,9 +24,9 @@ pub(super) struct Condition {
 /// The names that are in use in a group.
 #[derive(Debug, Default)]
 pub(super) struct Taken {
-    /// Of resources.
+    /// The names of resources.
     resources: BTreeSet<String>,
-    /// Of kinds.
+    /// The names of kinds.
     kinds: BTreeSet<String>,
 }
 

@@ -36,7 +36,7 @@ impl ScalePaths {
         })
     }
 
-    /// Sets how many there are to be. The error is that the path leads through something without fields.
+    /// Sets the desired number of replicas. The error is that the path leads through a value without fields.
     pub(crate) fn set(&self, object: &mut Value, replicas: i64) -> Result<(), Error> {
         let Some((last, parents)) = self.spec_replicas.split_last() else { return Ok(()) };
         let mut fields = object.make_object();
@@ -100,7 +100,7 @@ fn value_at<'v>(object: &'v Value, path: &FieldPath) -> Result<Option<&'v Value>
     Ok(Some(value))
 }
 
-/// That there is something else at a path than was expected, in Go's words.
+/// The error of a value that does not have the expected type, in Go's words.
 fn of_type(path: &[String], value: &Value, expected: &str) -> String {
     let found = match value {
         Value::Null => "<nil>",

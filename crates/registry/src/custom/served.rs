@@ -15,7 +15,7 @@ use std::{borrow::Cow, fmt, sync::Arc};
 
 /// The verbs of custom resources, in the order of discovery.
 const VERBS: &[&str] = &["delete", "deletecollection", "get", "list", "patch", "create", "update", "watch"];
-/// The same while their definition is being deleted.
+/// The verbs while the definition is being deleted.
 pub(crate) const TERMINATING_VERBS: &[&str] = &["delete", "deletecollection", "get", "list", "watch"];
 
 /// A version of a definition, of which a kind is made.
@@ -136,11 +136,11 @@ fn kind(definition: &Arc<Definition>, number: usize) -> Kind {
 /// The schemas of a custom kind in OpenAPI documents: the name of its schema, the schema, and that of its lists.
 #[derive(Clone, Debug)]
 pub struct PublishedSchemas {
-    /// As `com.example.v1.Widget`.
+    /// The name, such as `com.example.v1.Widget`.
     pub name: String,
-    /// Of an object.
+    /// The schema of an object.
     pub object: Value,
-    /// Of a list.
+    /// The schema of a list.
     pub list: Value,
 }
 

@@ -39,7 +39,7 @@ impl Attempts {
     }
 }
 
-/// Why an attempt did not write.
+/// The reason why an attempt did not write.
 pub(super) enum AttemptError {
     /// Another write came first.
     Conflict,

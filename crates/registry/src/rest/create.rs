@@ -179,7 +179,7 @@ impl Registry {
     }
 }
 
-/// Why a new object was not written.
+/// The reason why a new object was not written.
 enum CreateError {
     /// Its namespace does not take it.
     Refused(Error),

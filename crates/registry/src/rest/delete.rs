@@ -68,7 +68,8 @@ impl Registry {
         dry_run: bool,
     ) -> Result<Deleted, AttemptError> {
         let Deletion { marked, removes } = plan;
-        // After a write nothing is an error any more: if a webhook does not convert the object again, it is shown as before.
+        // After a write there are no more errors: if a webhook does not convert the object again, it is shown as
+        // before.
         let shown_at = |revision| ObjectView { revision: Some(revision), ..shown.clone() };
         let is_marked = marked.is_some();
         if let Some(marked) = marked {

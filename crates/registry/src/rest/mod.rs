@@ -57,7 +57,7 @@ use tokio::sync::watch;
 /// The options of a registry.
 #[derive(Clone, Debug)]
 pub struct RegistryOptions {
-    /// After which time events expire.
+    /// The time after which events expire.
     pub event_ttl: Duration,
     /// The range of cluster IPs of services: its first address and the length of its prefix.
     pub service_range: (Ipv4Addr, u8),
@@ -85,7 +85,7 @@ impl Default for RegistryOptions {
 /// All resources, and the operations on their objects.
 pub struct Registry {
     catalog: Catalog,
-    /// By the prefix of their keys, which all versions of a resource share.
+    /// The key is the prefix of their keys in storage, which all versions of a resource share.
     stores: RwLock<HashMap<String, Arc<ResourceStore>>>,
     open: Arc<OpenStorage>,
     pub(crate) options: RegistryOptions,
@@ -129,10 +129,10 @@ pub struct Written {
     pub warnings: Vec<String>,
 }
 
-/// Why a write failed, and the warnings about the request.
+/// The error of a write, and the warnings about the request.
 #[derive(Debug)]
 pub struct WriteError {
-    /// Why.
+    /// The error.
     pub error: Error,
     /// The warnings that were found before the error.
     pub warnings: Vec<String>,

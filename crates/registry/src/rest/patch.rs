@@ -1,4 +1,4 @@
-//! Patches: how they change an object.
+//! Applies patches to objects.
 
 use crate::{
     codec::{self, Expected},

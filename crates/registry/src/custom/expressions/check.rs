@@ -1,4 +1,4 @@
-//! Whether the rules of a definition may be stored.
+//! Checks the rules of a definition before it is stored.
 
 use super::{
     super::schema::{

@@ -15,10 +15,10 @@ pub(crate) struct Rules {
 /// The rules at one place of a schema, and at the places below that have any.
 #[derive(Debug)]
 pub(super) struct Site {
-    /// None if no rules stand here.
+    /// None if there are no rules here.
     pub(super) place: Option<Place>,
     pub(super) rules: Box<[SiteRule]>,
-    /// By the number of the property in the schema.
+    /// The key is the index of the property in the schema.
     pub(super) properties: Box<[(usize, Site)]>,
     pub(super) additional: Option<Box<Site>>,
     pub(super) items: Option<Box<Site>>,

@@ -1,4 +1,4 @@
-//! An object held against the rules of its schema.
+//! Evaluates the rules of a schema for an object.
 
 use super::{
     super::schema::{Node, Old, Path, joined, shown, type_name},
@@ -43,7 +43,7 @@ impl Rules {
         }
     }
 
-    /// Evaluates the rules for a default, which they see as its own past. The cost is taken off the budget.
+    /// Evaluates the rules for a default, which is also its own old value. The cost is taken off the budget.
     pub(super) fn evaluate_default(&self, node: &Node, default: &Value, budget: &mut u64) -> Vec<Cause> {
         let past = Past { own: Old::at_root(node, Some(default)), nearest: None, ratchets: false };
         let own = OBJECT_COST_MAX.min(*budget);
@@ -60,7 +60,7 @@ impl Rules {
 #[derive(Clone, Copy)]
 struct Past<'v> {
     own: Old<'v>,
-    /// The nearest value above whose past is known, with that past.
+    /// The nearest value above whose old value is known, with that old value.
     nearest: Option<(&'v Value, Old<'v>)>,
     /// Whether failures of unchanged values are warnings.
     ratchets: bool,
@@ -75,7 +75,7 @@ struct Subject<'p, 'v> {
 }
 
 impl<'v> Subject<'_, 'v> {
-    /// The past of a value inside.
+    /// The old value of a value inside this one.
     fn past_of(&self, own: Old<'v>) -> Past<'v> {
         let nearest =
             if self.past.own.is_known() { Some((self.new, self.past.own)) } else { self.past.nearest };
@@ -127,7 +127,7 @@ impl<'v> Subject<'_, 'v> {
     }
 }
 
-/// Why nothing else is evaluated.
+/// The reason why the evaluation stopped.
 enum Stopped {
     /// The budget is used up, or one expression cost too much.
     TooCostly,

@@ -26,9 +26,9 @@ use crate::{
 /// The origin of a document that is decoded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Source {
-    /// A client's: metadata of another form is an error.
+    /// A client: metadata of another form is an error.
     Client,
-    /// Storage's, or a conversion's: such metadata is dropped, and a generation that is missing becomes 1.
+    /// Storage, or a conversion: such metadata is dropped, and a missing generation becomes 1.
     Storage,
 }
 
@@ -41,7 +41,7 @@ impl Schema {
         let Value::Object(fields) = document else { return Ok(unknown) };
         if let Some(meta) = fields.get_mut("metadata") {
             unknown.extend(object_meta(meta, source)?.into_iter().map(|path| format!("metadata.{path}")));
-            // An object of which nothing is said has no metadata either, but for its name.
+            // A missing generation in storage becomes 1. A document without metadata gets none.
             if source == Source::Storage && meta.get("generation").is_none() {
                 meta["generation"] = 1.into();
             }

@@ -16,7 +16,7 @@ mod uri;
 /// The format that a schema names.
 #[derive(Debug)]
 pub(crate) struct Format {
-    /// As the schema spells it.
+    /// Its name in the schema.
     pub(crate) name: Box<str>,
     /// The format of that name, dashes ignored.
     pub(crate) kind: FormatKind,
@@ -285,7 +285,7 @@ fn is_hex_color(text: &str) -> bool {
     matches!(digits.len(), 3 | 6) && digits.bytes().all(|b| b.is_ascii_hexdigit())
 }
 
-/// Blanks may stand round the numbers, but nowhere else.
+/// Blanks are allowed around the numbers, but nowhere else.
 fn is_rgb_color(text: &str) -> Option<()> {
     let numbers = text.strip_prefix("rgb(")?.strip_suffix(')')?;
     let parts: Vec<&str> = numbers.split(',').collect();

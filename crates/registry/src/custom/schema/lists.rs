@@ -73,8 +73,8 @@ fn set(items: &[Value], path: &Path<'_>, causes: &mut Vec<Cause>) {
     }
 }
 
-/// A value as it is compared with others: `2` and `2.0` are the same inside of objects and lists, which Kubernetes compares
-/// as text, but not by themselves.
+/// A value in the form in which it is compared with others: `2` and `2.0` are equal inside objects and lists, which
+/// Kubernetes compares as text, but not by themselves.
 fn composite(mut value: Value) -> Value {
     if value.is_object() || value.is_array() {
         numbers::settle(&mut value);
@@ -110,7 +110,7 @@ fn map(keys: &[Box<str>], items: &[Value], path: &Path<'_>, causes: &mut Vec<Cau
     }
 }
 
-/// Up to how many items are compared one by one.
+/// The largest number of items that are compared one by one.
 const COMPARED_MAX: usize = 16;
 
 /// The indices at which a value occurs for the second time, each value once.

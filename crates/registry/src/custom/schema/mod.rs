@@ -10,7 +10,7 @@
 //! 2. [`Schema::fill_defaults`]: absent fields that have a default are set; on reads too.
 //! 3. [`Schema::check_values`], [`Schema::check_embedded`], [`Schema::check_lists`] find its errors. In an update,
 //!    errors of unchanged values do not count.
-//! 4. [`Schema::may_evaluate_rules`]: rules are evaluated last, unless the values are too wrong for that.
+//! 4. [`Schema::may_evaluate_rules`]: rules are evaluated last, unless errors of the values make them meaningless.
 //! 5. [`settle_numbers`]: whole numbers lose their point, as they do in Kubernetes' storage.
 //!
 //! [`openapi`] makes the schemas of OpenAPI from the stored JSON. Nothing here is kept for that: descriptions are

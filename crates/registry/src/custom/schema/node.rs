@@ -124,7 +124,7 @@ pub(crate) struct Junctions {
     pub(crate) not: Option<Node>,
 }
 
-/// Which part of an object a request may change.
+/// The part of an object that a request may change.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Part {
     /// All but the status if that is a subresource.

@@ -1,7 +1,7 @@
 //! The schema of a kind in OpenAPI, made from the JSON of its definition whenever it is requested.
 //!
-//! Version 3 has the schema as it is. From version 2 everything is dropped that its readers do not understand or would take
-//! for more than it is.
+//! Version 3 has the schema as it is. Version 2 leaves out everything that its clients do not understand or would
+//! misread.
 
 use serde_json::{Map, Value, json};
 

@@ -1,4 +1,4 @@
-//! From the JSON of a definition to a [`Schema`].
+//! Parses the JSON of a definition into a [`Schema`].
 //!
 //! Fields of the right type are read; fields of another type count as absent. Descriptions, examples and the like are
 //! left out.
@@ -26,14 +26,14 @@ impl Schema {
         Ok(Schema { root: Arc::new(parsing.node(schema)?) })
     }
 
-    /// The same of a definition that was not stored yet, so that its numbers are as they were given.
+    /// Compiles the schema of a definition that was not stored yet, so that its numbers are as they were given.
     pub(super) fn parse_new(schema: &Value) -> Result<Schema, String> {
         let parsing = Parsing { levels: LEVELS_MAX, is_stored: false };
         Ok(Schema { root: Arc::new(parsing.node(schema)?) })
     }
 }
 
-/// Why a schema is not taken at all.
+/// The error for a schema that is not parsed at all.
 pub(super) const TOO_DEEP: &str = "OpenAPIV3Schema is nested too deeply";
 
 /// A part of a schema by itself.

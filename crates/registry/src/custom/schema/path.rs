@@ -18,7 +18,7 @@ impl Path<'_> {
         matches!(self, Path::Root)
     }
 
-    /// As `spec.labels[a.b]`: the way in which most rules name the entries of maps. The root is `<nil>`.
+    /// The form `spec.labels[a.b]`, in which most rules name the entries of maps. The root is `<nil>`.
     pub(in crate::custom) fn keyed(&self) -> String {
         match self {
             Path::Root => "<nil>".to_owned(),
@@ -27,7 +27,7 @@ impl Path<'_> {
     }
 }
 
-/// As `spec.labels.a.b`: the way in which values are named where they are held against their schemas.
+/// The form `spec.labels.a.b`, which names values that are validated by their schemas.
 impl fmt::Display for Path<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {

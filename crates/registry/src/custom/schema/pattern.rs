@@ -1,7 +1,7 @@
 //! The patterns of strings: regular expressions of Go, matched in linear time.
 //!
-//! A pattern is compiled when a value is first held against it. The compiled ones are shared and limited in number, since
-//! each takes more room than the rest of a definition.
+//! A pattern is compiled when a value is first validated by it. The compiled ones are shared and limited in number,
+//! since each takes more memory than the rest of a definition.
 
 use std::sync::{Arc, LazyLock};
 
@@ -10,7 +10,7 @@ use regex::{Regex, RegexBuilder};
 
 mod translate;
 
-/// The number of compiled patterns in the cache.
+/// The largest number of compiled patterns in the cache.
 const COMPILED_MAX: usize = 256;
 /// The largest size of a compiled pattern.
 const COMPILED_BYTES_MAX: usize = 1 << 20;
@@ -29,12 +29,12 @@ impl Pattern {
         Pattern(text.into())
     }
 
-    /// As the schema has it.
+    /// The text of the pattern in the schema.
     pub(crate) fn text(&self) -> &str {
         &self.0
     }
 
-    /// Whether the text has a match. The error says why this is no regular expression, in Go's words.
+    /// Whether the text has a match. The error is the reason why the pattern is no regular expression, in Go's words.
     pub(super) fn matches(&self, text: &str) -> Result<bool, String> {
         if let Some(compiled) = COMPILED.get(&*self.0) {
             return Ok(compiled.is_match(text));

@@ -7,8 +7,8 @@ use super::{
     path::Path,
 };
 
-/// Takes a whole object through its schema: fields that it does not have are dropped and reported, in no particular order.
-/// The type and the metadata of the object are not looked at.
+/// Prunes a whole object by its schema: fields that the schema does not have are dropped and reported, in no particular
+/// order. The type and the metadata of the object are ignored.
 pub(super) fn object(node: &Node, document: &mut Value, dropped_fields: &mut DroppedFields) {
     if let Value::Object(fields) = document {
         Pruning { dropped_fields, drops_nulls: true }.object(Some(node), fields, &Path::Root, true);

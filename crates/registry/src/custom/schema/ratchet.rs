@@ -1,7 +1,7 @@
 //! The value before an update, so that values that did not change have no errors.
 //!
-//! Fields and entries of maps are identified by their names, items of lists that are maps by their keys. Items of other lists
-//! have no past of their own: such a list changed as a whole or not at all.
+//! Fields and entries of maps are identified by their names, items of lists that are maps by their keys. Items of other
+//! lists have no old values of their own: such a list changed as a whole or not at all.
 
 use std::{cell::OnceCell, collections::HashMap};
 

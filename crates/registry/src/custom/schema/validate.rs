@@ -214,7 +214,7 @@ impl Check<'_> {
         matches
     }
 
-    /// The types that a value is held against.
+    /// The types that a value is checked for.
     fn types(&self, node: &Node) -> Types {
         match node.ty {
             _ if node.int_or_string && self.purpose == Use::Object => Types(&[Type::Integer, Type::String]),

@@ -1,4 +1,4 @@
-//! Whether the defaults of a schema are valid by the schema.
+//! Validation of the defaults of a schema.
 
 use keepwatch_apimachinery::status::Cause;
 use serde_json::{Map, Value, json};
@@ -39,11 +39,11 @@ fn is_unpruned(node: &Node, default: &Value, is_resource: bool) -> bool {
     pruned != *default
 }
 
-/// A schema, and where it is.
+/// A schema, and its position.
 struct Place<'a> {
     node: &'a Node,
     path: String,
-    /// The schema of the object of Kubernetes that it is in.
+    /// The schema of the Kubernetes object that it is in.
     resource: &'a Node,
     /// The path to this schema from that object.
     way: Vec<Step<'a>>,
@@ -151,7 +151,7 @@ impl Asked<'_> {
     }
 }
 
-/// An object that has nothing but the value, at the end of the way.
+/// An object that has only the value, at the end of the path.
 fn around(value: &Value, way: &[Step<'_>]) -> Value {
     way.iter().rev().fold(value.clone(), |inner, step| match step {
         Step::Field(name) => Value::Object(Map::from_iter([((*name).to_owned(), inner)])),

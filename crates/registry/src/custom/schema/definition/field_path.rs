@@ -44,7 +44,7 @@ fn step(path: &str) -> Option<(String, &str)> {
     Some((name, rest[end..].strip_prefix(']')?))
 }
 
-/// Behind the quote that ends the text that begins with one.
+/// The index after the quote that ends the quoted text.
 fn end_of_quoted(text: &str) -> Option<usize> {
     let bytes = text.as_bytes();
     bytes.first().filter(|first| **first == b'\'')?;

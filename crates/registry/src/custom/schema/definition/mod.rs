@@ -1,4 +1,4 @@
-//! Whether the schema of a definition may be one.
+//! Validation of the schemas of a definition.
 //!
 //! Four checks run in this order, each only if it makes sense after those before: whether the schema is structural,
 //! whether its defaults are valid, whether it stays within the part of OpenAPI that Kubernetes accepts, and whether its
@@ -46,7 +46,7 @@ pub(crate) struct Tolerated {
     pub(crate) loose_map_keys: bool,
 }
 
-/// A schema with rules, with nothing wrong at it or below but perhaps the rules.
+/// A schema with rules. It and the schemas below have no errors, except perhaps in the rules.
 pub(crate) struct RuleSite<'a> {
     /// The path of the schema.
     pub(crate) path: &'a str,
@@ -56,7 +56,7 @@ pub(crate) struct RuleSite<'a> {
     pub(crate) uncorrelatable: Option<&'a str>,
 }
 
-/// Checks rules in their language.
+/// Checks the expressions of rules.
 pub(crate) trait RuleChecker {
     /// The errors of the rules of a schema.
     fn check(&mut self, site: &RuleSite<'_>) -> Vec<Cause>;
@@ -66,7 +66,7 @@ pub(crate) trait RuleChecker {
     fn finish(&mut self, path: &str) -> Vec<Cause>;
 }
 
-/// Everything that is wrong with a schema, in Kubernetes' words and order.
+/// All errors of a schema, in Kubernetes' words and order.
 pub(crate) fn validate(definition: &Definition<'_>, rules: &mut dyn RuleChecker) -> Vec<Cause> {
     let Definition { schema, path, has_status, tolerated } = *definition;
     let props = Props::of(schema);

@@ -52,7 +52,7 @@ pub(super) fn tolerated(root: Props<'_>, path: &At<'_>) -> Tolerated {
 struct Context {
     is_root: bool,
     in_meta: bool,
-    /// Why there must be no default.
+    /// The reason why a default is forbidden, if it is.
     no_default: Option<String>,
     /// The path of the list or map above whose items have no old value.
     uncorrelatable: Option<String>,

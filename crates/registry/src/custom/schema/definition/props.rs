@@ -1,4 +1,4 @@
-//! A schema as a definition has it, and where in the definition it is.
+//! The schema of a definition, and its position in the definition.
 
 use std::{fmt, sync::LazyLock};
 
@@ -6,7 +6,7 @@ use serde_json::{Map, Value};
 
 type Fields = Map<String, Value>;
 
-/// The fields of a schema. What is absent is empty, as Go has it.
+/// The fields of a schema. Absent fields are empty, as in Go.
 #[derive(Clone, Copy)]
 pub(super) struct Props<'a>(pub(super) &'a Fields);
 

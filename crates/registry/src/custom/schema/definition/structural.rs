@@ -9,7 +9,7 @@ use super::{
     At, Props,
 };
 
-/// Why a schema is not structural, in the order of the texts.
+/// The reasons why a schema is not structural, in the order of their texts.
 pub(super) fn faults(root: Props<'_>, path: &At<'_>) -> Vec<Cause> {
     let mut causes = Causes(Vec::new());
     causes.schema(root, Level::Root, path);

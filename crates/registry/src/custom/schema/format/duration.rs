@@ -1,4 +1,4 @@
-//! Dates, times and durations, as Go reads them and as Kubernetes adds to that.
+//! Dates, times and durations, as Go and Kubernetes read them.
 
 /// A day of the calendar, as `2006-01-02`.
 pub(super) fn is_date(text: &str) -> bool {
@@ -30,7 +30,7 @@ pub(super) fn is_date_time(text: &str) -> bool {
     }
 }
 
-/// Any character may stand before the decimals.
+/// Any character may precede the decimals.
 fn is_time(text: &str) -> Option<()> {
     let (clock, rest) = text.split_at_checked(8)?;
     let parts: Vec<&str> = clock.split(':').collect();
@@ -60,7 +60,7 @@ fn is_zone(text: &str) -> bool {
     clock.split_once(':').is_some_and(|(hours, minutes)| is_part(hours) && is_part(minutes))
 }
 
-/// A duration of Go, or any text in which a number stands before something that begins like a unit.
+/// A duration of Go, or any text in which a number precedes a word that begins like a unit.
 pub(super) fn is_duration(text: &str) -> bool {
     is_go_duration(text).is_some() || is_loose_duration(text)
 }

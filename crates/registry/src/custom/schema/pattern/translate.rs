@@ -1,9 +1,9 @@
-//! From the regular expressions of Go to those of the library here.
+//! Translates regular expressions of Go into those of the `regex` crate.
 //!
 //! They differ in special characters: classes like `\d` match only ASCII in Go, a bracket inside of brackets is a
 //! literal, and so on. A pattern that Go refuses is refused, in the words of Go.
 
-/// Why a text is no regular expression, and where.
+/// The reason why a text is no regular expression, and the part of it that is wrong.
 pub(super) struct Fault<'a> {
     pub(super) why: &'static str,
     pub(super) at: &'a str,
@@ -52,7 +52,7 @@ struct Translation<'a> {
     whole: &'a str,
     rest: &'a str,
     out: String,
-    /// For each open group, how many copies the largest thing before it in its own group takes.
+    /// For each open group, the copies that the largest item before it in its own group takes.
     groups: Vec<u32>,
     /// The copies that the item before the rest takes, and those of the largest item in the group.
     copies: u32,
@@ -152,7 +152,8 @@ impl<'a> Translation<'a> {
         self.most = 1;
     }
 
-    /// `{2}`, `{2,}` or `{2,3}`, of which the brace is read; anything else stands for itself.
+    /// Reads `{2}`, `{2,}` or `{2,3}` after the brace. None if the text is no such repetition; the brace is then a
+    /// literal.
     fn count(&mut self) -> Option<(u32, Option<u32>)> {
         let (inner, behind) = self.rest.split_once('}')?;
         let number = |digits: &str| {
@@ -213,7 +214,7 @@ impl<'a> Translation<'a> {
                 Some('-') if !is_negated => (is_negated, has_flag) = (true, false),
                 Some(end @ (':' | ')')) if has_flag || !is_negated => {
                     let group = self.since(start);
-                    // Flags may be missing, which the library does not take.
+                    // Go accepts an empty list of flags, which the library does not.
                     self.out.push_str(if group == "(?)" { "" } else { group });
                     if end == ':' {
                         self.open();
@@ -256,7 +257,7 @@ impl<'a> Translation<'a> {
         Ok(())
     }
 
-    /// `\d` or `\pL`, of which the backslash is read, as the inside of a class; none if it is neither.
+    /// Reads `\d` or `\pL` after the backslash, as the inside of a class. None if it is neither.
     fn named_class(&mut self, start: usize) -> Result<Option<String>, Fault<'a>> {
         let Some(c) = self.rest.chars().next() else { return Ok(None) };
         let class = match c {
@@ -303,7 +304,7 @@ impl<'a> Translation<'a> {
         Ok(class)
     }
 
-    /// The one character that an escape stands for; its backslash is read.
+    /// Reads the character that an escape means, after the backslash.
     fn escaped(&mut self, start: usize) -> Result<char, Fault<'a>> {
         let Some(c) = self.take() else {
             return Err(Fault { why: "trailing backslash at end of expression", at: "" });

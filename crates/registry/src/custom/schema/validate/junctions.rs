@@ -1,4 +1,4 @@
-//! Values held against several schemas: all of them, any, one, or none.
+//! Validation of values by several schemas: all of them, any, one, or none.
 
 use keepwatch_apimachinery::go::Quoted;
 use serde_json::Value;

@@ -39,7 +39,7 @@ fn integer(float: f64) -> i64 {
     if float >= -(2_f64.powi(63)) && float < 2_f64.powi(63) { float as i64 } else { i64::MIN }
 }
 
-/// A number that is held against a rule, as Go reads it.
+/// A number that is compared with a limit, as Go reads it.
 #[derive(Clone, Copy)]
 enum Read {
     Integer(i64),
