@@ -115,7 +115,7 @@ pub(crate) struct Checks {
     pub(crate) junctions: Option<Box<Junctions>>,
 }
 
-/// Schemas that a value is held against besides its own.
+/// Schemas that a value is validated by besides its own.
 #[derive(Debug, Default)]
 pub(crate) struct Junctions {
     pub(crate) all_of: Box<[Node]>,

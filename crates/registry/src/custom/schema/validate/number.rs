@@ -130,7 +130,7 @@ impl Asked<'_> {
         false
     }
 
-    /// The value, which is a float where it was held against one.
+    /// The value, which is a float if it was compared with one.
     fn shown(&self, as_integer: bool) -> Value {
         match self.value {
             Read::Integer(value) if as_integer => value.into(),
