@@ -457,6 +457,8 @@ async fn empty(registry: &Registry, definition: &Arc<Definition>, own: &str, uid
                 Ok(crate::rest::Deleted::Held(_)) => is_any_left = true,
                 Ok(crate::rest::Deleted::Gone(_)) => {}
                 Err(error) if error.is_not_found() => {}
+                // It was replaced in the meantime. The next round lists again.
+                Err(error) if error.is_conflict() => is_any_left = true,
                 Err(error) => failed = failed.or(Some(error)),
             }
         }

@@ -209,6 +209,8 @@ async fn delete_all(
                 Ok(Deleted::Gone(_)) => continue,
                 Err(error) if error.is_not_found() => continue,
                 Ok(Deleted::Held(_)) => {}
+                // It was replaced in the meantime. The next round lists again.
+                Err(error) if error.is_conflict() => {}
                 Err(error) => drop(remaining.failures.insert(error.to_string())),
             }
         }
