@@ -347,4 +347,30 @@ mod tests {
         assert_eq!(decoded.warnings[4], "line 13: key \"metadata\" already set in map");
         assert_eq!(decoded.document["data"]["k"], "b");
     }
+
+    /// The answers of a real kube-apiserver, which reads YAML 1.1: file modes are written so.
+    #[test]
+    fn a_number_of_yaml_that_begins_with_zero_is_octal() {
+        for (text, number) in [
+            ("010", 8),
+            ("0644", 420),
+            ("-010", -8),
+            ("+010", 8),
+            ("0_1_0", 8),
+            ("0_644", 420),
+            ("00", 0),
+            ("0", 0),
+            ("0o10", 8),
+            ("-0o10", -8),
+            ("0b11", 3),
+            ("0x1F", 31),
+            ("1_000", 1000),
+        ] {
+            let document = read_yaml(format!("any: {text}").as_bytes(), &mut Problems::default()).unwrap();
+            assert_eq!(document["any"], number, "{text}");
+        }
+        let document = read_yaml(b"{a: 010.5, b: \"010\", c: 089}", &mut Problems::default()).unwrap();
+        assert_eq!((&document["a"], &document["b"]), (&10.5.into(), &"010".into()));
+        assert_eq!(document["c"].as_f64(), Some(89.0));
+    }
 }

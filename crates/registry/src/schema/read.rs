@@ -188,6 +188,8 @@ pub(super) fn yaml_options() -> serde_saphyr::Options {
         },
         alias_limits: serde_saphyr::alias_limits! { max_total_replayed_events: ALIASED_MAX },
         with_snippet: false,
+        // `mode: 0644` is an octal number, as in YAML 1.1.
+        legacy_octal_numbers: true,
     }
 }
 
