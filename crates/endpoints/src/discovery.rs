@@ -158,7 +158,7 @@ fn api_resource_list(group: &str, version: &str, kinds: &[&Kind]) -> Value {
     let mut entries = Vec::new();
     for kind in kinds {
         entries.push(api_resource(kind));
-        entries.extend(kind.subresources.iter().map(|sub| api_subresource(kind, sub)));
+        entries.extend(subresources(kind).map(|sub| api_subresource(kind, sub)));
     }
     let api_version = (!group.is_empty()).then_some("v1");
     let list = json!({ "groupVersion": group_version(group, version), "resources": entries });
@@ -179,6 +179,13 @@ fn api_resource(kind: &Kind) -> Value {
         entry["storageVersionHash"] = storage_version_hash(&stored.group, &stored.version, &kind.name).into();
     }
     entry
+}
+
+/// The subresources in the order in which Kubernetes lists them: by name, but of custom resources the status comes first.
+fn subresources(kind: &Kind) -> impl Iterator<Item = &Subresource> {
+    let comes_first = |sub: &&Subresource| kind.is_custom() && sub.name == "status";
+    let (first, rest): (Vec<_>, Vec<_>) = kind.subresources.iter().partition(comes_first);
+    first.into_iter().chain(rest)
 }
 
 fn api_subresource(kind: &Kind, sub: &Subresource) -> Value {
@@ -243,9 +250,11 @@ fn aggregated_group(group: &Group<'_>) -> Value {
 }
 
 fn aggregated_resource(kind: &Kind) -> Value {
+    // Only custom resources say their own group and version.
+    let own = if kind.is_custom() { (&*kind.group, &*kind.version) } else { ("", "") };
     let mut entry = json!({
         "resource": kind.plural,
-        "responseKind": { "group": "", "version": "", "kind": kind.name },
+        "responseKind": { "group": own.0, "version": own.1, "kind": kind.name },
         "scope": if kind.namespaced { "Namespaced" } else { "Cluster" },
         "singularResource": kind.singular,
         "verbs": kind.discovery_verbs(),
@@ -253,6 +262,7 @@ fn aggregated_resource(kind: &Kind) -> Value {
     put_names(&mut entry, kind);
     let subresource = |sub: &Subresource| {
         let (group, version, name) = response_kind(kind, sub);
+        let (group, version) = if version.is_empty() { own } else { (group, version) };
         json!({
             "subresource": sub.name,
             "responseKind": { "group": group, "version": version, "kind": name },
@@ -260,7 +270,7 @@ fn aggregated_resource(kind: &Kind) -> Value {
         })
     };
     if !kind.subresources.is_empty() {
-        entry["subresources"] = kind.subresources.iter().map(subresource).collect();
+        entry["subresources"] = subresources(kind).map(subresource).collect();
     }
     entry
 }

@@ -525,3 +525,34 @@ async fn an_object_of_a_version_that_is_gone_is_shown_in_one_that_is_there_and_c
     let changed = ask(&server, "PATCH", newer, MERGE, br#"{"metadata":{"labels":{"a":"b"}}}"#).await;
     assert_eq!((changed.code, &changed.json()["apiVersion"]), (200, &json!("example.com/v2")));
 }
+
+/// A definition with a status and a scale.
+fn scaled_boats() -> Value {
+    let mut version = version("v1", true, json!({"crew": {"type": "integer"}}));
+    version["subresources"] = json!({
+        "status": {}, "scale": {"specReplicasPath": ".spec.crew", "statusReplicasPath": ".status.crew"},
+    });
+    definition("boats", json!([version]))
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn discovery_shows_status_and_scale_of_custom_resources_as_kubernetes_does() {
+    let server = server().start().await.unwrap();
+    define(&server, &scaled_boats()).await;
+    let list = get(&server, "/apis/example.com/v1").await.json();
+    let names: Vec<&str> =
+        list["resources"].as_array().unwrap().iter().map(|own| own["name"].as_str().unwrap()).collect();
+    assert_eq!(names, ["boats", "boats/status", "boats/scale"]);
+    let accept = "Accept: application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList\r\n";
+    let all = ask(&server, "GET", "/apis", accept, b"").await.json();
+    let groups = all["items"].as_array().unwrap();
+    let group = groups.iter().find(|group| group["metadata"]["name"] == "example.com").unwrap();
+    let boats = &group["versions"][0]["resources"][0];
+    let boat = json!({"group": "example.com", "version": "v1", "kind": "Boat"});
+    assert_eq!(boats["responseKind"], boat);
+    assert_eq!(boats["subresources"][0]["responseKind"], boat);
+    assert_eq!(
+        boats["subresources"][1]["responseKind"],
+        json!({"group": "autoscaling", "version": "v1", "kind": "Scale"})
+    );
+}

@@ -70,7 +70,7 @@ impl JsonPath {
 
     /// None if a list on the way does not have an item that is named, or if the path leads to too many values.
     fn find_all<'v>(&self, value: &'v Value, visits_left: &Cell<usize>) -> Option<Vec<&'v Value>> {
-        self.0.iter().try_fold(vec![value], |found, step| step.from_each(found, visits_left))
+        self.0.iter().try_fold(vec![value], |found, step| step.of_each(found, visits_left))
     }
 }
 
@@ -222,17 +222,17 @@ fn operand(text: &str, filters_left: usize) -> Option<Operand> {
 }
 
 impl Step {
-    fn from_each<'v>(&self, values: Vec<&'v Value>, visits_left: &Cell<usize>) -> Option<Vec<&'v Value>> {
+    fn of_each<'v>(&self, values: Vec<&'v Value>, visits_left: &Cell<usize>) -> Option<Vec<&'v Value>> {
         let mut found = Vec::new();
         for value in values {
-            let more = self.from(value, visits_left)?;
+            let more = self.of(value, visits_left)?;
             visits_left.set(visits_left.get().checked_sub(1 + more.len())?);
             found.extend(more);
         }
         Some(found)
     }
 
-    fn from<'v>(&self, value: &'v Value, visits_left: &Cell<usize>) -> Option<Vec<&'v Value>> {
+    fn of<'v>(&self, value: &'v Value, visits_left: &Cell<usize>) -> Option<Vec<&'v Value>> {
         Some(match self {
             Step::Field(name) => value.get(&**name).into_iter().collect(),
             Step::All => inside(value).collect(),
