@@ -92,6 +92,23 @@ impl Renderer {
         }
     }
 
+    /// The scale of an object.
+    pub fn scale(&self, scale: &Value, ty: TypeRef) -> Result<Bytes, Status> {
+        match self.form.representation {
+            Representation::Itself => self.document(scale, ty),
+            Representation::Table(version) => {
+                let row =
+                    self.row_of(version, scale, table::scale_cells(&self.kind, scale, Timestamp::now()));
+                let resource_version = text_at(scale, "resourceVersion").to_owned();
+                let meta = ListMeta { resource_version, ..ListMeta::default() };
+                let columns = shown_columns(table::scale_columns(&self.kind));
+                Ok(self.untyped(&whole_table(version, json!(meta), columns, vec![row])))
+            }
+            Representation::Metadata(version) => Ok(self.partial(version, scale)),
+            Representation::MetadataList(_) => Err(self.not_a_list()),
+        }
+    }
+
     /// Something that is no object of the resource, but says its kind.
     pub fn document(&self, document: &Value, ty: TypeRef) -> Result<Bytes, Status> {
         let text = |name: &str| document.get(name).and_then(Value::as_str).unwrap_or_default();
@@ -160,14 +177,14 @@ impl Renderer {
         let now = Timestamp::now();
         let rows: Vec<Value> = documents.iter().map(|document| self.row(version, document, now)).collect();
         let columns = if with_columns { columns(&self.kind) } else { Value::Null };
-        json!({
-            "kind": "Table", "apiVersion": version.api_version(), "metadata": metadata,
-            "columnDefinitions": columns, "rows": rows,
-        })
+        whole_table(version, metadata, columns, rows)
     }
 
     fn row(&self, version: MetaVersion, document: &Value, now: Timestamp) -> Value {
-        let cells = table::cells(&self.kind, document, now);
+        self.row_of(version, document, table::cells(&self.kind, document, now))
+    }
+
+    fn row_of(&self, version: MetaVersion, document: &Value, cells: table::Cells) -> Value {
         let mut row = Map::new();
         row.insert("cells".to_owned(), Value::Array(cells.cells));
         if let Some(conditions) = cells.conditions {
@@ -518,8 +535,19 @@ fn text_at<'a>(document: &'a Value, name: &str) -> &'a str {
     document["metadata"].get(name).and_then(Value::as_str).unwrap_or_default()
 }
 
+fn whole_table(version: MetaVersion, metadata: Value, columns: Value, rows: Vec<Value>) -> Value {
+    json!({
+        "kind": "Table", "apiVersion": version.api_version(), "metadata": metadata,
+        "columnDefinitions": columns, "rows": rows,
+    })
+}
+
 fn columns(kind: &Kind) -> Value {
-    let columns = table::columns(kind).iter().map(|column| {
+    shown_columns(table::columns(kind))
+}
+
+fn shown_columns(columns: &[table::Column]) -> Value {
+    let columns = columns.iter().map(|column| {
         json!({
             "name": column.name, "type": column.kind, "format": column.format,
             "description": column.description, "priority": column.priority,

@@ -556,3 +556,84 @@ async fn discovery_shows_status_and_scale_of_custom_resources_as_kubernetes_does
         json!({"group": "autoscaling", "version": "v1", "kind": "Scale"})
     );
 }
+
+/// What a real kube-apiserver answers to `kubectl get --subresource=scale`.
+#[tokio::test(flavor = "multi_thread")]
+async fn scales_are_shown_as_tables_and_as_metadata() {
+    let server = server().start().await.unwrap();
+    define(&server, &scaled_boats()).await;
+    post(&server, BOATS, &boat("v1", "a", json!({"crew": 3}))).await;
+    let deployments = "/apis/apps/v1/namespaces/default/deployments";
+    let deployment = json!({
+        "metadata": {"name": "a"},
+        "spec": {
+            "replicas": 2, "selector": {"matchLabels": {"a": "b"}},
+            "template": {
+                "metadata": {"labels": {"a": "b"}}, "spec": {"containers": [{"name": "c", "image": "i"}]},
+            },
+        },
+    });
+    assert_eq!(post(&server, deployments, &deployment.to_string()).await.code, 201);
+    let shown = async |path: &str, form: &str| {
+        let accept = format!("Accept: application/json;as={form};g=meta.k8s.io;v=v1\r\n");
+        ask(&server, "GET", path, &accept, b"").await.json()
+    };
+    for (path, replicas, described, name_format, age) in [
+        (
+            format!("{deployments}/a/scale"),
+            2,
+            [
+                "replicas is the desired number of instances for the scaled object.",
+                "replicas is the actual number of observed instances of the scaled object.",
+            ],
+            "",
+            "string",
+        ),
+        (
+            format!("{BOATS}/a/scale"),
+            3,
+            ["Number of desired replicas", "Number of actual replicas"],
+            "name",
+            "date",
+        ),
+    ] {
+        let table = shown(&path, "Table").await;
+        assert_eq!(table["kind"], "Table", "{path}");
+        let columns: Vec<String> = table["columnDefinitions"]
+            .as_array()
+            .unwrap()
+            .iter()
+            .map(|column| {
+                format!("{} {} {}", column["name"], column["type"], column["format"]).replace('"', "")
+            })
+            .collect();
+        let expected = [
+            format!("Name string {name_format}"),
+            "Desired integer ".to_owned(),
+            "Available integer ".to_owned(),
+            format!("Age {age} "),
+        ];
+        assert_eq!(columns, expected, "{path}");
+        assert_eq!(table["columnDefinitions"][1]["description"], described[0]);
+        assert_eq!(table["columnDefinitions"][2]["description"], described[1]);
+        let row = &table["rows"][0];
+        assert_eq!(row["cells"].as_array().unwrap()[..3], [json!("a"), json!(replicas), json!(0)]);
+        assert_eq!(
+            (&row["object"]["kind"], &row["object"]["metadata"]["name"]),
+            (&json!("PartialObjectMetadata"), &json!("a"))
+        );
+        assert_eq!(table["metadata"]["resourceVersion"], row["object"]["metadata"]["resourceVersion"]);
+        let whole = shown(&format!("{path}?includeObject=Object"), "Table").await;
+        assert_eq!(whole["rows"][0]["object"]["kind"], "Scale");
+        let metadata = shown(&path, "PartialObjectMetadata").await;
+        assert_eq!(
+            (&metadata["kind"], &metadata["metadata"]["name"]),
+            (&json!("PartialObjectMetadata"), &json!("a"))
+        );
+        assert!(metadata["spec"].is_null());
+        assert_eq!(get(&server, &path).await.json()["kind"], "Scale");
+        let accept = "Accept: application/json;as=Table;g=meta.k8s.io;v=v1\r\nContent-Type: application/merge-patch+json\r\n";
+        let patched = ask(&server, "PATCH", &path, accept, br#"{"spec":{"replicas":5}}"#).await.json();
+        assert_eq!(patched["rows"][0]["cells"][1], 5);
+    }
+}

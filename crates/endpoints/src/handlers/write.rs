@@ -144,7 +144,7 @@ impl Call<'_> {
         document: &Value,
         warnings: Vec<String>,
     ) -> Result<Answer, ErrorResponse> {
-        let bytes = self.plain(renderer).document(document, scale().ty)?;
+        let bytes = renderer.scale(document, scale().ty)?;
         Ok(answer(StatusCode::OK, renderer, bytes, warnings))
     }
 

@@ -10,9 +10,11 @@ pub(crate) mod words;
 pub(crate) mod workloads;
 pub(crate) mod cluster;
 pub(crate) mod network;
+mod scale;
 #[cfg(test)]
 pub(crate) mod tests;
 
+pub use scale::{scale_cells, scale_columns};
 pub use words::{age, duration};
 
 use crate::{document::Fields, kind::Kind, schema::Timestamp};
