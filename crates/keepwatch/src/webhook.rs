@@ -7,6 +7,8 @@
 //! A webhook in the cluster is named by its service. Without a cluster around the server, the address of a service is
 //! not routed, so the endpoints of the service are called.
 
+mod certificate;
+
 use async_trait::async_trait;
 use bytes::Bytes;
 use http::{Method, Request, StatusCode, header};
@@ -99,7 +101,7 @@ impl Webhooks {
 
 /// The TLS configuration of the client of a webhook, whose certificate its CA must have signed.
 fn client_config(webhook: &Webhook) -> Result<ClientConfig, ConversionError> {
-    let mut roots = RootCertStore::empty();
+    let (mut roots, mut bundle) = (RootCertStore::empty(), Vec::new());
     if webhook.ca_bundle.is_empty() {
         roots = system_roots().clone();
     } else {
@@ -108,16 +110,23 @@ fn client_config(webhook: &Webhook) -> Result<ClientConfig, ConversionError> {
         };
         for certificate in CertificateDer::pem_slice_iter(&webhook.ca_bundle) {
             let certificate = certificate.map_err(|error| unusable(&error))?;
-            roots.add(certificate).map_err(|error| unusable(&error))?;
+            roots.add(certificate.clone()).map_err(|error| match error {
+                rustls::Error::InvalidCertificate(error) => unusable(&certificate::words(&error)),
+                error => unusable(&error),
+            })?;
+            bundle.push(certificate);
         }
         if roots.is_empty() {
             return Err(unusable(&"it has no certificate"));
         }
     }
     let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
+    let verifier =
+        certificate::Verifier::new(roots, bundle, Arc::clone(&provider)).map_err(ConversionError)?;
     let config = ClientConfig::builder_with_provider(provider).with_safe_default_protocol_versions();
     let config = config.map_err(|error| ConversionError(error.to_string()))?;
-    Ok(config.with_root_certificates(roots).with_no_client_auth())
+    let config = config.dangerous().with_custom_certificate_verifier(Arc::new(verifier));
+    Ok(config.with_no_client_auth())
 }
 
 /// The CAs that the system trusts, read when they are first needed.
@@ -172,9 +181,12 @@ impl Converter for Webhooks {
         let call = async {
             let response = client.request(request).await.map_err(|error| failed(root_cause(&error)))?;
             let status = response.status();
+            let content_type = response.headers().get(header::CONTENT_TYPE);
+            let content_type =
+                content_type.and_then(|value| value.to_str().ok()).unwrap_or_default().to_owned();
             let body = Limited::new(response.into_body(), ANSWER_BYTES_MAX).collect().await;
             let body = body.map_err(|error| failed(root_cause(&*error)))?.to_bytes();
-            if status.is_success() { Ok(body) } else { Err(ConversionError(refusal(status, &body))) }
+            understood(status, &content_type, body).map_err(ConversionError)
         };
         match tokio::time::timeout(CALL_MAX, call).await {
             Ok(answer) => answer,
@@ -190,43 +202,115 @@ fn root_cause(error: &(dyn Error + 'static)) -> String {
         cause = source;
     }
     if let Some(error) = cause.downcast_ref::<std::io::Error>() {
+        match error.kind() {
+            std::io::ErrorKind::ConnectionRefused => return "connect: connection refused".to_owned(),
+            std::io::ErrorKind::ConnectionReset => return "read: connection reset by peer".to_owned(),
+            std::io::ErrorKind::UnexpectedEof => return "EOF".to_owned(),
+            _ => {}
+        }
         // An error of TLS is inside one of the connection.
         if let Some(inner) = error.get_ref() {
             return root_cause(inner);
         }
-        if error.kind() == std::io::ErrorKind::ConnectionRefused {
-            return "connect: connection refused".to_owned();
+    }
+    if let Some(error) = cause.downcast_ref::<rustls::Error>() {
+        return tls_words(error);
+    }
+    match cause.to_string().as_str() {
+        // hyper's words for an end before the answer.
+        "connection closed before message completed" => "EOF".to_owned(),
+        other => other.to_owned(),
+    }
+}
+
+/// The meaning of an error of TLS. rustls's own texts show values of Rust.
+fn tls_words(error: &rustls::Error) -> String {
+    match error {
+        rustls::Error::InvalidCertificate(error) => {
+            format!("tls: failed to verify certificate: {}", certificate::words(error))
         }
-    }
-    if let Some(rustls::Error::InvalidCertificate(error)) = cause.downcast_ref::<rustls::Error>() {
-        return match error {
-            // The error of a signature by another CA with the same name.
-            rustls::CertificateError::UnknownIssuer | rustls::CertificateError::BadSignature => {
-                "tls: failed to verify certificate: x509: certificate signed by unknown authority".to_owned()
+        rustls::Error::InvalidMessage(_) => "tls: first record does not look like a TLS handshake".to_owned(),
+        rustls::Error::AlertReceived(rustls::AlertDescription::ProtocolVersion) => {
+            "remote error: tls: protocol version not supported".to_owned()
+        }
+        rustls::Error::AlertReceived(alert) => {
+            let mut words = String::new();
+            for letter in format!("{alert:?}").chars() {
+                if letter.is_ascii_uppercase() && !words.is_empty() {
+                    words.push(' ');
+                }
+                words.push(letter.to_ascii_lowercase());
             }
-            other => format!("tls: failed to verify certificate: {other}"),
-        };
+            format!("remote error: tls: {words}")
+        }
+        rustls::Error::PeerIncompatible(_) => "tls: server selected unsupported protocol version".to_owned(),
+        rustls::Error::DecryptError => "local error: tls: bad record MAC".to_owned(),
+        rustls::Error::NoApplicationProtocol => "tls: server selected unadvertised ALPN protocol".to_owned(),
+        _ => "tls: unexpected message".to_owned(),
     }
-    cause.to_string()
+}
+
+/// The largest part of an unstructured answer that an error message contains.
+const SAID_BYTES_MAX: usize = 2048;
+
+/// The body of an answer, or its meaning as Kubernetes' clients understand it.
+fn understood(status: StatusCode, content_type: &str, body: Bytes) -> Result<Bytes, String> {
+    if !(200..=206).contains(&status.as_u16()) {
+        return Err(refusal(status, content_type, &body));
+    }
+    if body.is_empty() {
+        let shown = if content_type.is_empty() { "application/json" } else { content_type };
+        let code = status.as_u16();
+        return Err(format!("0-length response with status code: {code} and content type: {shown}"));
+    }
+    Ok(body)
 }
 
 /// The meaning of a status, in the words of Kubernetes' clients.
-fn refusal(status: StatusCode, body: &[u8]) -> String {
-    match status {
-        StatusCode::NOT_FOUND => "the server could not find the requested resource".to_owned(),
-        StatusCode::UNAUTHORIZED => "the server has asked for the client to provide credentials".to_owned(),
-        StatusCode::METHOD_NOT_ALLOWED => {
-            "the server does not allow this method on the requested resource".to_owned()
-        }
+fn refusal(status: StatusCode, content_type: &str, body: &[u8]) -> String {
+    if let Some(failure) = failure(body) {
+        return failure;
+    }
+    // Only text is repeated.
+    let is_text =
+        content_type.is_empty() || content_type.trim_start().to_ascii_lowercase().starts_with("text/");
+    let said = match is_text {
+        true => String::from_utf8_lossy(&body[..body.len().min(SAID_BYTES_MAX)]).trim().to_owned(),
+        false => "unknown".to_owned(),
+    };
+    let words = match status {
+        StatusCode::BAD_REQUEST => "the server rejected our request for an unknown reason",
+        StatusCode::UNAUTHORIZED => "the server has asked for the client to provide credentials",
+        StatusCode::FORBIDDEN | StatusCode::NOT_ACCEPTABLE | StatusCode::UNSUPPORTED_MEDIA_TYPE => &said,
+        StatusCode::NOT_FOUND => "the server could not find the requested resource",
+        StatusCode::METHOD_NOT_ALLOWED => "the server does not allow this method on the requested resource",
+        StatusCode::CONFLICT => "the server reported a conflict",
+        StatusCode::UNPROCESSABLE_ENTITY => "the server rejected our request due to an error in our request",
         StatusCode::TOO_MANY_REQUESTS => {
-            "the server has received too many requests and has asked us to try again later".to_owned()
+            "the server has received too many requests and has asked us to try again later"
+        }
+        StatusCode::SERVICE_UNAVAILABLE => "the server is currently unable to handle the request",
+        StatusCode::GATEWAY_TIMEOUT => {
+            "the server was unable to return a response in the time allotted, but may still be processing the request"
         }
         status if status.is_server_error() => {
-            let said = String::from_utf8_lossy(body);
-            format!("an error on the server ({:?}) has prevented the request from succeeding", said.trim())
+            return format!("an error on the server ({said:?}) has prevented the request from succeeding");
         }
-        status => format!("the server rejected our request with the code {}", status.as_u16()),
-    }
+        status => {
+            let code = status.as_u16();
+            return format!(
+                "the server responded with the status code {code} but did not return more information"
+            );
+        }
+    };
+    words.to_owned()
+}
+
+/// The message of a body that is a failure in Kubernetes' own form.
+fn failure(body: &[u8]) -> Option<String> {
+    let status: Value = serde_json::from_slice(body).ok()?;
+    let is_failure = status["kind"] == "Status" && status["status"] == "Failure";
+    is_failure.then(|| status["message"].as_str().unwrap_or_default().to_owned())
 }
 
 /// Finds the addresses of services.
@@ -358,6 +442,61 @@ mod tests {
             ),
         ] {
             assert_eq!(addresses(&webhook), (called.to_owned(), told.to_owned()));
+        }
+    }
+
+    #[test]
+    fn what_is_no_answer_is_explained_in_the_words_of_kubernetes_clients() {
+        let json = "application/json";
+        for (code, content_type, body, told) in [
+            (200, json, "", "0-length response with status code: 200 and content type: application/json"),
+            (200, "text/plain", "", "0-length response with status code: 200 and content type: text/plain"),
+            (200, "", "", "0-length response with status code: 200 and content type: application/json"),
+            (
+                500,
+                json,
+                "oops",
+                r#"an error on the server ("unknown") has prevented the request from succeeding"#,
+            ),
+            (
+                500,
+                "text/plain",
+                " oops\n",
+                r#"an error on the server ("oops") has prevented the request from succeeding"#,
+            ),
+            (502, "", "", r#"an error on the server ("") has prevented the request from succeeding"#),
+            (500, json, r#"{"kind":"Status","apiVersion":"v1","status":"Failure","message":"no"}"#, "no"),
+            (503, json, "x", "the server is currently unable to handle the request"),
+            (403, "text/plain", "not you", "not you"),
+            (404, json, "", "the server could not find the requested resource"),
+            (
+                302,
+                json,
+                "",
+                "the server responded with the status code 302 but did not return more information",
+            ),
+        ] {
+            let understood = understood(StatusCode::from_u16(code).unwrap(), content_type, body.into());
+            assert_eq!(understood.unwrap_err(), told, "{code} {content_type:?} {body:?}");
+        }
+        assert_eq!(understood(StatusCode::OK, "", "{}".into()).unwrap(), "{}");
+    }
+
+    #[test]
+    fn errors_of_the_connection_are_told_without_values_and_links_of_rust() {
+        use std::io::{Error, ErrorKind};
+        let link = "peer closed connection without sending TLS close_notify: https://docs.rs/rustls";
+        let alert = rustls::Error::AlertReceived(rustls::AlertDescription::HandshakeFailure);
+        let odd = rustls::Error::InvalidMessage(rustls::InvalidMessage::InvalidContentType);
+        let general = rustls::Error::General("x".to_owned());
+        for (error, told) in [
+            (Error::new(ErrorKind::UnexpectedEof, link), "EOF"),
+            (Error::new(ErrorKind::InvalidData, alert), "remote error: tls: handshake failure"),
+            (Error::new(ErrorKind::InvalidData, odd), "tls: first record does not look like a TLS handshake"),
+            (Error::new(ErrorKind::InvalidData, general), "tls: unexpected message"),
+            (Error::from(ErrorKind::ConnectionReset), "read: connection reset by peer"),
+        ] {
+            assert_eq!(root_cause(&error), told);
         }
     }
 

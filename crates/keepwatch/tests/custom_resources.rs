@@ -333,12 +333,26 @@ struct Hook {
 }
 
 impl Hook {
+    /// With a certificate that its CA signed.
     async fn start() -> Hook {
         let mut params = CertificateParams::new(Vec::new()).unwrap();
         params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
         let ca = CertifiedIssuer::self_signed(params, KeyPair::generate().unwrap()).unwrap();
         let key = KeyPair::generate().unwrap();
         let own = CertificateParams::new(["127.0.0.1".to_owned()]).unwrap().signed_by(&key, &ca).unwrap();
+        Hook::serve(&own, &key, &ca.pem()).await
+    }
+
+    /// With a certificate that is its own CA, as `openssl req -x509` makes them.
+    async fn self_signed() -> Hook {
+        let mut params = CertificateParams::new(["127.0.0.1".to_owned()]).unwrap();
+        params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+        let key = KeyPair::generate().unwrap();
+        let own = params.self_signed(&key).unwrap();
+        Hook::serve(&own, &key, &own.pem()).await
+    }
+
+    async fn serve(own: &rcgen::Certificate, key: &KeyPair, ca: &str) -> Hook {
         let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
         let config = rustls::ServerConfig::builder_with_provider(provider)
             .with_safe_default_protocol_versions()
@@ -375,7 +389,7 @@ impl Hook {
             }
         });
         use base64::Engine;
-        let ca = base64::prelude::BASE64_STANDARD.encode(ca.pem());
+        let ca = base64::prelude::BASE64_STANDARD.encode(ca);
         Hook { url, ca, calls, refuses }
     }
 
@@ -524,6 +538,16 @@ async fn an_object_of_a_version_that_is_gone_is_shown_in_one_that_is_there_and_c
     assert_eq!(get(&server, newer).await.json()["apiVersion"], "example.com/v2");
     let changed = ask(&server, "PATCH", newer, MERGE, br#"{"metadata":{"labels":{"a":"b"}}}"#).await;
     assert_eq!((changed.code, &changed.json()["apiVersion"]), (200, &json!("example.com/v2")));
+}
+
+/// Kubernetes believes such a webhook, and many have no other certificate.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_webhook_whose_certificate_is_its_own_ca_is_believed() {
+    let (server, hook) = (server().start().await.unwrap(), Hook::self_signed().await);
+    define(&server, &hook.definition(&hook.ca)).await;
+    post(&server, BOATS, &boat("v1", "a", json!({"crew": 1}))).await;
+    let shown = get(&server, "/apis/example.com/v2/namespaces/default/boats/a").await;
+    assert_eq!(shown.json()["spec"], json!({"sailors": 1}));
 }
 
 /// A definition with a status and a scale.
