@@ -49,8 +49,8 @@ use std::{
 
 /// The maximum duration of a webhook call.
 const CALL_MAX: Duration = Duration::from_secs(30);
-/// The largest answer of a webhook.
-const ANSWER_BYTES_MAX: usize = 64 << 20;
+/// The largest answer of a webhook: several times the largest request.
+const ANSWER_BYTES_MAX: usize = 16 << 20;
 /// The maximum number of webhooks whose connections are kept.
 const CLIENTS_MAX: usize = 64;
 /// The port of a service if none is given.

@@ -24,6 +24,8 @@ mod number;
 
 /// The largest number of errors that are found in one object. Kubernetes finds all, but reports no more.
 const FAULTS_MAX: usize = 1000;
+/// The number of bytes of their texts after which no more are looked for. An error of an enum lists all its values.
+const FAULT_BYTES_MAX: usize = 256 << 10;
 
 impl Schema {
     /// The errors of the values, except for the metadata of the object itself. In an update, unchanged values have
@@ -75,6 +77,8 @@ struct Fault {
 #[derive(Default)]
 struct Faults {
     list: Vec<Fault>,
+    /// The bytes of all their texts.
+    bytes: usize,
     /// The texts of a longer list.
     texts: HashSet<String>,
 }
@@ -84,7 +88,7 @@ const COMPARED_MAX: usize = 16;
 
 impl Faults {
     fn is_full(&self) -> bool {
-        self.list.len() >= FAULTS_MAX
+        self.list.len() >= FAULTS_MAX || self.bytes >= FAULT_BYTES_MAX
     }
 
     fn push(&mut self, fault: Fault) {
@@ -94,6 +98,7 @@ impl Faults {
         if self.list.len() > COMPARED_MAX {
             self.texts.insert(fault.text.clone());
         }
+        self.bytes += fault.text.len();
         self.list.push(fault);
     }
 
@@ -104,6 +109,7 @@ impl Faults {
     fn truncate(&mut self, length: usize) {
         for dropped in self.list.drain(length..) {
             self.texts.remove(&dropped.text);
+            self.bytes -= dropped.text.len();
         }
     }
 }
