@@ -167,8 +167,8 @@ fn addresses(webhook: &Webhook) -> (String, String) {
 #[async_trait]
 impl Converter for Webhooks {
     async fn send(&self, webhook: &Webhook, review: Bytes) -> Result<Bytes, ConversionError> {
-        let (url, told) = addresses(webhook);
-        let failed = |why: String| ConversionError(format!("Post {told:?}: {why}"));
+        let (url, shown) = addresses(webhook);
+        let failed = |why: String| ConversionError(format!("Post {shown:?}: {why}"));
         let client = self.client(webhook)?;
         let request = Request::builder()
             .method(Method::POST)
@@ -424,7 +424,7 @@ mod tests {
             ca_bundle: Vec::new(),
             review_versions: vec!["v1".to_owned()],
         };
-        for (webhook, called, told) in [
+        for (webhook, called, expected) in [
             (
                 webhook(Some("https://a.example:1/x"), None, None),
                 "https://a.example:1/x?timeout=30s",
@@ -441,14 +441,14 @@ mod tests {
                 "https://hook.ns.svc:8443/?timeout=30s",
             ),
         ] {
-            assert_eq!(addresses(&webhook), (called.to_owned(), told.to_owned()));
+            assert_eq!(addresses(&webhook), (called.to_owned(), expected.to_owned()));
         }
     }
 
     #[test]
     fn what_is_no_answer_is_explained_in_the_words_of_kubernetes_clients() {
         let json = "application/json";
-        for (code, content_type, body, told) in [
+        for (code, content_type, body, expected) in [
             (200, json, "", "0-length response with status code: 200 and content type: application/json"),
             (200, "text/plain", "", "0-length response with status code: 200 and content type: text/plain"),
             (200, "", "", "0-length response with status code: 200 and content type: application/json"),
@@ -477,26 +477,26 @@ mod tests {
             ),
         ] {
             let understood = understood(StatusCode::from_u16(code).unwrap(), content_type, body.into());
-            assert_eq!(understood.unwrap_err(), told, "{code} {content_type:?} {body:?}");
+            assert_eq!(understood.unwrap_err(), expected, "{code} {content_type:?} {body:?}");
         }
         assert_eq!(understood(StatusCode::OK, "", "{}".into()).unwrap(), "{}");
     }
 
     #[test]
-    fn errors_of_the_connection_are_told_without_values_and_links_of_rust() {
+    fn errors_of_the_connection_are_reported_without_values_and_links_of_rust() {
         use std::io::{Error, ErrorKind};
         let link = "peer closed connection without sending TLS close_notify: https://docs.rs/rustls";
         let alert = rustls::Error::AlertReceived(rustls::AlertDescription::HandshakeFailure);
         let odd = rustls::Error::InvalidMessage(rustls::InvalidMessage::InvalidContentType);
         let general = rustls::Error::General("x".to_owned());
-        for (error, told) in [
+        for (error, expected) in [
             (Error::new(ErrorKind::UnexpectedEof, link), "EOF"),
             (Error::new(ErrorKind::InvalidData, alert), "remote error: tls: handshake failure"),
             (Error::new(ErrorKind::InvalidData, odd), "tls: first record does not look like a TLS handshake"),
             (Error::new(ErrorKind::InvalidData, general), "tls: unexpected message"),
             (Error::from(ErrorKind::ConnectionReset), "read: connection reset by peer"),
         ] {
-            assert_eq!(root_cause(&error), told);
+            assert_eq!(root_cause(&error), expected);
         }
     }
 

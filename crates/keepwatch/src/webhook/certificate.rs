@@ -263,49 +263,49 @@ mod tests {
             verify(&leaf, &other, "hook.ns.svc").unwrap_err(),
             "x509: certificate signed by unknown authority"
         );
-        let told = |params: CertificateParams, name: &str| {
+        let refusal = |params: CertificateParams, name: &str| {
             let leaf = own(params);
             verify(&leaf, &leaf, name).unwrap_err()
         };
         assert_eq!(
-            told(ca(&["a.example", "b.example"]), "hook.ns.svc"),
+            refusal(ca(&["a.example", "b.example"]), "hook.ns.svc"),
             "x509: certificate is valid for a.example, b.example, not hook.ns.svc"
         );
         assert_eq!(
-            told(ca(&["127.0.0.2", "::1"]), "127.0.0.1"),
+            refusal(ca(&["127.0.0.2", "::1"]), "127.0.0.1"),
             "x509: certificate is valid for 127.0.0.2, ::1, not 127.0.0.1"
         );
         assert_eq!(
-            told(ca(&["a.example"]), "127.0.0.1"),
+            refusal(ca(&["a.example"]), "127.0.0.1"),
             "x509: cannot validate certificate for 127.0.0.1 because it doesn't contain any IP SANs"
         );
         assert_eq!(
-            told(ca(&[]), "hook.ns.svc"),
+            refusal(ca(&[]), "hook.ns.svc"),
             "x509: certificate is not valid for any names, but wanted to match hook.ns.svc"
         );
         let mut common = ca(&[]);
         common.distinguished_name.push(DnType::CommonName, "hook.ns.svc");
         assert_eq!(
-            told(common, "hook.ns.svc"),
+            refusal(common, "hook.ns.svc"),
             "x509: certificate relies on legacy Common Name field, use SANs instead"
         );
         let mut expired = ca(&["a.example"]);
         expired.not_after = date_time_ymd(2021, 2, 3);
         assert_eq!(
-            told(expired, "a.example"),
+            refusal(expired, "a.example"),
             "x509: certificate has expired or is not yet valid: \
              current time 2023-11-14T22:13:20Z is after 2021-02-03T00:00:00Z"
         );
         let mut early = ca(&["a.example"]);
         early.not_before = date_time_ymd(2029, 2, 3);
         assert_eq!(
-            told(early, "a.example"),
+            refusal(early, "a.example"),
             "x509: certificate has expired or is not yet valid: \
              current time 2023-11-14T22:13:20Z is before 2029-02-03T00:00:00Z"
         );
         let mut client = ca(&["a.example"]);
         client.extended_key_usages = vec![ExtendedKeyUsagePurpose::ClientAuth];
-        assert_eq!(told(client, "a.example"), "x509: certificate specifies an incompatible key usage");
+        assert_eq!(refusal(client, "a.example"), "x509: certificate specifies an incompatible key usage");
     }
 
     #[test]

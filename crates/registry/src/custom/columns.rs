@@ -18,17 +18,6 @@ pub(super) struct PrinterColumns {
     paths: Box<[JsonPath]>,
 }
 
-/// The description of the column with the name.
-const NAME: &str = "Name must be unique within a namespace. Is required when creating resources, although some resources \
-     may allow a client to request the generation of an appropriate name automatically. Name is primarily intended for \
-     creation idempotence and configuration definition. Cannot be updated. More info: \
-     https://kubernetes.io/docs/concepts/overview/working-with-objects/names#names";
-/// The description of the default column, present if a definition has no columns.
-const AGE: &str = "CreationTimestamp is a timestamp representing the server time when this object was created. It is not \
-     guaranteed to be set in happens-before order across separate operations. Clients may not set this value. It is \
-     represented in RFC3339 form and is in UTC.\n\nPopulated by the system. Read-only. Null for lists. More info: \
-     https://git.k8s.io/community/contributors/devel/sig-architecture/api-conventions.md#metadata";
-
 /// The types that columns may have.
 pub(super) const TYPES: [&str; 5] = ["boolean", "date", "integer", "number", "string"];
 /// The formats.
@@ -38,9 +27,9 @@ pub(super) const FORMATS: [&str; 8] =
 impl PrinterColumns {
     /// The columns of a definition, up to the first one whose path cannot be read, as upstream.
     pub(super) fn new(stored: Vec<StoredColumn>) -> PrinterColumns {
-        let name = Column { description: Cow::Borrowed(NAME), ..table::NAME };
+        let name = Column { description: Cow::Borrowed(table::NAME_DESCRIPTION), ..table::NAME };
         if stored.is_empty() {
-            let age = table::column("Age", "date", AGE);
+            let age = table::column("Age", "date", table::AGE_DESCRIPTION);
             let path = JsonPath::parse(".metadata.creationTimestamp").expect("it is a path");
             return PrinterColumns { columns: [name, age].into(), paths: [path].into() };
         }

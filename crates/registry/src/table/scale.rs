@@ -1,30 +1,21 @@
 //! The row of a scale, which looks alike for all kinds that have one.
 
-use super::{Cells, Column, column, integer, row, words::age_of};
+use super::{AGE_DESCRIPTION, Cells, Column, NAME_DESCRIPTION, column, integer, row, words::age_of};
 use crate::{document::Fields, kind::Kind, schema::Timestamp};
 use serde_json::Value;
 
-const NAME: &str = "Name must be unique within a namespace. Is required when creating resources, although some resources \
-    may allow a client to request the generation of an appropriate name automatically. Name is primarily intended for \
-    creation idempotence and configuration definition. Cannot be updated. More info: \
-    https://kubernetes.io/docs/concepts/overview/working-with-objects/names#names";
-const AGE: &str = "CreationTimestamp is a timestamp representing the server time when this object was created. It is not \
-    guaranteed to be set in happens-before order across separate operations. Clients may not set this value. It is \
-    represented in RFC3339 form and is in UTC.\n\nPopulated by the system. Read-only. Null for lists. More info: \
-    https://git.k8s.io/community/contributors/devel/sig-architecture/api-conventions.md#metadata";
-
 const BUILT_IN: &[Column] = &[
-    column("Name", "string", NAME),
+    column("Name", "string", NAME_DESCRIPTION),
     integer("Desired", "replicas is the desired number of instances for the scaled object."),
     integer("Available", "replicas is the actual number of observed instances of the scaled object."),
-    column("Age", "string", AGE),
+    column("Age", "string", AGE_DESCRIPTION),
 ];
 
 const CUSTOM: &[Column] = &[
-    column("Name", "string", NAME).formatted("name"),
+    column("Name", "string", NAME_DESCRIPTION).formatted("name"),
     integer("Desired", "Number of desired replicas"),
     integer("Available", "Number of actual replicas"),
-    column("Age", "date", AGE),
+    column("Age", "date", AGE_DESCRIPTION),
 ];
 
 /// The columns of the scales of a kind.
